@@ -45,7 +45,8 @@ _PANES = ("source", "graph", "breaks", "guards", "code", "timing", "output")
 
 _STUDY_PANES = {"modes": "timing", "sweep": "timing", "cold": "timing", "recompiles": "guards"}
 _STUDY_KEYWORDS = {
-    "modes": "options backends config fastest best mode", "sweep": "batch sizes scaling compiling pays off faster",
+    "modes": "options backends config fastest best mode",
+    "sweep": "batch sizes scaling compiling worth pays off faster",
     "recompiles": "batch dynamic shapes recompiling stop prevent",
     "bisect": "wrong result accuracy crash blame minifier", "artifacts": "cache export ship deploy",
     "cold": "compile time cache startup",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
+from tcexplore.documents.labels import labels
 from tcexplore.events import clean
 from tcexplore.keymap import hint
 from tcexplore.session import Snapshot
@@ -45,9 +46,12 @@ MOST_SUMMARY = 200
 """Bytes of a file that are read for its summary."""
 
 FILLERS = frozenset(
-    "a an and are can do does for how i if in is it its my not of on the to what which why would".split()  # noqa: SIM905
+    "a an and are can do does for how i if in is it its my not of on per the to what which why would".split()  # noqa: SIM905
 )
 """Words of a question that say nothing about the answer."""
+
+EXACT = 3.0
+"""Score of the line or the kernel of a number, which comes before all commands."""
 
 _WORD = re.compile(r"\w+")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
@@ -212,7 +216,7 @@ def score_words(query: str, title: str, keywords: str) -> float:
     A word matches the start of a word of the command. A match in the title counts more than one in the keywords.
     """
     wanted = _WORD.findall(query.lower())
-    words = [_ENDING.sub("", word) for word in wanted if word not in FILLERS] or wanted
+    words = [_ENDING.sub("", word) for word in wanted if word not in FILLERS and not word.isdigit()] or wanted
     named, known = f" {' '.join(_WORD.findall(title.lower()))}", f" {' '.join(_WORD.findall(keywords.lower()))}"
     if not words or any(f" {word}" not in named + known for word in words):
         return 0.0
@@ -238,7 +242,8 @@ def find_places(run: Snapshot, query: str) -> Iterator[tuple[float, str, str, Li
     for kind in kinds:
         matching = (each for each in kind if wanted in each[0].lower())
         for title, note, link in islice(matching, PLACES):
-            yield 0.5 if wanted.isdigit() and title.startswith(f"line {wanted}:") else 0.4, title, note, link
+            exact = title.lower().startswith((f"{wanted}:", f"line {wanted}:"))
+            yield EXACT if exact else 0.4, title, note, link
 
 
 Place = tuple[str, str, Link]
@@ -252,8 +257,10 @@ def _lines(run: Snapshot, wanted: str) -> Iterator[Place]:
 
 
 def _kernels(run: Snapshot) -> Iterator[Place]:
+    known = labels(run)
     for kernel in run.code.kernels:
-        yield f"kernel {kernel.name}", f"code, graph {kernel.graph} {kernel.phase}", kernel_link(kernel)
+        link = kernel_link(kernel)
+        yield f"{known.kernel[link].name}: {kernel.name}", f"code, graph {kernel.graph} {kernel.phase}", link
 
 
 def _breaks(run: Snapshot) -> Iterator[Place]:

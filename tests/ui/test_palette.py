@@ -11,7 +11,7 @@ from textual.widgets import OptionList
 
 from tcexplore.events import Job
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.palette import CommandProvider, find_places
+from tcexplore.ui.palette import EXACT, CommandProvider, find_places
 from tcexplore.ui.saved_settings import load, store
 from tests import fakes
 from tests.ui.app_under_test import AppUnderTest, FakeEngine, run_app
@@ -63,6 +63,10 @@ async def test_colon_opens_the_palette_with_the_most_used_commands_first():
         ("changed since the last save", "Diff the run in view with the base or the previous run"),
         ("guards of a line", "View guards in Guards"),
         ("where does the graph break", "View breaks in Breaks"),
+        ("would batch 33 recompile", "Check whether other inputs would recompile"),
+        ("guards of line 24", "View guards in Guards"),
+        ("time per line", "View lines in Timing"),
+        ("worth compiling", "Time one dimension of the inputs at several sizes"),
         ("rewrite", "Try and verify fixes for the graph break under the cursor"),
     ],
 )
@@ -104,7 +108,13 @@ async def test_used_commands_come_first_among_equal_matches():
 
 def test_a_number_finds_the_line_first():
     score, title, _, _ = next(find_places(fakes.complete(7), "24"))
-    assert (score, title) == (0.5, "line 24: h = h * 1.2")
+    assert (score, title) == (EXACT, "line 24: h = h * 1.2")
+
+
+async def test_the_number_of_a_line_or_a_kernel_comes_before_all_commands():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        assert (await titles(ui, "line 24"))[0] == "line 24: h = h * 1.2"
+        assert (await titles(ui, "kernel 1"))[0].startswith("kernel 1: cpp_fused")
 
 
 def test_kernels_ops_and_guards_are_places():

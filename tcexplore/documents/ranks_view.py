@@ -95,13 +95,16 @@ def name_ranks(ranks: Sequence[int]) -> str:
 def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
     """Yield whether the ranks agree, or the first difference with its cause and both sides."""
     divergence = comparison.divergence
-    if divergence is None:
-        if len(comparison.rows) < 2:
-            yield row((" ● one process ", "badge.muted"), ("  no other rank to compare with", "muted"))
-        else:
-            yield row((" ✔ IDENTICAL ", "badge.ok"), (f"  all {len(comparison.rows)} ranks compile the same", ""))
-        return
-    yield from _divergence(divergence, width)
+    if divergence is not None:
+        yield from _divergence(divergence, width)
+    elif len(comparison.rows) < 2:
+        yield row((" ● one process ", "badge.muted"), ("  no other rank to compare with", "muted"))
+    else:
+        until = " until the first one ended early" if comparison.ended_early else ""
+        badge = (" ✔ IDENTICAL ", "badge.muted" if until else "badge.ok")
+        yield row(badge, (f"  all {len(comparison.rows)} ranks compile the same{until}", ""))
+    for sentence in comparison.ended_early:
+        yield from wrapped(sentence, width, "warn")
     if len(comparison.groups) > 2:
         yield from wrapped(f"{len(comparison.groups)} groups of ranks differ from each other.", width, "warn")
 

@@ -15,6 +15,9 @@ DivergenceKind = Literal[
 
 DIVERGENCE_KINDS: tuple[DivergenceKind, ...] = get_args(DivergenceKind)
 
+ENDED_EARLY = "tcexplore_rank_ended_early"
+"""Name of the trace record in which a fake rank says why it ended before the end of the script."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRow:
@@ -93,6 +96,8 @@ class RanksCompared(Event):
     """None if the ranks agree."""
     notes: tuple[str, ...] = ()
     """Sentences: what was tolerated, clock skew, unreadable files."""
+    ended_early: tuple[str, ...] = ()
+    """Sentences: why fake ranks ended before the end of the script. Only what they compiled before is compared."""
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:

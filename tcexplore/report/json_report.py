@@ -71,11 +71,12 @@ def environment(machine: ev.Standby | None) -> Fields | None:
 def rank_fields(comparison: ev.RanksCompared | None) -> Fields:
     """Return the keys about ranks: no ranks and no divergence for a live run."""
     if comparison is None:
-        return {"ranks": [], "divergence": None}
+        return {"ranks": [], "divergence": None, "ended_early": []}
     divergence = comparison.divergence
     return {
         "ranks": comparison.rows,
         "divergence": fields("divergence", divergence) if divergence else None,
+        "ended_early": list(comparison.ended_early),
     }
 
 

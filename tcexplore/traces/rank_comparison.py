@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -46,7 +46,19 @@ def compare_prints(prints: Sequence[RankPrint], rows: Sequence[RankRow], problem
         for row, mine in zip(rows, prints, strict=True)
     ]
     notes += _skew(rows)
-    return RanksCompared(rows=tuple(rows), divergence=comparison.divergence(), notes=tuple(notes))
+    ended = tuple(_ended_early(prints))
+    return RanksCompared(rows=tuple(rows), divergence=comparison.divergence(), notes=tuple(notes), ended_early=ended)
+
+
+def _ended_early(prints: Iterable[RankPrint]) -> Iterator[str]:
+    """Yield a sentence for each reason why ranks ended before the end of the script."""
+    ranks: dict[str, list[int]] = defaultdict(list)
+    for mine in prints:
+        ranks[mine.ended_early].append(mine.rank)
+    for reason, numbers in ranks.items():
+        if reason:
+            names = ", ".join(map(str, numbers))
+            yield f"{'Rank' if len(numbers) == 1 else 'Ranks'} {names} ended early: {reason}"
 
 
 class _Comparison:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.events.rank_events import RankRow
+from tcexplore.events.rank_events import ENDED_EARLY, RankRow
 from tcexplore.traces.dynamo_records import break_reasons
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
 from tcexplore.traces.rank_normal import normalize
@@ -33,6 +33,7 @@ _LAST_SPANS = 400
 
 _READ = frozenset({
     *COMPARED, "str", "compilation_metrics", "bwd_compilation_metrics", "torch_version", "fx_graph_runnable",
+    ENDED_EARLY,
 })  # fmt: skip
 _VARIABLE = re.compile(r"^os\.environ\['(\w+)'\] = '(.*)'$", re.M)
 _CUDA_VERSION = re.compile(r"^# torch cuda version: (\S+)$", re.M)
@@ -113,6 +114,8 @@ class RankPrint:
     """The user's innermost line by compile id."""
     ended: dict[str, float] = field(default_factory=dict)
     """Seconds of compile by compile id."""
+    ended_early: str = ""
+    """Why a fake rank ended before the end of the script."""
 
     @property
     def rank(self) -> int:
@@ -244,6 +247,9 @@ class RankPrint:
         if record.kind == "fx_graph_runnable":
             if not self.environment or not self.world_size:
                 self._read_script(self.payload(ComparedRecord(record, "")))
+            return
+        if record.kind == ENDED_EARLY:
+            self.ended_early = ev.clean(self.payload(ComparedRecord(record, "")))
             return
         facts = record.meta if isinstance(record.meta, dict) else {}
         if record.kind == "torch_version":

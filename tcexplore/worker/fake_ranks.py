@@ -11,8 +11,11 @@ import os
 import runpy
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from tcexplore.events.rank_events import ENDED_EARLY
 
 _OBJECT_CALLS = (
     "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list", "send_object_list",
@@ -90,15 +93,28 @@ def _run_rank(rank: int, world: int, file: str, argv: Sequence[str]) -> int:
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     try:
         runpy.run_path(file, run_name="__main__")
-    except NeedsResultsError as error:
-        sys.stderr.write(f"rank {rank}: {error}\n")
-        return NEEDS_RESULTS
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:  # noqa: BLE001  any error of the program ends its rank
+    except NeedsResultsError as error:
+        sys.stderr.write(f"rank {rank}: {error}\n")
+        _record_end(str(error))
+        return NEEDS_RESULTS
+    except BaseException as error:  # noqa: BLE001  any error of the program ends its rank
         traceback.print_exc()
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if os.path.abspath(frame.filename) == os.path.abspath(file)]
+        place = f"{file}:{own[-1].lineno} " if own else ""
+        _record_end(f"{place}{type(error).__name__}: {error}".partition("\n")[0])
         return 1
     return 0
+
+
+def _record_end(reason: str) -> None:
+    """Write into the trace why this rank ended early."""
+    importlib.import_module("torch._logging").trace_structured(
+        "artifact", metadata_fn=lambda: {"name": ENDED_EARLY, "encoding": "string"}, payload_fn=lambda: reason,
+        expect_trace_id=False,
+    )  # fmt: skip
 
 
 def _start_fake_group(rank: int, world: int) -> None:
@@ -106,6 +122,7 @@ def _start_fake_group(rank: int, world: int) -> None:
     dist: Any = importlib.import_module("torch.distributed")
     store = importlib.import_module("torch.testing._internal.distributed.fake_pg").FakeStore()
     dist.init_process_group("fake", rank=rank, world_size=world, store=store)
+    _complete_reductions()
 
     def keep(*_: Any, **__: Any) -> None:
         """Keep the fake process group."""
@@ -114,6 +131,31 @@ def _start_fake_group(rank: int, world: int) -> None:
         for module in (dist, dist.distributed_c10d):
             if hasattr(module, name):
                 setattr(module, name, function)
+
+
+_LIBRARIES: list[Any] = []
+"""Implementations of ops; they last as long as these objects."""
+
+
+def _complete_reductions() -> None:
+    """Let the future of an all-reduce hold its tensors: that of the fake group holds None, and DDP reads it."""
+    c10d = importlib.import_module("torch._C._distributed_c10d")
+    library, futures = map(importlib.import_module, ("torch.library", "torch.futures"))
+    if not (hasattr(c10d, "_create_work_from_future") and hasattr(c10d.Work, "boxed")):
+        return  # DDP fails in its first backward
+
+    def reduce(tensors: Sequence[Any], *_: Any, **__: Any) -> tuple[Sequence[Any], Any]:
+        devices = {tensor.device for tensor in tensors if tensor.device.type != "cpu"}
+        future = futures.Future(devices=list(devices))
+        future.set_result(list(tensors))
+        return tensors, c10d.Work.boxed(c10d._create_work_from_future(future))
+
+    implementations = library.Library("c10d", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that its implementation is replaced
+        for device in ("CPU", "CUDA"):
+            implementations.impl("allreduce_", reduce, device, allow_override=True)
+    _LIBRARIES.append(implementations)
 
 
 def _refuse(name: str) -> Callable[..., None]:

@@ -21,25 +21,31 @@ from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
 from tests.benchmarks.rank_divergence import PROGRAMS, Launcher
 
-NAMES = ("ddp", "shard", "groups", "fsdp", "tensor_parallel")
+NAMES = ("groups", "tensor_parallel", "ddp", "fsdp", "sequence")
 WORLD = 2
+LIMIT_S = 300
+"""Seconds after which the fake ranks of a program end."""
+
+CACHES = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+"""Settings by which every rank compiles its graphs: all ranks share only compiled C++ code."""
 
 
 def facts(run: Snapshot) -> dict[str, list[object]]:
     """Return what must be identical."""
     stages = [(graph.graph, graph.phase, graph.stage, graph.nodes) for graph in run.code.aten_graphs]
     return {
-        "graphs": [
+        "nodes": [
             (graph.graph, node.op, node.target, normalize(node.args), node.dtype, node.shape, node.location)
             for graph in run.graphs for node in graph.nodes
         ],
-        "ATen graphs": [
+        "ATen nodes": [
             (graph, phase, stage, node.target, normalize(node.args), node.dtype, node.shape)
             for graph, phase, stage, nodes in stages for node in nodes
         ],
         "breaks": [(graph_break.graph, graph_break.kind, graph_break.location) for graph_break in run.breaks],
-        "schedules": [
-            (call.graph, call.phase, call.op, call.bytes, call.location) for call in collective_calls(run)
+        "collectives": [
+            (call.graph, call.phase, call.op, call.bytes, call.location, call.overlapping_kernels)
+            for call in collective_calls(run)
         ],
         "splits": list(run.splits),
     }  # fmt: skip
@@ -54,27 +60,26 @@ def ranks_of(trace: Path) -> list[dict[str, list[object]]]:
 def run_fake(program: str, folder: Path) -> None:
     """Run a program on ranks of the fake process group."""
     environment = {
-        **os.environ, "TORCH_TRACE": str(folder / "fake"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "fake_cache"),
-        "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        **os.environ, "TORCH_TRACE": str(folder / "fake"), "OMP_NUM_THREADS": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(folder.parent / "cache"), "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }  # fmt: skip
     command = [sys.executable, "-m", "tcexplore.worker.fake_ranks", "--world", str(WORLD), str(PROGRAMS / "spmd.py")]
-    done = subprocess.run(
-        [*command, "--program", program], env=environment, capture_output=True, text=True, check=False
-    )
+    command = ["timeout", str(LIMIT_S), *command, "--program", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         print(re.sub(r"(?s)^.*(?=.{1500}$)", "…", done.stderr))
 
 
 def main(names: list[str]) -> None:
     """Print for each program what differs."""
+    os.environ.update(CACHES)
     launcher = Launcher()
     began, identical = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as temporary:
         for name in names:
             folder = Path(temporary, name)
             folder.mkdir()
-            caches = [folder / f"cache{rank}" for rank in range(WORLD)]
-            launcher.record(["spmd.py", "--program", name], WORLD, folder / "real", caches)
+            launcher.record(["spmd.py", "--program", name], WORLD, folder / "real", [folder.parent / "cache"])
             run_fake(name, folder)
             real, fake = ranks_of(folder / "real"), ranks_of(folder / "fake")
             unequal = {key for a, b in zip(real, fake, strict=True) for key in a if a[key] != b[key]}

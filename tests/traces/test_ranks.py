@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.events.rank_events import RanksCompared
+from tcexplore.documents.ranks_view import verdict_rows
+from tcexplore.events.rank_events import ENDED_EARLY, RanksCompared
 from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
 from tcexplore.traces.rank_comparison import compare_ranks
@@ -170,6 +171,23 @@ def test_another_kernel_for_the_same_graph_is_named_with_its_line(traces: Path, 
     assert [side.text for side in divergence.sides] == [chosen, "extern_kernels.addmm"]
     assert divergence.location is not None
     assert divergence.location.line == line_of("x = self.linear(x)")
+
+
+def test_a_fake_rank_that_ended_early_is_named_with_its_reason(traces: Path, tmp_path: Path):
+    def end(text: str) -> str:
+        if '"compilation_metrics"' not in text.partition("\n")[0]:
+            return text
+        head = re.sub(
+            r"\] \{.*", f'] {{"artifact": {{"name": "{ENDED_EARLY}"}}, "has_payload": "x"}}', text.split("\n")[0]
+        )
+        return f"{text}{head}\n\tjob.py:3 needs the results of communication\n"
+
+    comparison = compared(edited(traces / "same", tmp_path / "ended", 1, end))
+    assert comparison.divergence is None
+    assert comparison.ended_early == ("Rank 1 ended early: job.py:3 needs the results of communication",)
+    text = "\n".join(row.text for row in verdict_rows(comparison, 78))
+    assert "compile the same until the first one ended early" in text
+    assert "Rank 1 ended early" in text
 
 
 def test_a_missing_rank_is_named(traces: Path, tmp_path: Path):

@@ -24,6 +24,9 @@ def step(x, flag):
 
 
 step(torch.ones(4, 8), "differ" in sys.argv and rank == 1)
+layer = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+layer(torch.ones(4, 8)).sum().backward()
+assert layer.module.weight.grad is not None
 print("rank", rank, flush=True)
 if "objects" in sys.argv:
     dist.broadcast_object_list([1])

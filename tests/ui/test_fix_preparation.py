@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tcexplore import events as ev
+from tcexplore.documents.timing import hot_lines_view
 from tcexplore.ui.screens.fix_screen import FixScreen
+from tests.fakes import complete
 from tests.ui.app_under_test import AppUnderTest, run_app
 from tests.ui.test_fix_screen import TEXT, broken, still_there, verified
 
@@ -45,6 +48,24 @@ async def test_a_refused_fix_is_never_called_ready(tmp_path: Path):
         assert "fix ready" not in ui.screen
         assert "no safe fix found" in ui.screen
         assert "✔ h" not in ui.screen
+
+
+async def test_a_slow_program_counts_as_measured_once_its_timing_rests(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = verified
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        timing = complete(1).timing
+        assert timing is not None
+        await ui.show(ui.app.session.apply(replace(timing, verdict="undecided", pairs_taken=8, run=1)))
+        await ui.settle()
+        assert ui.engine.queues == []
+        missing = ev.FactMissing(run=1, fact=hot_lines_view.FACT, symbol="", reason="profiler busy")
+        await ui.show(ui.app.session.apply(missing))
+        for _ in range(20):
+            await ui.settle()
+        assert "fix ready (h)" in ui.screen
 
 
 async def test_nothing_is_verified_before_the_run_is_measured(tmp_path: Path):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcexplore.events.codec import decode
+from tcexplore.events.dynamo_events import FxNode
 from tcexplore.events.job import Standby
 from tcexplore.events.run_events import Failed
 
@@ -22,11 +23,23 @@ RUN_DESCRIPTORS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """The first graph of the last run, which the process for the next run compiles while it waits."""
+
+    code: str
+    """torch's readable form."""
+    inputs: tuple[FxNode, ...]
+    grad: bool
+    """Whether the calls are made with gradients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRun:
     """Front end to worker: provide a process for one run. `RUN_DESCRIPTORS` file descriptors come with it."""
 
     number: int
     """Identifies the run process on this worker."""
+    rehearsal: Rehearsal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

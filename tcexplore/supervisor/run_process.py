@@ -16,6 +16,7 @@ from tcexplore.events import (
     Event,
     Failed,
     Finished,
+    GradMode,
     GraphCaptured,
     Job,
     Output,
@@ -26,7 +27,7 @@ from tcexplore.events import (
     decode,
     encode,
 )
-from tcexplore.events.commands import RunCommand
+from tcexplore.events.commands import Rehearsal, RunCommand
 from tcexplore.supervisor.exits import (
     OPTIONAL_FACTS,
     explain_exit,
@@ -38,6 +39,15 @@ from tcexplore.supervisor.output_reader import OutputReader
 
 PAINT_S = 0.1
 """Seconds for the front end to paint the first graph before preparations for later runs take a core."""
+
+REHEARSED_S = 1.0
+"""Seconds from the eager calls to the first graph within which it is rehearsed: a save waits for a step of that."""
+
+LARGEST_REHEARSED = 64 << 20
+"""Maximum bytes of the inputs and parameters of a graph that is rehearsed."""
+
+LONGEST_REHEARSED = 30_000
+"""Maximum characters of code: the message that opens a process must fit into the socket's buffer."""
 
 DRAIN_S = 1.0
 """Seconds to wait for the last output, since another process may hold the pipes open."""
@@ -91,6 +101,11 @@ class RunProcess:
         self._outputs: list[OutputReader] = []
         self._painting: asyncio.TimerHandle | None = None
         """Set once the first graph has arrived."""
+        self.rehearsal: Rehearsal | None = None
+        """The first graph, for the process that waits for the next run; None if its capture took long."""
+        self._eager_at = 0.0
+        """When the eager calls began, on the event loop's clock."""
+        self._grad = False
 
     def close_worker_ends(self) -> None:
         """Close the descriptors that the worker now has copies of."""
@@ -210,11 +225,25 @@ class RunProcess:
                     self._phase = event.phase
                     self._optional_fact = OPTIONAL_FACTS.get(event.phase, self._optional_fact)
                 self._emit(event)
+                self._note_rehearsal(event)
                 if isinstance(event, GraphCaptured) and self._painting is None:
                     self._painting = asyncio.get_running_loop().call_later(PAINT_S, self._answer)
                 elif self._phase in ("timing", "answering"):
                     self._answer()
         return None
+
+    def _note_rehearsal(self, event: Event) -> None:
+        """Keep the first graph if to rehearse it costs little: time, memory and a short message."""
+        now = asyncio.get_running_loop().time()
+        if isinstance(event, PhaseStarted) and event.phase == "eager":
+            self._eager_at = now
+        elif isinstance(event, GradMode):
+            self._grad = event.enabled
+        elif isinstance(event, GraphCaptured) and self._painting is None and now - self._eager_at < REHEARSED_S:
+            inputs = tuple(node for node in event.nodes if node.op == "placeholder")
+            small = sum(node.tensor_bytes or 0 for node in inputs) < LARGEST_REHEARSED
+            if small and len(event.code) < LONGEST_REHEARSED:
+                self.rehearsal = Rehearsal(code=event.code, inputs=inputs, grad=self._grad)
 
     async def _drain(self, last: Event | None) -> None:
         """Wait until the process is gone and its output is read, at most `DRAIN_S` after its last event."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from tcexplore.events import Event, Failed, Job
-from tcexplore.events.commands import PauseTiming, RunCommand
+from tcexplore.events.commands import PauseTiming, Rehearsal, RunCommand
 from tcexplore.supervisor.exits import explain_syntax_error
 from tcexplore.supervisor.run_process import RunProcess
 from tcexplore.supervisor.worker_process import WorkerProcess
@@ -91,6 +91,11 @@ class RunQueue:
         if held != self._held:
             self._held = held
             self.send(PauseTiming(paused=self._paused))
+
+    @property
+    def rehearsal(self) -> Rehearsal | None:
+        """What the process for the next run should rehearse."""
+        return None if self._current is None else self._current.process.rehearsal
 
     @property
     def unanswered(self) -> bool:

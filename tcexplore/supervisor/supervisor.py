@@ -134,7 +134,7 @@ class WorkerPool:
         if worker.standby is not None and not (worker.prepare_sent or unanswered or waiting):
             worker.prepare(prime=self._prime)
         while len(worker.idle) < (waiting if unanswered else kept):
-            worker.open_run()
+            worker.open_run(next((queue.rehearsal for queue in self._queues if queue.rehearsal), None))
 
     def _unanswered(self) -> bool:
         """Return whether a run has no graph yet, or a job waits for a process."""

@@ -19,6 +19,7 @@ from tcexplore.events.commands import (
     OpenRun,
     Prepare,
     Ready,
+    Rehearsal,
     RunExited,
     RunOpened,
     RunPrimed,
@@ -85,6 +86,7 @@ class WorkerProcess:
         self._runs: dict[int, RunProcess] = {}
         self._killed: set[int] = set()
         """Runs to which SIGKILL was sent."""
+        self._lost_standby = False  # whether a process ended while it waited: its rehearsal may have crashed it
         self._opened = 0
         self._log: list[str] = []
         self._process: Process | None = None
@@ -134,13 +136,14 @@ class WorkerProcess:
         behind = self.prepare_sent and STAGES.index(self._stage) < STAGES.index(self._prepared_stage)
         return self.standby is None or behind or (self.self_priming and not all(run.primed for run in self.idle))
 
-    def open_run(self) -> None:
-        """Provide a run process for the next job."""
+    def open_run(self, rehearsal: Rehearsal | None = None) -> None:
+        """Provide a run process for the next job; it rehearses, unless one has ended before its job."""
         self._opened += 1
         run = RunProcess(self._opened)
         self.idle.append(run)
         self._runs[self._opened] = run
-        self._send(OpenRun(number=self._opened), run.descriptors)
+        rehearsal = None if self._lost_standby else rehearsal
+        self._send(OpenRun(number=self._opened, rehearsal=rehearsal), run.descriptors)
         run.close_worker_ends()
         asyncio.get_running_loop().call_later(ANSWER_S, self._check_opened, run, 1)
 
@@ -265,6 +268,7 @@ class WorkerProcess:
             case RunExited(number=number, code=code) if number in self._runs:
                 run = self._runs.pop(number)
                 run.handle_exit(code)
+                self._lost_standby |= run in self.idle
                 self.idle = [other for other in self.idle if other is not run]
             case Failed():
                 self.failure, self.idle, self._failure_known = report, [], True

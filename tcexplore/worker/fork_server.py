@@ -204,11 +204,11 @@ class ForkServer:
             self._primed.runs.add(command.number)
             self._primed.forward(command, descriptors)
         else:
-            self._fork(command.number, descriptors)
+            self._fork(command, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _fork(self, number: int, descriptors: tuple[int, ...]) -> None:
+    def _fork(self, command: OpenRun, descriptors: tuple[int, ...]) -> None:
         server = os.getpid()
         try:
             pid = fork_policy.fork()
@@ -216,18 +216,18 @@ class ForkServer:
             self._channel.send(_cannot_fork(error))
             return
         if pid == 0:
-            self._become_run(server, number, descriptors)
-        self._runs[pid] = number
-        self._channel.send(RunOpened(number=number, pid=pid, primed=self._stage == "primed"))
+            self._become_run(server, command, descriptors)
+        self._runs[pid] = command.number
+        self._channel.send(RunOpened(number=command.number, pid=pid, primed=self._stage == "primed"))
 
-    def _become_run(self, server: int, number: int, descriptors: tuple[int, ...]) -> None:
+    def _become_run(self, server: int, command: OpenRun, descriptors: tuple[int, ...]) -> None:
         """Serve one run in the child. Never return: the outer frames belong to the server."""
         try:
             self._leave_server(server)
             os.setsid()
             if self._worker.nvml_check is not None:
                 self._worker.nvml_check.undo()
-            serve(descriptors, self._worker.threads, self._become_standby(number))
+            serve(descriptors, self._worker.threads, self._become_standby(command))
         finally:
             os._exit(BROKEN_STATUS)
 
@@ -239,14 +239,18 @@ class ForkServer:
             sock.close()
         process_setup.die_with_parent(server)
 
-    def _become_standby(self, number: int) -> Generator[None]:
+    def _become_standby(self, command: OpenRun) -> Generator[None]:
         """Prepare this child in steps, and report it if primed: one small message on the shared socket is whole."""
         try:
             if self._prime and self._worker.policy.accelerator:
                 yield from priming.prime_steps("cuda")
-                self._channel.send(RunPrimed(number=number))
+                self._channel.send(RunPrimed(number=command.number))
             elif self._prime:
                 yield from priming.warm_steps(self._worker.threads)
+                if command.rehearsal is not None:
+                    from tcexplore.worker.rehearsal import rehearse_steps
+
+                    yield from rehearse_steps(command.rehearsal)
         finally:
             self._control.close()
 

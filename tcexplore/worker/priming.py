@@ -130,21 +130,27 @@ def warm_steps(threads: int) -> Iterator[None]:
     for module in list(sys.modules.values()):
         vars(module).get("")
     yield
-    install_and_remove_hooks()
+    with hooks_installed():
+        pass
     gc.collect()
     gc.freeze()
     yield
 
 
-def install_and_remove_hooks() -> None:
-    """Install the hooks of a run once, so that a run finds everything that they touch in memory."""
+@contextlib.contextmanager
+def hooks_installed() -> Iterator[None]:
+    """Install the hooks of a run, so that the run finds everything that they touch in memory."""
     from tcexplore.capture.hooks import Hooks
     from tcexplore.capture.install_hooks import install_all
     from tcexplore.capture.user_files import UserFiles
 
     hooks = Hooks(lambda _: None)
-    install_all(hooks, UserFiles("")).remove()
-    hooks.remove()
+    trace = install_all(hooks, UserFiles(""))
+    try:
+        yield
+    finally:
+        trace.remove()
+        hooks.remove()
 
 
 def prime_fork_server() -> None:
@@ -204,7 +210,7 @@ CACHED_REGISTRATIONS = (
 """Cached functions of torch that copy tables to which the model file may add: decompositions, modules to inline."""
 
 
-def _forget_registrations() -> None:
+def forget_registrations() -> None:
     """Clear the caches that priming filled with registrations: those of the model file come later."""
     for symbol in CACHED_REGISTRATIONS:
         module, _, name = symbol.partition(":")
@@ -241,4 +247,4 @@ def compile_tiny_model(
         else:
             break
     torch._dynamo.reset()
-    _forget_registrations()
+    forget_registrations()

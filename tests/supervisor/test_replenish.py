@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tcexplore.events import Job, Standby
+from tcexplore.events.commands import Rehearsal
 from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.supervisor import supervisor as module
 from tcexplore.supervisor.supervisor import Supervisor
@@ -23,6 +24,7 @@ class FakeRunProcess:
     def __init__(self) -> None:
         self.pid: int | None = None
         self.primed = self.answered = False
+        self.rehearsal: Rehearsal | None = None
         self.commands: list[Any] = []
         self.over = asyncio.Event()
         self.over.set()
@@ -46,7 +48,7 @@ class FakeRunProcess:
 class FakeWorker(SimpleNamespace):
     """A worker whose state the test sets."""
 
-    def open_run(self) -> None:
+    def open_run(self, _rehearsal: Rehearsal | None = None) -> None:
         self.idle.append(FakeRunProcess())
 
     def prepare(self, *, prime: bool) -> None:

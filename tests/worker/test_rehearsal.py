@@ -1,0 +1,82 @@
+"""The process for the next run compiles the first graph of the last one while it waits."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from dataclasses import replace
+
+import pytest
+
+from tcexplore.events import FxNode, GraphCaptured, Location, PhaseStarted
+from tcexplore.events.commands import Rehearsal
+from tcexplore.supervisor.run_process import LARGEST_REHEARSED, REHEARSED_S, RunProcess
+from tests.supervisor.runs import Runs
+
+CODE = """
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[2, 3][3, 1]cpu", L_self_parameters_w_: "f32[3][1]cpu"):
+        l_x_ = L_x_
+        mul: "f32[2, 3][3, 1]cpu" = l_x_ * L_self_parameters_w_
+        return (torch.nn.functional.gelu(mul),)
+"""
+
+
+def tensor(name: str, *shape: int) -> FxNode:
+    sizes = tuple(map(str, shape))
+    return FxNode(
+        name=name, op="placeholder", target=name, dtype="f32", shape=sizes, device="cpu",
+        stride=(sizes[-1], "1")[-len(sizes) :],
+    )  # fmt: skip
+
+
+INPUTS = (tensor("L_x_", 2, 3), tensor("L_self_parameters_w_", 3))
+GRAPH = GraphCaptured(run=1, graph="0/0", ops=2, nodes=INPUTS, code=CODE, frame=Location(file="m.py", line=1))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("code", "steps"),
+    [(CODE, 2), (CODE.replace("nn.functional.gelu", "ops.mylib.gelu"), 0), ("class GraphModule(", 0)],
+    ids=["torch's ops", "an op of the user's", "cut"],
+)
+def test_a_graph_is_run_and_compiled_unless_it_needs_the_model_file(
+    code: str, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tcexplore.worker.rehearsal import rehearse_steps
+
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    assert len(list(rehearse_steps(Rehearsal(code=code, inputs=INPUTS, grad=True)))) == steps
+
+
+@pytest.mark.parametrize(
+    ("delay", "graph", "rehearsed"),
+    [
+        (0.0, GRAPH, True),
+        (REHEARSED_S, GRAPH, False),
+        (0.0, replace(GRAPH, nodes=(tensor("w", LARGEST_REHEARSED // 4),)), False),
+        (0.0, replace(GRAPH, code=CODE * 1000), False),
+    ],
+    ids=["small", "slow", "large", "long"],
+)
+async def test_only_a_graph_that_costs_little_is_rehearsed(
+    delay: float, graph: GraphCaptured, rehearsed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, process = asyncio.get_running_loop(), RunProcess(1)
+    now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now)
+    process._note_rehearsal(PhaseStarted(run=1, phase="eager", at=0.0))
+    monkeypatch.setattr(loop, "time", lambda: now + delay)
+    process._note_rehearsal(graph)
+    assert (process.rehearsal is not None) == rehearsed
+    process.discard()
+    process.close_worker_ends()
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_run_after_a_rehearsal_gives_the_same_graphs(shared_runs: Runs) -> None:
+    source = "def model(x):\n    return (x * 2).sin()\nimport torch\ninputs = (torch.ones(3),)\n"
+    graphs = [[event for event in await shared_runs.run(source) if isinstance(event, GraphCaptured)] for _ in range(3)]
+    assert shared_runs.supervisor.rehearsal is not None
+    assert [replace(graph, run=0) for graph in graphs[2]] == [replace(graph, run=0) for graph in graphs[0]]

@@ -41,3 +41,12 @@ def test_a_narrow_line_without_a_fix_has_the_speedup(width: int, shown: str) -> 
     undecided = replace(fixable("undecided"), fixes=())
     wanted = "vs. eager: undecided" if width == 160 else "speedup undecided"
     assert wanted in verdict_row(Session(runs=(undecided,)), max(width, 40)).text
+
+
+def test_results_of_an_older_run_have_no_colored_badge() -> None:
+    session = Session(runs=(fakes.complete(7), fakes.failed(8)))
+    styles = {span.text.strip(): span.style for span in verdict_row(session, 160).spans}
+    assert styles["✖ RuntimeError"] == "badge.break"
+    assert styles["✖ 1 graph break"] == "badge.muted"
+    alone = {span.text.strip(): span.style for span in verdict_row(Session(runs=(fakes.complete(7),)), 160).spans}
+    assert alone["✖ 1 graph break"] == "badge.break"

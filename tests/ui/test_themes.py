@@ -10,7 +10,9 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
+from tcexplore.documents.document import Row, Span
 from tcexplore.documents.style_names import ANSI, KERNELS, NAMES
+from tcexplore.ui.lines.row_painter import segments
 from tcexplore.ui.terminal.colors import DARK, LIGHT
 from tcexplore.ui.terminal.themes import (
     DARK_THEME,
@@ -110,3 +112,11 @@ def test_the_toggle_goes_to_the_other_brightness():
     assert opposite(BUILTIN_THEMES["nord"]) == "tcexplore-light"
     assert opposite(BUILTIN_THEMES["solarized-light"]) == "tcexplore-dark"
     assert opposite(BUILTIN_THEMES["ansi-dark"]) == "ansi-light"
+
+
+@pytest.mark.parametrize("theme", [DARK_THEME.name, "ansi-dark"])
+def test_labels_of_an_older_run_have_no_background_which_terminals_do_not_dim(theme: str):
+    row = Row((Span("▐", "kernel.0"), Span("1", "label.0"), Span("▌", "kernel.0")))
+    painted = {dim: segments(row, palette(theme), Style(dim=dim)) for dim in (False, True)}
+    filled = {dim: [bool(s.style and (s.style.bgcolor or s.style.reverse)) for s in painted[dim]] for dim in painted}
+    assert filled == {False: [False, True, False], True: [False, False, False]}

@@ -26,8 +26,17 @@ def verdict_row(session: Session, width: int = 160) -> Row:
     if shown is None:
         return fitted([piece(" no run yet", "muted")], width)
     before, since = [*_old(session, shown), *_failure(shown)], list(_since(session, shown))
-    pieces = [*before, *_compiled(shown), *since]
-    return fitted(pieces if fits(pieces, width) else [*before, *_compiled(shown, brief=True), *since], width)
+    whole, brief = ([*before, *_results(session, shown, brief=brief), *since] for brief in (False, True))
+    return fitted(whole if fits(whole, width) else brief, width)
+
+
+def _results(session: Session, shown: Snapshot, *, brief: bool) -> Iterator[Piece]:
+    """Yield the results of a run; those of an older one than the run in view without colored badges."""
+    for results in _compiled(shown, brief=brief):
+        spans = results.spans
+        if shown is not session.shown:
+            spans = tuple(Span(text, "badge.muted" if style.startswith("badge.") else style) for text, style in spans)
+        yield Piece(spans, results.rank)
 
 
 def run_verdict(snapshot: Snapshot) -> Row:

@@ -61,6 +61,8 @@ def segments(
         spans = list(spans)
         places = query.places("".join(span.text for span in spans))
         spans = _marked(spans, places, "match.current" if current else "match") if places else spans
+    if base.dim:  # terminals do not dim backgrounds
+        spans = [Span(text, style.replace("label.", "kernel.")) for text, style in spans]
     return [Segment(text, base + palette.style(style)) for text, style in spans if text]
 
 

@@ -100,7 +100,8 @@ def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
     elif len(comparison.rows) < 2:
         yield row((" ● one process ", "badge.muted"), ("  no other rank to compare with", "muted"))
     else:
-        until = " until the first one ended early" if comparison.ended_early else ""
+        so_far = " so far" if comparison.partial else ""
+        until = " until the first one ended early" if comparison.ended_early else so_far
         badge = (" ✔ IDENTICAL ", "badge.muted" if until else "badge.ok")
         yield row(badge, (f"  all {len(comparison.rows)} ranks compile the same{until}", ""))
     for sentence in comparison.ended_early:

@@ -99,6 +99,9 @@ class RanksCompared(Event):
     ended_early: tuple[str, ...] = ()
     """Sentences: why fake ranks ended before the end of the script. Only what they compiled before is compared."""
 
+    partial: bool = False
+    """Whether the job is running: the verdict covers what all ranks have compiled so far."""
+
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Ranks that agree, the largest group first."""

@@ -108,11 +108,12 @@ def compare_running(ranks: Mapping[int, FollowedRank], problems: Sequence[str], 
     prints = [rank.records for rank in ranks.values()]
     idle = all(rank.spans.phase is None for rank in ranks.values())
     quiet = idle and time.time() - max((rank.grown for rank in ranks.values()), default=0.0) >= QUIET_S
-    notes = [*problems, *([] if over or quiet else [STILL_RUNNING])]
-    if not over and not quiet and prints:
+    partial = not over and not quiet
+    if partial and prints:
         prints = _common_beginning(prints)
-    compared = compare_prints(prints, rows_of(ranks), notes)
+    compared = compare_prints(prints, rows_of(ranks), [*problems, *([STILL_RUNNING] if partial else [])])
+    compared = replace(compared, partial=partial)
     divergence = compared.divergence
-    if divergence is not None and divergence.kind == "missing rank" and not over and not quiet:
+    if divergence is not None and divergence.kind == "missing rank" and partial:
         return replace(compared, divergence=None)
     return compared

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.traces import followed_rank
 from tcexplore.traces.followed_rank import compare_running
 from tcexplore.traces.followed_trace import FollowedTrace
@@ -88,13 +89,16 @@ def test_a_rank_that_lags_is_no_difference_until_the_job_is_quiet(
 
     second.write()
     trace.update()
-    assert compare_running(trace.ranks, ()).divergence is None, "rank 0 may still recompile"
+    partial = compare_running(trace.ranks, ())
+    assert partial.divergence is None, "rank 0 may still recompile"
+    assert "so far" in next(verdict_rows(partial, 78)).text
     monkeypatch.setattr(followed_rank, "QUIET_S", 0.0)
     compared = compare_running(trace.ranks, ())
     assert compared.divergence is not None
     assert compared.divergence.kind == "shape"
     over = compare_running(trace.ranks, (), over=True)
     assert over.divergence == compared.divergence
+    assert (partial.partial, compared.partial, over.partial) == (True, False, False)
 
 
 @asynccontextmanager

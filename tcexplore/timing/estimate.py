@@ -8,7 +8,6 @@ from dataclasses import replace
 from tcexplore.events import TimingEstimate
 from tcexplore.timing.sample_statistics import (
     count_outliers,
-    effective_sample_size,
     half_medians,
     mad,
     median,
@@ -22,7 +21,6 @@ from tcexplore.timing.timing_verdict import (
     decide_verdict,
     estimate_speedup,
     is_loaded,
-    log_ratios,
     noise_floor,
 )
 
@@ -39,8 +37,7 @@ def make_estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
     """Return the estimate from at least one measured pair. Raises `ValueError` without pairs."""
     eager, compiled = list(samples.measured.first), list(samples.measured.second)
     speedup = estimate_speedup(eager, compiled)
-    effective_pairs = effective_sample_size(log_ratios(eager, compiled))
-    floor = noise_floor(samples.control.first, samples.control.second, effective_pairs)
+    floor = noise_floor(samples.control.first, samples.control.second, speedup.effective_pairs)
     estimate = TimingEstimate(
         eager_us=median(eager),
         eager_spread_us=mad(eager),

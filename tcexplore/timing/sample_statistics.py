@@ -18,6 +18,9 @@ Of 180 measured runs with a known true ratio, the nominal 95% interval contained
 wider, in 98%.
 """
 
+TAIL = (1 - CONFIDENCE) / 2 * (RESAMPLES - 1)
+"""Position of the interval's ends among the medians of the resamples, counted from either end."""
+
 SEED = 0
 
 MIN_FOR_CORRELATION = 10
@@ -57,8 +60,10 @@ def percentile(values: Sequence[float], share: float) -> float:
     """Return the value below which `share` (0 to 1) of the samples lie, interpolated. Raises `ValueError` if empty."""
     if not values:
         raise ValueError("no samples")
-    ordered = sorted(values)
-    position = share * (len(ordered) - 1)
+    return _interpolate(sorted(values), share * (len(values) - 1))
+
+
+def _interpolate(ordered: Sequence[float], position: float) -> float:
     below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
@@ -95,31 +100,36 @@ def count_outliers(values: Sequence[float]) -> Outliers:
     return Outliers(beyond(1.5) - severe, severe)
 
 
-def median_interval(values: Sequence[float]) -> Interval:
+def median_interval(values: Sequence[float], effective: int | None = None) -> Interval:
     """Return the 95% interval of the median: the union of the bootstrap and the order-statistics interval.
 
     The bootstrap alone is too narrow for few samples: with 15 it contains the true median in 88% of cases. Order
-    statistics contain it with `CONFIDENCE` for any distribution. Both use the `effective_sample_size`. The interval of
-    up to six samples is their range. Raises `ValueError` if empty.
+    statistics contain it with `CONFIDENCE` for any distribution. Both use `effective` samples, by default
+    `effective_sample_size`. The interval of up to six samples is their range. Raises `ValueError` if empty.
     """
-    bootstrap, exact = bootstrap_median(values), _order_interval(values)
+    effective = effective_sample_size(values) if effective is None else effective
+    bootstrap, exact = bootstrap_median(values, effective), _order_interval(values, effective)
     return Interval(min(bootstrap.low, exact.low), max(bootstrap.high, exact.high))
 
 
-def bootstrap_median(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def bootstrap_median(values: Sequence[float], effective: int | None = None) -> Interval:
     """Return the percentile bootstrap interval of the median from `RESAMPLES` seeded resamples.
 
-    A resample draws `effective_sample_size` samples with replacement. Its middle order statistics are drawn directly
-    (see `_resampled_middles`), so the cost does not grow with the number of samples. Raises `ValueError` if empty.
+    A resample draws `effective` samples with replacement, by default `effective_sample_size`. Its middle order
+    statistics are drawn directly, and only for resamples with an extreme median (see `_extreme_middles`), so the cost
+    does not grow with the number of samples. Raises `ValueError` if empty.
     """
     if not values:
         raise ValueError("no samples")
     ordered, count = sorted(values), len(values)
     ordered.append(ordered[-1])  # for a rank that is rounded to 1
-    middles = _resampled_middles(effective_sample_size(values))
-    medians = sorted([(ordered[int(low * count)] + ordered[int(high * count)]) / 2 for low, high in middles])
-    tail = (1 - confidence) / 2
-    return Interval(percentile(medians, tail), percentile(medians, 1 - tail))
+    extremes = _extreme_middles(effective_sample_size(values) if effective is None else effective)
+    lowest, highest = (
+        sorted([(ordered[int(low * count)] + ordered[int(high * count)]) / 2 for low, high in middles])
+        for middles in extremes
+    )
+    highest.reverse()
+    return Interval(_interpolate(lowest, TAIL), _interpolate(highest, TAIL))
 
 
 def effective_sample_size(values: Sequence[float]) -> int:
@@ -149,10 +159,9 @@ def _inflation(correlations: Iterable[float]) -> float:
     return 1 + 2 * sum(positive)
 
 
-def _order_interval(values: Sequence[float]) -> Interval:
+def _order_interval(values: Sequence[float], effective: int) -> Interval:
     ordered = sorted(values)
-    count = effective_sample_size(values)
-    rank = _lowest_rank(count) * len(ordered) // count
+    rank = _lowest_rank(effective) * len(ordered) // effective
     return Interval(ordered[rank], ordered[-1 - rank])
 
 
@@ -168,9 +177,24 @@ def _lowest_rank(count: int) -> int:
     return max(0, rank - 1)
 
 
-@lru_cache(maxsize=64)
-def _resampled_middles(count: int) -> tuple[tuple[float, float], ...]:
-    """Return, for each resample of `count` samples, the ranks (0 to 1) of the two samples whose mean is its median.
+Middle = tuple[float, float]
+"""The ranks (0 to 1) of the two samples whose mean is the median of a resample."""
+
+
+@lru_cache(maxsize=1024)
+def _extreme_middles(count: int) -> tuple[list[Middle], list[Middle]]:
+    """Return the middles of those resamples whose median may be among the lowest, or highest, that the interval needs.
+
+    The mean of two samples lies between them: a resample whose lower sample exceeds the higher one of enough others
+    has none of the lowest medians.
+    """
+    middles, needed = _resampled_middles(count), math.ceil(TAIL)
+    lowest, highest = sorted(high for _, high in middles)[needed], sorted(low for low, _ in middles)[-1 - needed]
+    return [pair for pair in middles if pair[0] <= lowest], [pair for pair in middles if pair[1] >= highest]
+
+
+def _resampled_middles(count: int) -> list[Middle]:
+    """Return the middle of each resample of `count` samples.
 
     The k-th smallest of `count` uniform draws follows Beta(k, count - k + 1), and the next smaller one is the largest
     of k - 1 uniform draws below it. Scaled to ranks, this is equivalent to drawing and sorting `count` samples.
@@ -178,9 +202,9 @@ def _resampled_middles(count: int) -> tuple[tuple[float, float], ...]:
     rng = random.Random(SEED)
     upper = count // 2 + 1
 
-    def middles() -> tuple[float, float]:
+    def middle() -> Middle:
         high = rng.betavariate(upper, count - upper + 1)
         low = high if count % 2 else high * rng.random() ** (1 / (upper - 1))
         return low, high
 
-    return tuple(middles() for _ in range(RESAMPLES))
+    return [middle() for _ in range(RESAMPLES)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tcexplore.events import TimingVerdict
-from tcexplore.timing.sample_statistics import Interval, mad, median, median_interval
+from tcexplore.timing.sample_statistics import Interval, effective_sample_size, mad, median, median_interval
 
 MIN_DIFFERENCE = 0.01
 """A smaller difference never counts, no matter how narrow the interval is."""
@@ -43,6 +43,8 @@ class Speedup(NamedTuple):
 
     value: float
     interval: Interval
+    effective_pairs: int = 0
+    """Number of independent pairs that would determine the ratio as well; see `effective_sample_size`."""
 
 
 def estimate_speedup(eager: Sequence[float], compiled: Sequence[float]) -> Speedup:
@@ -51,8 +53,9 @@ def estimate_speedup(eager: Sequence[float], compiled: Sequence[float]) -> Speed
     Blocks at the same index are one pair. Raises `ValueError` without pairs.
     """
     logs = log_ratios(eager, compiled)
-    low, high = median_interval(logs)
-    return Speedup(math.exp(median(logs)), Interval(math.exp(low), math.exp(high)))
+    effective = effective_sample_size(logs)
+    low, high = median_interval(logs, effective)
+    return Speedup(math.exp(median(logs)), Interval(math.exp(low), math.exp(high)), effective)
 
 
 def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> float:

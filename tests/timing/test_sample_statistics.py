@@ -7,6 +7,7 @@ import statistics as stdlib
 import pytest
 
 from tcexplore.timing.sample_statistics import (
+    CONFIDENCE,
     RESAMPLES,
     Interval,
     Outliers,
@@ -74,6 +75,16 @@ def test_resampled_middles_match_drawing_with_replacement(count: int):
     tolerance = 4 * stdlib.stdev(drawn) * math.sqrt(2 / RESAMPLES)
     assert stdlib.mean(direct) == pytest.approx(stdlib.mean(drawn), abs=tolerance)
     assert stdlib.stdev(direct) == pytest.approx(stdlib.stdev(drawn), rel=0.1)
+
+
+@pytest.mark.parametrize("count", [1, 6, 7, 12, 41, 100])
+def test_the_bootstrap_interval_is_that_of_all_resamples(count: int):
+    rng = random.Random(4)
+    values = sorted(round(rng.gauss(0, 1), 1) for _ in range(count))
+    middles = _resampled_middles(effective_sample_size(values))
+    medians = [(values[int(low * count)] + values[int(high * count)]) / 2 for low, high in middles]
+    expected = percentile(medians, (1 - CONFIDENCE) / 2), percentile(medians, (1 + CONFIDENCE) / 2)
+    assert bootstrap_median(values) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("count", [6, 7, 15, 16, 60])

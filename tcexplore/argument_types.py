@@ -112,18 +112,19 @@ def target_file(text: str) -> str:
 
 def keymap(text: str) -> str:
     """Return the name of a keymap unchanged."""
-    from tcexplore.keymap import KeymapError, make_keymap
+    from tcexplore.keymap import AppearanceError, make_keymap
 
     try:
         make_keymap(text, {})
-    except KeymapError as error:
+    except AppearanceError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
 
 
 def theme(text: str) -> str:
     """Return the name of a theme unchanged."""
-    from tcexplore.ui.appearance import AppearanceError, read_theme
+    from tcexplore.keymap import AppearanceError
+    from tcexplore.ui.appearance import read_theme
 
     try:
         read_theme(text)

@@ -117,8 +117,8 @@ UNBOUND = "unbound"
 """The name of no key: Textual's keymaps cannot remove a key otherwise."""
 
 
-class KeymapError(ValueError):
-    """A keymap cannot be used. `name` is the entry that is wrong."""
+class AppearanceError(ValueError):
+    """An entry of a keymap or of a theme is invalid. `name` is the entry, empty for the whole."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -126,7 +126,7 @@ class KeymapError(ValueError):
 
 
 def normal_keys(name: str, keys: str) -> str:
-    """Return keys with Textual's names. Raises `KeymapError` for one that does not exist."""
+    """Return keys with Textual's names. Raises `AppearanceError` for one that does not exist."""
     return ",".join(_normal_key(name, key.strip()) for key in keys.split(",")) if keys.strip() else ""
 
 
@@ -137,7 +137,9 @@ def _normal_key(name: str, key: str) -> str:
     base = _NAMES.get(base, base)
     printable = len(base) == 1 and base.isprintable() and not base.isspace()
     if not (printable or base in _CHARACTERS or base in _NAMED) or any(each not in _MODIFIERS for each in modifiers):
-        raise KeymapError(name, f"there is no key {key!r}; write a character, or a name such as enter, ctrl+d or comma")
+        raise AppearanceError(
+            name, f"there is no key {key!r}; write a character, or a name such as enter, ctrl+d or comma"
+        )
     return "+".join((*modifiers, base))
 
 
@@ -175,9 +177,9 @@ def hint(action: str) -> str:
 
 
 def make_keymap(preset: str, entries: Mapping[str, str | Sequence[str]]) -> dict[str, str]:
-    """Return the changes of a preset with own entries on top, with Textual's names. Raises `KeymapError`."""
+    """Return the changes of a preset with own entries on top, with Textual's names. Raises `AppearanceError`."""
     if preset not in PRESETS:
-        raise KeymapError("preset", f"there is no keymap {preset!r}; use one of {', '.join(PRESETS)}")
+        raise AppearanceError("preset", f"there is no keymap {preset!r}; use one of {', '.join(PRESETS)}")
     from difflib import get_close_matches  # not imported before the first frame without a keymap
 
     changes = {name: normal_keys(name, keys) for name, keys in PRESETS[preset].items()}
@@ -185,11 +187,13 @@ def make_keymap(preset: str, entries: Mapping[str, str | Sequence[str]]) -> dict
         if name not in _DEFAULTS:
             nearest = get_close_matches(name, _DEFAULTS, 1)
             question = f"did you mean {nearest[0]!r}?" if nearest else "`tcexplore config --keys` lists all actions"
-            raise KeymapError(name, f"there is no action {name!r}; {question}")
+            raise AppearanceError(name, f"there is no action {name!r}; {question}")
         changes[name] = normal_keys(name, keys if isinstance(keys, str) else ",".join(keys))
     for first, second, key in _conflicts({**_DEFAULTS, **changes}):
         wrong = second if second in entries else first
-        raise KeymapError(wrong, f"{shown_key(key)} is the key of {first!r} and of {second!r}; give one another key")
+        raise AppearanceError(
+            wrong, f"{shown_key(key)} is the key of {first!r} and of {second!r}; give one another key"
+        )
     return changes
 
 

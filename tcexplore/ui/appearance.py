@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcexplore.keymap import make_keymap
+from tcexplore.keymap import AppearanceError, make_keymap
 
 COLORS = (
     "primary", "secondary", "accent", "foreground", "background", "surface", "panel", "success", "warning", "error",
@@ -14,14 +14,6 @@ COLORS = (
 """Colors of a theme that a configuration file may set."""
 
 Table = Mapping[str, Any]
-
-
-class AppearanceError(ValueError):
-    """An entry of a keymap or of a theme is invalid. `name` is the entry, empty for the whole."""
-
-    def __init__(self, name: str, message: str) -> None:
-        super().__init__(message)
-        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +37,7 @@ def make_appearance(theme: str | Table | None, keymap: str | Table | None, targe
 
 
 def read_keymap(choice: str | Table) -> dict[str, str]:
-    """Return the changes of the default keys: a preset's, or a table's. Raises `KeymapError` or `AppearanceError`."""
+    """Return the changes of the default keys: a preset's, or a table's. Raises `AppearanceError`."""
     if isinstance(choice, str):
         return make_keymap(choice, {})
     entries = dict(choice)

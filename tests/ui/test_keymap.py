@@ -15,7 +15,7 @@ from tcexplore.documents.timing.accuracy_rows import accuracy_rows
 from tcexplore.keymap import (
     DEFAULT_KEYS,
     PRESETS,
-    KeymapError,
+    AppearanceError,
     default_keys,
     hint,
     keys_of,
@@ -26,7 +26,7 @@ from tcexplore.keymap import (
 )
 from tcexplore.ui.actions import ACTIONS, available, bindings
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.appearance import Appearance, AppearanceError, read_keymap
+from tcexplore.ui.appearance import Appearance, read_keymap
 from tcexplore.ui.screen_lines import footer
 from tcexplore.ui.screens.diff_screen import DiffScreen
 from tcexplore.ui.screens.fix_screen import FixScreen
@@ -91,7 +91,7 @@ def test_a_preset_has_no_conflict_and_hides_no_action(preset: str):
     ],
 )
 def test_an_invalid_keymap_names_the_entry(entries: dict[str, object], entry: str, message: str):
-    with pytest.raises((KeymapError, AppearanceError)) as refused:
+    with pytest.raises(AppearanceError) as refused:
         read_keymap(entries)
     assert getattr(refused.value, "name", "") == entry
     assert message in str(refused.value)

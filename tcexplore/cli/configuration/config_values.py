@@ -149,12 +149,12 @@ def converted(action: argparse.Action, value: ConfigValue) -> Any:
 
 def _table(name: str, value: ConfigValue) -> Any:
     """Return the table of a keymap or of a theme unchanged. Raises `ConfigError`."""
-    from tcexplore.keymap import KeymapError
-    from tcexplore.ui.appearance import AppearanceError, read_keymap, read_theme
+    from tcexplore.keymap import AppearanceError
+    from tcexplore.ui.appearance import read_keymap, read_theme
 
     try:
         (read_keymap if name == "keymap" else read_theme)(value.value)
-    except (KeymapError, AppearanceError) as error:
+    except AppearanceError as error:
         entry = ConfigValue(None, value.file, (*value.key, error.name) if error.name else value.key)
         raise _wrong(entry, str(error), "") from None
     return value.value

@@ -141,9 +141,9 @@ async def run_app(
     """Run the app on a session."""
     engine, clock = FakeEngine(), [0.0]
     app = ExplorerApp(lambda: engine, now=lambda: clock[0], appearance=appearance)
+    if appearance is None or not appearance.theme:
+        app.theme = "tcexplore-dark"  # before the start, which parses the style sheets for the theme
     async with app.run_test(size=size, notifications=True) as pilot:
-        if appearance is None or not appearance.theme:
-            app.theme = "tcexplore-dark"
         ui = AppUnderTest(app, engine, pilot, clock)
         await ui.show(session or Session())
         yield ui

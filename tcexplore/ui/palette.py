@@ -180,12 +180,12 @@ class CommandProvider(Provider):
 
     def _views(self) -> Iterator[Command]:
         for pane in PANES:
-            for view in pane.views:
+            for place, view in enumerate(pane.views):
                 keywords = VIEW_KEYWORDS.get(view.name, "")
                 show = partial(self._show_view, pane.id, view.name)
-                yield Command(
-                    f"View {view.name} in {pane.title}", f"pane {pane.number}: {keywords}", keywords, show, 60
-                )
+                times = f", then {place} × {hint('next-view')}" if place else ""
+                note = f"{pane.title.lower()} pane, key {hint(f'{pane.id}-pane')}{times}"
+                yield Command(f"View {view.name} in {pane.title}", note, keywords, show, 60)
 
     def _show_view(self, pane: str, view: str) -> None:
         self._leave_screens()

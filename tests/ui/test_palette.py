@@ -106,6 +106,13 @@ async def test_used_commands_come_first_among_equal_matches():
         assert (await titles(ui, "ptx"))[0] == "PTX and SASS for h100"
 
 
+async def test_a_view_is_listed_with_its_keys():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        notes = {command.title: command.note for command in CommandProvider(ui.app.main).commands()}
+    assert notes["View timing in Timing"] == "timing pane, key 6"
+    assert notes["View timeline in Timing"] == "timing pane, key 6, then 2 × v"
+
+
 def test_a_number_finds_the_line_first():
     score, title, _, _ = next(find_places(fakes.complete(7), "24"))
     assert (score, title) == (EXACT, "line 24: h = h * 1.2")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -25,21 +26,38 @@ def main(arguments: list[str]) -> int:
     extra = arguments[1:] if chosen else arguments
     lint = LINT if chosen != "test" else ()
     tests = ((*PYTEST, *extra),) if chosen != "lint" else ()
-    with tempfile.TemporaryDirectory(prefix="tests-cache-") as cache:
-        # All test processes share one cache, so that each kernel is compiled once.
-        environment = {"TORCHINDUCTOR_CACHE_DIR": cache, **os.environ}
-        failed = [check for check in (*lint, *tests) if not passes(check, environment)]
-    return 1 if failed else 0
+    with tempfile.TemporaryDirectory(prefix="tests-cache-") as cache, ThreadPoolExecutor(1) as thread:
+        environment = environment_of_checks(cache)
+        # The linters use one core. Beside the tests, none is idle.
+        linted = thread.submit(lambda: [passes(check, environment, quiet=bool(tests)) for check in lint])
+        tested = [passes(check, environment) for check in tests]
+        return 0 if all([*linted.result(), *tested]) else 1
 
 
-def passes(check: tuple[str, ...], environment: dict[str, str]) -> bool:
-    """Run one check and print its verdict and duration."""
+def environment_of_checks(cache: str) -> dict[str, str]:
+    """Return the environment in which test processes share what each of them would otherwise compile again."""
+    shared = {
+        "TORCHINDUCTOR_CACHE_DIR": cache,
+        "TORCHINDUCTOR_VEC_ISA_OK": "1",  # otherwise, each process tries whether it can load vector code
+        "OMP_WAIT_POLICY": "PASSIVE",  # all cores are in use: a thread that spins takes the time of another process
+    }
+    environment = {**shared, **os.environ}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a hundred processes import the same modules
+    return environment
+
+
+def passes(check: tuple[str, ...], environment: dict[str, str], *, quiet: bool = False) -> bool:
+    """Run one check, and print its verdict and duration; if `quiet`, print its output only at its end."""
     started = time.monotonic()
-    status = subprocess.run([sys.executable, "-m", *check], cwd=ROOT, env=environment, check=False).returncode
-    verdict = "ok" if status == 0 else f"FAILED ({status})"
-    sys.stdout.write(f"== {' '.join(check)}: {verdict}, {time.monotonic() - started:.0f} s\n")
+    done = subprocess.run(
+        [sys.executable, "-m", *check], cwd=ROOT, env=environment, check=False, text=True,
+        stdout=subprocess.PIPE if quiet else None, stderr=subprocess.STDOUT if quiet else None,
+    )  # fmt: skip
+    verdict = "ok" if done.returncode == 0 else f"FAILED ({done.returncode})"
+    output = f"\n{done.stdout}" if quiet else ""
+    sys.stdout.write(f"{output}== {' '.join(check)}: {verdict}, {time.monotonic() - started:.0f} s\n")
     sys.stdout.flush()
-    return status == 0
+    return done.returncode == 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import gc
+from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
 import pytest_asyncio
@@ -19,6 +20,17 @@ def no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             patch.delenv(variable, raising=False)
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exempt what the collection imports from garbage collection: each one would traverse all of torch's objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,7 @@ class Runs:
         name: str | None = None,
         retargetable: bool = False,
         recompile_queries: tuple[str, ...] = (),
+        examine: bool = True,
         **config: Any,
     ) -> int:
         self._run += 1
@@ -67,6 +71,8 @@ class Runs:
                 time_for=time_for,
                 retargetable=retargetable,
                 recompile_queries=recompile_queries,
+                examine=examine,
+                profile=examine,
             )
         )
         return self._run
@@ -106,13 +112,14 @@ def alive(pid: int) -> bool:
 
 def descendants(pid: int) -> set[int]:
     """Return the running descendants of `pid`."""
-    pids = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        child = int(stat.parent.name)
-        if parent == pid and alive(child):
-            pids |= {child, *descendants(child)}
+    children = defaultdict[int, list[int]](list)
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            state, parent = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[:2]
+            if state != "Z":
+                children[int(parent)].append(int(entry))
+    pids, unvisited = set[int](), [pid]
+    while unvisited:
+        unvisited += children[unvisited.pop()]
+        pids.update(unvisited)
     return pids

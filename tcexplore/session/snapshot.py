@@ -230,6 +230,19 @@ def _add_output(snapshot: Snapshot, event: ev.Output) -> Snapshot:
     return replace(snapshot, output=output, output_dropped=dropped)
 
 
+def _add_recompile(snapshot: Snapshot, event: ev.Recompiled) -> Snapshot:
+    """Add a recompile, or complete the last ones: a trace has the new value or the limit only in later records."""
+
+    def incomplete(other: ev.Recompiled) -> bool:
+        same = (other.graph, other.failed_entry) == (event.graph, event.failed_entry)
+        more = (event.new and not other.new) or (event.limit_hit and not other.limit_hit)
+        return same and other.failed_guard == event.failed_guard and bool(more)
+
+    if not any(map(incomplete, snapshot.recompiles)):
+        return replace(snapshot, recompiles=(*snapshot.recompiles, event))
+    return replace(snapshot, recompiles=tuple(event if incomplete(other) else other for other in snapshot.recompiles))
+
+
 def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     """Count a break that nested frames report again instead of listing it twice."""
 
@@ -289,6 +302,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.PhaseStarted: _begin_phase,
         ev.GraphCaptured: _add_graph,
         ev.GraphBreak: _add_break,
+        ev.Recompiled: _add_recompile,
         ev.BreakFix: _replace_fix,
         ev.GuardFilterTried: _replace_guard_filter,
         ev.FrameEntered: _add_frame,

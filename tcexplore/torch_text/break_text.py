@@ -29,14 +29,15 @@ def parse_reason(message: str, kind: str = "") -> Reason:
     headline = message.strip().splitlines()[0] if message.strip() else ""
     return Reason(
         kind or headline,
-        _dedent(explanation.group(1)) if explanation else message.strip(),
-        tuple(map(_dedent, _HINT.findall(message))),
-        _dedent(context.group(1)) if context else "",
+        _unindent(explanation.group(1)) if explanation else message.strip(),
+        tuple(map(_unindent, _HINT.findall(message))),
+        _unindent(context.group(1)) if context else "",
     )
 
 
-def _dedent(text: str) -> str:
-    return "\n".join(line.strip() for line in text.strip().splitlines())
+def _unindent(text: str) -> str:
+    """Return a field of a message without torch's indentation of its further lines."""
+    return "\n".join(line.removeprefix("    ").rstrip() for line in text.strip().splitlines())
 
 
 _SENTENCES = {

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tcexplore.events import RecompileKind
 
+OTHER_BACKEND = "It was compiled for another backend, mode or other options of torch.compile; each has its own entries."
 ONE_OBJECT = "one object"
 
 
@@ -65,7 +66,7 @@ def kind_of_check(code: str, values: ComparedValues) -> RecompileKind:
         return "aliasing"
     if _SHAPE.search(code) or _is_range_check(code):
         return "condition"
-    return "length" if _LENGTH.match(code) else _kind_of_value(values.new)
+    return "length" if _LENGTH.match(code) else _kind_of_value(values.new or values.old)
 
 
 def _is_range_check(code: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _COMMENT = re.compile(r"\s+# ")
+_HINT = re.compile(r"\s*\(HINT: .*\)$")
 _PLACE = re.compile(r"(?:^|# )(\S+\.py):(\d+) in (\S+)")
 
 SHAPE_REASONS = {
@@ -34,4 +35,4 @@ def split_check(text: str, known_codes: Iterable[str] = ()) -> Check:
     code = next((code for code in known_codes if text.startswith(code)), None)
     if code is None:
         code = _COMMENT.split(text, maxsplit=1)[0]
-    return Check(code, text[len(code) :].strip().removeprefix("# "))
+    return Check(_HINT.sub("", code), _HINT.sub("", text[len(code) :].strip().removeprefix("# ")))

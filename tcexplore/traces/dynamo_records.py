@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,20 +13,34 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.torch_text.break_text import AND_THEN, Reason, explain_reason, parse_reason
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
-from tcexplore.torch_text.failure_causes import Cause, ComparedValues, cause_of_text, cause_of_values, kind_of_check
-from tcexplore.torch_text.guard_checks import split_check
-from tcexplore.traces.graph_text import CALLS, read_graph
+from tcexplore.torch_text.failure_causes import (
+    OTHER_BACKEND,
+    Cause,
+    ComparedValues,
+    cause_of_text,
+    cause_of_values,
+    kind_of_check,
+)
+from tcexplore.torch_text.guard_checks import Check, split_check
+from tcexplore.traces.graph_text import CALLS, name_sizes, read_graph
 from tcexplore.traces.record_index import Record, decode_json
 from tcexplore.traces.static_values import compare_code
+from tcexplore.traces.subgraph_text import read_subgraphs
 from tcexplore.traces.trace_context import FrameStart, TraceContext
 from tcexplore.traces.trace_sources import read_stack
 
-_NOT_A_BREAK = frozenset({"Observed exception", "Dynamo recompile limit exceeded"})
+_LIMIT = "Dynamo recompile limit exceeded"
+_OBSERVED = "Observed exception"
+_COMPILER_FAILED = "WON'T CONVERT "
+"""torch's message for a frame that runs uncompiled, since the compiler failed."""
+_NOT_A_BREAK = frozenset({_OBSERVED, _LIMIT})
 _BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
 _BREAK_REASON = re.compile(r"^Graph Break Reason: (.*?)(?=^User code traceback:|\Z)", re.M | re.S)
 _BREAK_STACK = re.compile(r"^User code traceback:\n(.*?)(?=^Traceback |\Z)", re.M | re.S)
+_RECOMPILE_STACK = re.compile(r"\nUser stack trace:\n(.*)\Z", re.S)
 _FRAME = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)\n(?:    (.*))?', re.M)
 _LINK = re.compile(r"please visit: (https?://\S+)")
+_OTHER_BACKEND = "BACKEND_MATCH failure"
 _REASON = re.compile(r"^(!?[\d/]+): (.*)$", re.S)
 _ATTRIBUTE = re.compile(r"^(?:L|G)\['[^']+'\][.\[]")
 _SIZE_SOURCE = re.compile(r"^(.*)\.(size|stride)\(\)\[(\d+)\]$")
@@ -60,16 +74,17 @@ def read_start(context: TraceContext, record: Record) -> None:
 
 def read_source_name(context: TraceContext, record: Record) -> None:
     """Learn the readable name of a tensor's source by the name of the graph's input."""
-    source = str(record.meta.get("source") or "")
-    context.input_names[re.sub(r"[^a-zA-Z0-9]+", "_", source)] = readable_source(source)
+    context.name_input(str(record.meta.get("source") or ""))
 
 
 def read_dynamo_graph(context: TraceContext, record: Record) -> None:
     """Emit a Dynamo graph."""
     graph, code = record.graph, context.payload(record)
-
-    nodes = context.with_collective_lines(
-        graph, read_graph(code, partial(context.location, graph), context.input_names)
+    place = partial(context.location, graph)
+    nodes = context.with_collective_lines(graph, read_graph(code, place, context.input_names))
+    nodes = tuple(
+        replace(node, target=context.sources.qualify(node.target)) if node.op == "call_function" else node
+        for node in name_sizes(nodes)
     )
     context.graphs[graph] = nodes
     start = context.starts.get(graph)
@@ -79,6 +94,7 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
     context.emit(
         ev.GraphCaptured(
             graph=graph, ops=sum(node.op in CALLS for node in nodes), nodes=nodes, code=code, frame=frame,
+            subgraphs=read_subgraphs(code, nodes, place),
         )
     )  # fmt: skip
 
@@ -89,12 +105,13 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
 def read_break(context: TraceContext, record: Record) -> None:
     """Emit a graph break."""
     text = context.payload(record)
+    context.broken.add(record.graph)
     reasons = break_reasons(text)
     if reasons is None:
         return
     reason, further, headline = reasons
-    stack = tuple(_user_frames(context, text))
     start = context.starts.get(record.graph)
+    stack = _break_stack(context, text, start)
     key = (start.frame if start else None, stack, reason.kind)
     if key in context.breaks:
         return  # the frame was compiled again
@@ -108,6 +125,8 @@ def break_reasons(text: str) -> tuple[Reason, list[Reason], str] | None:
     logged = _BREAK_REASON.search(text)
     message, headline = _message(logged[1] if logged else text)
     reason, *further = (parse_reason(part) for part in AND_THEN.split(message))
+    if reason.kind.startswith(_COMPILER_FAILED):
+        return None
     if _NOT_A_BREAK & {reason.kind, *(other.kind for other in further)}:
         return None
     return reason, further, headline
@@ -119,12 +138,24 @@ def _message(logged: str) -> tuple[str, str]:
     return (message, headline) if message and headline.rstrip().endswith(":") else (logged, "")
 
 
-def _user_frames(context: TraceContext, text: str) -> Iterator[ev.Location]:
-    stack = _BREAK_STACK.search(text)
+def _user_frames(context: TraceContext, text: str, start: re.Pattern[str] = _BREAK_STACK) -> Iterator[ev.Location]:
+    stack = start.search(text)
     for file, line, function, code in _FRAME.findall(stack[1] if stack else ""):
         place = context.sources.place(file, int(line), function, code)
         if place is not None:
             yield place
+
+
+def _break_stack(context: TraceContext, text: str, start: FrameStart | None) -> tuple[ev.Location, ...]:
+    """Return the user's frames; those that called a frame of a library may be only in the stack of its compile."""
+    stack = tuple(_user_frames(context, text))
+    own, caller = (start.frame, start.caller) if start else (None, None)
+    if own is None or caller is None or caller in stack or context.sources.owns(own.file):
+        return stack
+    logged = _BREAK_STACK.search(text)
+    files = [frame[0] for frame in _FRAME.findall(logged[1] if logged else "")]
+    inside = files[len(files) - files[::-1].index(own.file) :] if own.file in files else []
+    return stack if any(map(context.sources.owns, inside)) else (*stack, caller)
 
 
 def _own_place(context: TraceContext, graph: str, text: str) -> ev.Location | None:
@@ -169,23 +200,27 @@ def read_recompile(context: TraceContext, record: Record) -> None:
     if text.lstrip().startswith("["):
         with contextlib.suppress(ValueError):
             reasons = [str(reason) for reason in decode_json(text)]
-    for reason in reasons:
-        match = _REASON.match(reason.strip())
-        if match is not None:
-            context.emit(_recompiled(context, record, match[1], match[2]))
+    matches = [match for reason in reasons if (match := _REASON.match(reason.strip()))]
+    usable = [match for match in matches if not match[2].startswith(_OTHER_BACKEND)]
+    for match in usable or matches[:1]:
+        code, recompile = _recompiled(context, record, match[1], match[2])
+        context.emit(recompile)
+        context.recompile_values.add(recompile, code)
 
 
-def _recompiled(context: TraceContext, record: Record, entry: str, text: str) -> ev.Recompiled:
-    check = split_check(text.split("\nUser stack trace:")[0])
-    cause = cause_of_text(check.code.strip(), grad_enabled="grad_mode" not in text) or _cause_of_code(check.code)
+def _recompiled(context: TraceContext, record: Record, entry: str, text: str) -> tuple[str, ev.Recompiled]:
+    """Return the code of the failed guard, and the recompile."""
+    check = Check("", "") if text.startswith(_OTHER_BACKEND) else split_check(text.split("\nUser stack trace:")[0])
+    cause = _cause(check.code, text)
     start = context.starts.get(entry)
     frame = start.frame if start else None
-    place = context.sources.find(*check.place) if check.place else None
-    place = context.guard_places.get((entry, cause.name)) or place
+    stack = list(_user_frames(context, text, _RECOMPILE_STACK))
+    place = stack[-1] if stack else context.guard_places.get((entry, cause.name))
+    place = place or (context.sources.find(*check.place) if check.place else None)
     if place is None and frame is not None:
         place = context.sources.place(frame.file, frame.line, frame.function) or (start.caller if start else None)
     number = record.envelope.get("frame_compile_id")
-    return ev.Recompiled(
+    return check.code, ev.Recompiled(
         graph=record.graph,
         failed_entry=entry,
         failed_guard=readable_source(check.code),
@@ -202,6 +237,12 @@ def _recompiled(context: TraceContext, record: Record, entry: str, text: str) ->
     )
 
 
+def _cause(code: str, text: str) -> Cause:
+    if text.startswith(_OTHER_BACKEND):
+        return Cause("", "", "", OTHER_BACKEND, "backend")
+    return cause_of_text(code.strip(), grad_enabled="grad_mode" not in text) or _cause_of_code(code)
+
+
 def _cause_of_code(code: str) -> Cause:
     values: ComparedValues = compare_code(code)
     cause = cause_of_values(values, readable_source(code))._replace(kind=kind_of_check(code, values))
@@ -214,6 +255,43 @@ def _origin(code: str) -> ev.ValueOrigin:
     if "G['" in code:
         return "global"
     return "attribute" if _ATTRIBUTE.match(code) else ""
+
+
+def read_failure(context: TraceContext, graph: str, metrics: Mapping[str, Any]) -> None:
+    """Emit a frame that was not compiled; torch names none if the frame has reached its recompile limit."""
+    kind, text = metrics.get("fail_type") or "error", metrics.get("fail_reason")
+    if not text:
+        return
+    reason, *further = (parse_reason(part) for part in AND_THEN.split(str(text)))
+    if reason.kind == _LIMIT:
+        for recompile in context.recompile_values.at_limit(graph):
+            context.emit(recompile)
+    explained = str(kind).rpartition(".")[2] in ("Unsupported", "UserError")
+    if reason.kind == _OBSERVED:
+        return
+    if explained and reason.kind != _LIMIT and graph not in context.broken:
+        _read_fatal_break(context, graph, reason, further, metrics)
+        return
+    start = context.starts.get(graph) or context.starts.get(f"{graph.rpartition('/')[0]}/0")
+    frame = start.frame if start is not None else None
+    if start is None or frame is None:
+        return
+    place = context.sources.place(frame.file, frame.line, frame.function) or start.caller
+    reason_text = explain_reason(reason, further) if explained else ev.clean(f"{kind}: {text}")
+    if place is not None:
+        context.emit(ev.FrameSkipped(frame=place, reason=reason_text, graph=graph))
+
+
+def _read_fatal_break(
+    context: TraceContext, graph: str, reason: Reason, further: list[Reason], metrics: Mapping[str, Any]
+) -> None:
+    """Emit a break of a frame that is compiled with `fullgraph=True`: torch writes no record of it."""
+    file, line = metrics.get("fail_user_frame_filename"), metrics.get("fail_user_frame_lineno")
+    known = isinstance(file, str) and isinstance(line, int)
+    location = context.location(graph, ev.clean(str(file)), line or 0, "", "") if known else None
+    stack = (location,) if location else ()
+    text = str(metrics.get("fail_reason"))
+    context.emit(_graph_break(context, graph, reason, further, "", location, stack, text))
 
 
 # ---- symbols
@@ -233,6 +311,7 @@ class SymbolRecords:
         places = [place for frame, code in stack if (place := context.sources.place(*_parts(frame), code))]
         source = record.meta.get("source")
         if source:
+            context.name_input(str(source))
             context.input_names[name] = readable_source(str(source))
         self._symbols[record.graph][name] = ev.Symbol(
             name=name,
@@ -244,6 +323,10 @@ class SymbolRecords:
             location=places[-1] if places else None,
             user_code=context.sources.code(places[-1]) if places else "",
         )
+
+    def of(self, graph: str) -> Iterable[ev.Symbol]:
+        """Return the symbols of a graph so far."""
+        return self._symbols.get(graph, {}).values()
 
     def flush(self, context: TraceContext, graph: str) -> None:
         """Emit the symbols of a graph."""

@@ -32,7 +32,12 @@ NOT_IN_TRACES = (
     ("bytes and FLOPs of kernels", "a trace does not hold the scheduler's figures"),
     ("passes", "a trace holds the graph before and after all passes, not after each one"),
     ("machine code of kernels", "a trace holds the source of kernels only"),
-    ("values of a call that failed a guard", "a trace holds them only where torch's message has them"),
+    (
+        "values of a call that failed a guard",
+        "a trace holds them only where torch's message or the guards of the new graph have them",
+    ),
+    ("lines of ops inside library code", "a trace holds only the innermost line; the compiled function's is shown"),
+    ("frames that Dynamo skips before it compiles them", "a trace holds only frames that Dynamo began to compile"),
 )
 """Facts that only a live run has, with the reasons."""
 
@@ -68,7 +73,7 @@ class EventReader:
             "recompile_reasons": dynamo_records.read_recompile,
             "create_symbol": self._symbols.read_symbol,
             "create_unbacked_symbol": self._symbols.read_symbol,
-            "dynamo_cpp_guards_str": guard_records.read_guards,
+            "dynamo_cpp_guards_str": self._read_guards,
             **dict.fromkeys(AOT_STAGES, self._graphs.read_aot),
             "inductor_post_grad_graph": self._graphs.read_post_grad,
             "inductor_output_code": self._kernels.read_wrapper,
@@ -162,6 +167,13 @@ class EventReader:
 
     # ---- records with several facts
 
+    def _read_guards(self, context: TraceContext, record: Record) -> None:
+        """Read the guards of a graph, and from them the values that caused its compile."""
+        symbols = self._symbols.of(record.graph)
+        guards = guard_records.read_guards(context, record, symbols)
+        for recompile in context.recompile_values.complete(record.graph, guards, symbols):
+            context.emit(recompile)
+
     def _read_metrics(self, context: TraceContext, record: Record) -> None:
         """Read the figures at the end of a compile."""
         metrics = record.meta if isinstance(record.meta, dict) else {}
@@ -175,15 +187,12 @@ class EventReader:
             limit = re.search(r'"recompile_limit": (\d+)', config)
             context.recompile_limit = int(limit[1]) if limit else None
         for name, seconds in inductor_records.triton_times(metrics):
-            context.emit(ev.KernelCompiled(graph=graph, name=name, seconds=seconds))
+            if (graph, name) not in context.timed_kernels:
+                context.emit(ev.KernelCompiled(graph=graph, name=name, seconds=seconds))
         if reason := metrics.get("cudagraph_skip_reason"):
             context.emit(ev.CudaGraphSkipped(graph=graph, reason=ev.clean(str(reason))))
-        start = context.starts.get(graph)
-        if metrics.get("fail_reason") and start is not None and start.frame is not None:
-            place = context.sources.place(start.frame.file, start.frame.line, start.frame.function) or start.caller
-            if place is not None:
-                reason = f"{metrics.get('fail_type') or 'error'}: {metrics['fail_reason']}"
-                context.emit(ev.FrameSkipped(frame=place, reason=ev.clean(reason), graph=graph))
+        dynamo_records.read_failure(context, graph, metrics)
+        context.recompile_values.drop(graph)
 
     def _read_version(self, context: TraceContext, record: Record) -> None:
         facts = context.json(record)

@@ -21,9 +21,10 @@ _OPERATORS: dict[type[ast.AST], str] = {
 
 _PREFIXES = (
     ("torch.ops.", ""),
-    ("torch._C._nn.", "torch.nn.functional."),
-    ("torch._C._linalg.", "torch.linalg."),
     ("torch.functional.", "torch."),
+    ("torch__dynamo_utils_", "torch._dynamo.utils."),
+    ("torch__dynamo_variables_builtin_", "torch._dynamo.variables.builtin."),
+    ("torch_Tensor_", "torch.Tensor."),
     ("_operator.", ""),
     ("operator.", ""),
 )
@@ -34,6 +35,12 @@ _ALIASED = re.compile(
     r"|native_channel_shuffle|prelu|bilinear|pairwise_distance|cosine_similarity|pdist|hardshrink|logsigmoid)$"
 )
 """Builtins that `torch.nn.functional` has under the same name."""
+
+
+_FUNCTIONAL = re.compile(
+    r"^torch\._C\._nn\.((?!_?upsample_|col2im|im2col|cross_entropy_loss|nll_loss_nd|log_sigmoid)\w+)$"
+)
+"""Builtins of the module behind `torch.nn.functional`, without those that it has under no or another name."""
 
 
 class Expression(NamedTuple):
@@ -109,6 +116,8 @@ def _root(tree: ast.expr) -> str:
 def _public(name: str) -> str:
     if match := _ALIASED.match(name):
         return f"torch.nn.functional.{match[1]}"
+    if match := _FUNCTIONAL.match(name):
+        return f"torch.nn.functional.{match[1]}"
     for prefix, public in _PREFIXES:
         if name.startswith(prefix):
             return public + name.removeprefix(prefix)
@@ -165,7 +174,8 @@ def _is_none(value: ast.expr) -> bool:
 
 _FORMATTERS: dict[type[ast.AST], Callable[..., str]] = {
     ast.Constant: _constant,
-    ast.Name: lambda value: value.id,
+    ast.Name: lambda value: "..." if value.id == "Ellipsis" else value.id,
+    ast.Attribute: lambda value: ast.unparse(value).removeprefix("torch.ops."),
     ast.Tuple: _tuple,
     ast.List: lambda value: f"[{_items(value.elts)}]",
     ast.Dict: _dict,

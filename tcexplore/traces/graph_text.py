@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from tcexplore.events import FxNode, Location
@@ -20,6 +22,10 @@ _RENAME = re.compile(r"^(\w+) = (\w+)$")
 _IN_PLACE = re.compile(r"^(\w+)(?:\s*:\s*\"([^\"]*)\")? = (\w+)$")
 _AUGMENTED = re.compile(r"^(\w+) ([-+*/@%&|^]|//|\*\*|<<|>>)= (.*)$", re.S)
 _TENSOR = re.compile(r"^([a-z]+\d+\w*|b8)\[([^\]]*)\](?:\[([^\]]*)\])?(\S*)$")
+_OUTPUT_COMMENT = re.compile(r"\s+# \w+(?:\(.*)?$")
+_JOINT_OUTPUT = re.compile(r"^pytree\.tree_unflatten\((\[.*\]), self\._out_spec\)$")
+_SUBCLASS = re.compile(r"^[A-Za-z_]\w*\((.+)\)$")
+"""A tensor subclass: `NestedTensor(f32[2, s27, 4][4*s27, 4, 1]cpu)`."""
 _AUGMENTED_NAMES = {
     "+": "iadd", "-": "isub", "*": "imul", "/": "itruediv", "//": "ifloordiv", "%": "imod", "@": "imatmul",
     "&": "iand", "|": "ior", "^": "ixor", "**": "ipow", "<<": "ilshift", ">>": "irshift",
@@ -42,13 +48,22 @@ def read_tensor(annotation: str | None) -> Tensor | None:
     """Return the tensor of an annotation, None for any other value."""
     match = _TENSOR.match(annotation or "")
     if match is None:
-        return None
+        inner = _SUBCLASS.match(annotation or "")
+        tensor = read_tensor(inner[1]) if inner else None
+        return tensor._replace(stride=None) if tensor else None
     stride = None if match[3] is None else _sizes(match[3])
     return Tensor(match[1], _sizes(match[2]), stride, match[4] or None)
 
 
 def _sizes(text: str) -> tuple[str, ...]:
-    return tuple(size.strip() for size in text.split(",")) if text.strip() else ()
+    """Split at the commas between sizes; a size may be `Max(1, s0)`."""
+    sizes: list[str] = []
+    for part in text.split(",") if text.strip() else ():
+        if sizes and sizes[-1].count("(") > sizes[-1].count(")"):
+            sizes[-1] += f",{part}"
+        else:
+            sizes.append(part)
+    return tuple(size.strip() for size in sizes)
 
 
 def read_graph(text: str, place: Place, names: dict[str, str] | None = None) -> tuple[FxNode, ...]:
@@ -64,6 +79,18 @@ def read_graph(text: str, place: Place, names: dict[str, str] | None = None) -> 
         if reader.add_line(line):
             break
     return tuple(reader.nodes.values())
+
+
+def name_sizes(nodes: tuple[FxNode, ...]) -> tuple[FxNode, ...]:
+    """Name the inputs that are sizes of other inputs: torch names no source of an unbacked symbol."""
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    sizes = {
+        size: f"{node.target}.size()[{dim}]" for node in reversed(inputs) for dim, size in enumerate(node.shape or ())
+    }
+    return tuple(
+        replace(node, target=sizes[node.target]) if node.op == "placeholder" and node.target in sizes else node
+        for node in nodes
+    )
 
 
 def _ends_signature(line: str) -> bool:
@@ -87,12 +114,19 @@ class _GraphReader:
         self.nodes: dict[str, FxNode] = {}
         self._location: Location | None = None
         self._indent = 0
+        self._returned: list[str] = []
+        """The lines of a `return` statement that spans lines."""
         self._declared: list[tuple[str, str | None]] = []
         """Inputs of a joint graph, which are parts of its parameters."""
 
     def add_inputs(self, inputs: Iterable[tuple[str, str | None]]) -> None:
         for name, annotation in inputs:
-            self._add(name, Expression("placeholder", self._names.get(name, name), "", ()), annotation, None)
+            self._add(name, Expression("placeholder", self._readable(name), "", ()), annotation, None)
+
+    def _readable(self, name: str) -> str:
+        """Return the readable name of an input; torch describes no source of a gradient, but that of its tensor."""
+        tensor = self._names.get(name.removesuffix("grad")) if name.endswith("_grad") else None
+        return self._names.get(name) or (f"{tensor}.grad" if tensor else name)
 
     def add_line(self, line: str) -> bool:
         """Add a line; return whether it ends the graph."""
@@ -106,10 +140,8 @@ class _GraphReader:
         self._indent = self._indent or indent
         if indent < self._indent:
             return True
-        if code.startswith("return "):
-            inputs = read_expression(code[7:], self.nodes).inputs
-            self._add("output", Expression("output", "output", _returned(code[7:]), inputs), None, None)
-            return True
+        if code.startswith("return ") or self._returned:
+            return self._return(code)
         if _DECLARED.match(code):
             self._declared += [(match[1], match[2]) for match in _DECLARED.finditer(code)]
         elif "tree_flatten_spec" in code:
@@ -118,6 +150,22 @@ class _GraphReader:
         else:
             self._statement(code)
         return False
+
+    def _return(self, code: str) -> bool:
+        """Add a line of the `return` statement; return whether it is the last one. torch comments on single outputs."""
+        self._returned.append(_OUTPUT_COMMENT.sub("", code))
+        text = _JOINT_OUTPUT.sub(r"\1", " ".join(self._returned).removeprefix("return "))
+        if text.endswith(("(", "[", "{", ",")):
+            return False
+        value = re.sub(r"(?<=[(\[{]) | (?=[)\]}])", "", text)
+        inputs = read_expression(value, self.nodes).inputs
+        self._add(self._output_name(), Expression("output", "output", _returned(value), inputs), None, None)
+        return True
+
+    def _output_name(self) -> str:
+        """Return the name of the output node, which torch does not print; a value may be named `output` too."""
+        names = ("output", *(f"output_{number}" for number in range(1, len(self.nodes) + 1)))
+        return next(name for name in names if name not in self.nodes)
 
     def _comment(self, line: str) -> None:
         match = _PLACE.match(line)
@@ -197,6 +245,11 @@ def is_contiguous(shape: tuple[str, ...], stride: tuple[str, ...]) -> bool:
     return True
 
 
+_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[[Iterable[int]], int]] = {"Max": max, "Min": min}
 _PRIMES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069)
 
 
@@ -205,7 +258,7 @@ def _evaluate(text: str, values: dict[str, int]) -> int | None:
         return int(text)
     try:
         return _value(ast.parse(text, mode="eval").body, values)
-    except (SyntaxError, ValueError, KeyError, IndexError, RecursionError):
+    except (SyntaxError, ValueError, ArithmeticError, LookupError, RecursionError):
         return None
 
 
@@ -215,6 +268,7 @@ def _value(tree: ast.expr, values: dict[str, int]) -> int:
     if isinstance(tree, ast.Name):
         return values.setdefault(tree.id, _PRIMES[len(values)])
     if isinstance(tree, ast.BinOp):
-        left, right = _value(tree.left, values), _value(tree.right, values)
-        return {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}[type(tree.op)]
+        return _OPERATIONS[type(tree.op)](_value(tree.left, values), _value(tree.right, values))
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+        return _FUNCTIONS[tree.func.id](_value(argument, values) for argument in tree.args)
     raise ValueError(ast.dump(tree))

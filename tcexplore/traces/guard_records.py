@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ _LINE = re.compile(r"^((?:\| )*)\+- (\w+)(?:: ?(.*))?$")
 _MANAGER = re.compile(r"source=(.*?), (?:accessed_by|type)=")
 _TYPE = re.compile(r"type=<class '(.+?)'>")
 _LATENCY = re.compile(r"Guard latency = ([\d.]+) us")
-_HINT = re.compile(r"\s*\(HINT: .*\)$")
 _TENSOR = re.compile(
     r"^check_tensor\((.+?), \w+, DispatchKeySet\((.+?)\), torch\.(\w+), device=(\w+), requires_grad=\w+, "
     r"size=\[(.*?)\], stride=\[(.*?)\]"
@@ -49,6 +49,10 @@ class _Manager:
     source: str
     type: str
     in_module: bool
+    generic_dict: bool = False
+    """Whether it is the `__dict__` of an object, read without the object's `__getattribute__`."""
+    is_module: bool = False
+    """Whether torch reads its attributes from that `__dict__`, which it does for modules."""
     kinds: set[str] = field(default_factory=set)
 
 
@@ -73,8 +77,8 @@ class GuardCheck(NamedTuple):
     """End of the path, line and function in torch's comment."""
 
 
-def read_guards(context: TraceContext, record: Record) -> None:
-    """Emit the guards of a graph, with torch's own measurement of one check."""
+def read_guards(context: TraceContext, record: Record, symbols: Iterable[ev.Symbol]) -> tuple[ev.Guard, ...]:
+    """Emit the guards of a graph, with torch's own measurement of one check; return the guards."""
     text = context.payload(record)
     latency = _LATENCY.search(text)
     nodes = context.graphs.get(record.graph, ())
@@ -83,13 +87,19 @@ def read_guards(context: TraceContext, record: Record) -> None:
     for node in nodes:
         for name in node.inputs:
             readers.setdefault(name, node.location)
-    guards = tuple(_guard(leaf, context, inputs, readers) for leaf in _leaves(text))
+    names = {
+        f"{source.name}.{source.kind}()[{source.dim}]": symbol.name for symbol in symbols for source in symbol.sources
+    }
+    leaves = _leaves(text)
+    context.module_types |= {leaf.manager.type for leaf in leaves if leaf.manager.is_module}
+    guards = tuple(_guard(leaf, context, inputs, readers, names) for leaf in leaves)
     for guard in reversed(guards):
         if guard.location is not None and guard.name:
             context.guard_places[record.graph, guard.name] = guard.location
     context.emit(
         ev.GuardsInstalled(graph=record.graph, guards=guards, latency_us=float(latency[1]) if latency else None)
     )
+    return guards
 
 
 def guard_checks(tree: str) -> list[GuardCheck]:
@@ -97,7 +107,7 @@ def guard_checks(tree: str) -> list[GuardCheck]:
     return [
         GuardCheck(leaf.kind, leaf.manager.source, check.code.strip(), check.place)
         for leaf in _leaves(tree)
-        for check in (split_check(_HINT.sub("", text)) for text in leaf.checks)
+        for check in (split_check(text) for text in leaf.checks)
     ]
 
 
@@ -115,9 +125,13 @@ def _leaves(text: str) -> list[_Leaf]:
             stack.pop()
         if _MANAGERS.search(name) or name in ("KeyManager", "ValueManager"):
             stack.append(_manager(depth, rest, stack[-1]))
+            if stack[-2].generic_dict and "accessed_by=DictGetItem" in rest:
+                stack[-3].is_module = True
             continue
-        kind = _kind(name, rest, stack[-1])
+        kind = _kind(name, rest) if depth == 0 else name
         stack[-1].kinds.add(kind)
+        if kind in _RELATIONS and not rest:
+            continue  # torch repeats only the name at the other objects
         source, text_key = (
             "" if kind in _RELATIONS else stack[-1].source,
             "" if kind == _SEVERAL_CODES else rest.strip(),
@@ -128,25 +142,25 @@ def _leaves(text: str) -> list[_Leaf]:
     return sorted(leaves.values(), key=lambda leaf: leaf.kind in ("SHAPE_ENV", "DUPLICATE_INPUT"))
 
 
-def _manager(depth: int, rest: str, parent: _Manager) -> _Manager:
-    source, kind = _MANAGER.search(rest), _TYPE.search(rest)
+def _manager(depth: int, text: str, parent: _Manager) -> _Manager:
+    source, kind = _MANAGER.search(text), _TYPE.search(text)
     own = kind[1] if kind else ""
     in_module = parent.in_module or own == "module"
-    return _Manager(depth, ev.clean(source[1]) if source else parent.source, own, in_module)
+    generic_dict = "accessed_by=GetGenericDict" in text
+    return _Manager(depth, ev.clean(source[1]) if source else parent.source, own, in_module, generic_dict)
 
 
-def _kind(name: str, rest: str, manager: _Manager) -> str:
-    """Return the kind of a leaf. A lambda below the root is a condition on symbolic sizes."""
-    if name != "LAMBDA_GUARD" or manager.source:
+def _kind(name: str, rest: str) -> str:
+    """Return the kind of a leaf outside the root: torch checks these conditions after all others."""
+    if name != "LAMBDA_GUARD":
         return name
-    code = split_check(rest).code
-    if " is " in code and "None" not in code:
-        return "DUPLICATE_INPUT"
-    return "SHAPE_ENV" if ".size()[" in code or ".stride()[" in code else name
+    return "DUPLICATE_INPUT" if " is " in split_check(rest).code else "SHAPE_ENV"
 
 
-def _guard(leaf: _Leaf, context: TraceContext, inputs: _Inputs, readers: _Readers) -> ev.Guard:
-    checks = [split_check(_HINT.sub("", text)) for text in leaf.checks]
+def _guard(
+    leaf: _Leaf, context: TraceContext, inputs: _Inputs, readers: _Readers, symbols: Mapping[str, str]
+) -> ev.Guard:
+    checks = [split_check(text) for text in leaf.checks]
     check = checks[0]
     name = readable_source(leaf.manager.source)
     location = context.sources.find(*check.place) if check.place else None
@@ -158,9 +172,13 @@ def _guard(leaf: _Leaf, context: TraceContext, inputs: _Inputs, readers: _Reader
         kind=leaf.kind,
         source=leaf.manager.source,
         code=tuple(check.code.strip() for check in checks),
-        summary=_summary(leaf, check, inputs.get(name)),
+        summary=_summary(leaf, check, inputs.get(name), symbols),
         structural=is_structural(
-            leaf.kind, leaf.manager.source, leaf.checks, leaf.manager.kinds, lambda: _is_library_object(leaf.manager)
+            leaf.kind,
+            leaf.manager.source,
+            leaf.checks,
+            leaf.manager.kinds,
+            lambda: _is_library_object(leaf.manager, context.module_types),
         ),
         location=location,
         user_code=context.sources.code(location),
@@ -168,35 +186,40 @@ def _guard(leaf: _Leaf, context: TraceContext, inputs: _Inputs, readers: _Reader
     )
 
 
-def _summary(leaf: _Leaf, check: Check, node: ev.FxNode | None) -> str:
+def _summary(leaf: _Leaf, check: Check, node: ev.FxNode | None, symbols: Mapping[str, str]) -> str:
     code = check.code.strip()
     if leaf.kind == "TENSOR_MATCH":
-        return _tensor(code, node)
+        return _tensor(code, node, symbols)
     value = GuardedValue(leaf.manager.source, leaf.manager.type.rpartition(".")[2])
     return summarize(leaf.kind, value, check._replace(code=code))
 
 
-def _tensor(code: str, node: ev.FxNode | None) -> str:
+def _tensor(code: str, node: ev.FxNode | None, symbols: Mapping[str, str]) -> str:
+    """Return a tensor with the sizes that Dynamo traced; the guard has none for dynamic dimensions."""
     match = _TENSOR.match(code)
     if match is None:
         return readable_source(code)
     shape, stride = ([part.strip() for part in match[n].split(",")] if match[n] else [] for n in (5, 6))
     if node is not None and node.shape is not None and len(node.shape) == len(shape):
         shape, stride = list(node.shape), list(node.stride or stride)
+    else:
+        name = readable_source(match[1])
+        shape = [
+            symbols.get(f"{name}.size()[{dim}]", "?") if size == "None" else size for dim, size in enumerate(shape)
+        ]
     device = "cpu" if match[4] == "None" else f"{match[2].split(',')[0].strip().lower()}:{match[4]}"
     strides = None if is_contiguous(tuple(shape), tuple(stride)) else stride
     return tensor_text(_DTYPES.get(match[3], match[3]), shape, device, strides)
 
 
+_SUBMODULE = re.compile(r"\._modules\['[^']+'\]$")
 _LIBRARY_TYPES = re.compile(
-    r"^(?:module|builtin_function_or_method|method_descriptor|torch\._C\._TensorMeta|torch\.Tensor|torch\.nn\..*)$"
+    r"^(?:module|builtin_function_or_method|method_descriptor|torch\._C\._TensorMeta|torch\.Tensor|torch\.nn\.(?!attention\.).*"
+    r"|torch\.nested\..*NestedTensor)$"
 )
 
 
-def _is_library_object(manager: _Manager) -> bool:
-    return manager.in_module or _LIBRARY_TYPES.match(manager.type) is not None or _is_module(manager)
-
-
-def _is_module(manager: _Manager) -> bool:
-    """Return whether the object is a module of the user, by its place: a trace does not hold its base classes."""
-    return manager.source == "L['self']" or re.search(r"\._modules\['[^']+'\]$", manager.source) is not None
+def _is_library_object(manager: _Manager, module_types: Collection[str]) -> bool:
+    """Return whether the object is torch's, Python's or a module; a trace does not hold the base classes of a class."""
+    of_library = manager.in_module or _LIBRARY_TYPES.match(manager.type) is not None
+    return of_library or manager.type in module_types or _SUBMODULE.search(manager.source) is not None

@@ -141,6 +141,7 @@ def read_triton_info(context: TraceContext, record: Record) -> None:
             continue
         name = ev.clean(str(name))
         if isinstance(micros := kernel.get("compile_time_us"), int | float):
+            context.timed_kernels.add((record.graph, name))
             context.emit(ev.KernelCompiled(graph=record.graph, name=name, seconds=micros / 1e6))
         if winner := tuned_configuration(kernel):
             choice = ev.TuningChoice(winner, "configuration", None, chosen=True)

@@ -22,6 +22,13 @@ _INDEXING = frozenset({"slice", "select", "index", "embedding_dense", "threshold
 """Ops that graphs of Dynamo write in another way."""
 
 
+_DECOMPOSED = frozenset({
+    "to_copy", "lift_fresh", "clamp", "arange", "clone", "fill", "zeros", "ones", "full",
+    "norm", "ones_like", "softmax", "log_softmax", "masked_fill", "nll_loss_forward",
+})  # fmt: skip
+"""Frequent ops that Inductor's decompositions replace."""
+
+
 @dataclass(slots=True)
 class _Pending:
     """A generated module whose provenance records may follow."""
@@ -167,14 +174,16 @@ class _Kernels:
         ops: list[str] = []
         rest: list[str] = []
         while words:
-            size = next((n for n in range(len(words), 0, -1) if f"aten.{'_'.join(words[:n])}" in self._known_ops), 0)
-            if size:
+            names = ((n, "_".join(words[:n])) for n in range(len(words), 0, -1))
+            size, op = next(((n, self._known_ops[name]) for n, name in names if name in self._known_ops), (1, ""))
+            if op and rest != [""]:  # an unknown op whose name begins with an underscore
                 ops += [f"aten.{'_'.join(rest)}"] if rest else []
-                ops.append(f"aten.{'_'.join(words[:size])}")
+                ops.append(op)
                 rest = []
             else:
+                size = 1
                 rest.append(words[0])
-            words = words[max(size, 1) :]
+            words = words[size:]
         return tuple(dict.fromkeys([*ops, *([f"aten.{'_'.join(rest)}"] if rest else [])]))
 
     @cached_property
@@ -183,12 +192,18 @@ class _Kernels:
         return Counter(op for kernel in self._module.text.kernels for op in self._named_ops(kernel))
 
     @cached_property
-    def _known_ops(self) -> frozenset[str]:
+    def _known_ops(self) -> dict[str, str]:
         """Return the ops that a kernel's name may consist of: those of the graph, and what it was decomposed from."""
         own = {_packet(node) for node in self._module.nodes if node.op == "call_function"}
-        called = {node.target.rpartition(".")[2] for node in self._dynamo.values()} | _INDEXING
-        forms = ("{}", "_{}", "{}_backward", "_{}_backward_data", "native_{}", "native_{}_backward")
-        return frozenset(own | {f"aten.{form.format(name)}" for name in called for form in forms})
+        called = {node.target.rpartition(".")[2] for node in self._dynamo.values()} | _INDEXING | _DECOMPOSED
+        called |= {name.rpartition(".")[2] for name in own}
+        forms = (
+            "{}", "_{}", "{}_backward", "_{}_backward_data", "native_{}", "native_{}_backward",
+            "_native_{}_legit", "_native_{}_legit_no_training", "{}_with_indices", "unsafe_{}", "_unsafe_{}",
+            "_safe_{}", "{}_interface", "linalg_{}", "linalg_vector_{}",
+        )  # fmt: skip
+        known = {form.format(name): f"aten.{form.format(name)}" for name in called for form in forms}
+        return {**known, **{name.rpartition(".")[2]: name for name in own if "." in name}}
 
     def _source_lines(self, comment: CommentBlock) -> tuple[ev.Location, ...]:
         placed = (self._dynamo[name].location for name in comment.source_nodes if name in self._dynamo)

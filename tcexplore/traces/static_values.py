@@ -25,17 +25,28 @@ def compare_code(code: str) -> ComparedValues:
     if not isinstance(tree, ast.Compare):
         return ComparedValues(readable_source(code), "", "")
     sides = [tree.left, *tree.comparators]
-    varying = [side for side in sides if not _is_constant(side)]
+    varying = [side for side in sides if not is_constant(side)]
     name = readable_source(" and ".join(map(ast.unparse, varying)))
     if isinstance(tree.ops[0], ast.Is) and len(varying) == 2:
         return ComparedValues(name, ONE_OBJECT, "two objects")
     equality = len(sides) == 2 and isinstance(tree.ops[0], ast.Eq | ast.Is)
     if equality and len(varying) == 1:
-        return ComparedValues(name, next(ast.unparse(side) for side in sides if _is_constant(side)), "")
+        return ComparedValues(name, next(ast.unparse(side) for side in sides if is_constant(side)), "")
     return ComparedValues(name, readable_source(code), "")
 
 
-def _is_constant(node: ast.expr) -> bool:
+def required_value(code: str) -> ComparedValues | None:
+    """Return the name and the value if the code holds for one value only, None if for several."""
+    values = compare_code(code)
+    if values.old == "another NoneType":
+        return values._replace(old="None")
+    if not values.old or values.old in (readable_source(code), ONE_OBJECT) or values.old.startswith("another "):
+        return None
+    return values
+
+
+def is_constant(node: ast.expr) -> bool:
+    """Return whether an expression is a literal."""
     try:
         ast.literal_eval(node)
     except (ValueError, TypeError, RecursionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,12 +13,20 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.break_registry import RegistryEntry, read_registry
-from tcexplore.torch_text.dynamo_names import function_name
+from tcexplore.torch_text.dynamo_names import function_name, readable_source
 from tcexplore.traces.collective_lines import collective_lines
+from tcexplore.traces.recompile_values import RecompileValues
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex, decode_json
 from tcexplore.traces.trace_sources import TraceSources
 
+_CONVERTED = re.compile(r"^___(as_tensor|from_numpy)\((.+)\)$")
+
 Emit = Callable[[ev.Event], None]
+
+
+def _input_name(source: str) -> str:
+    """Return the name that Dynamo makes of the source of a graph input."""
+    return re.sub(r"[^a-zA-Z0-9]+", "_", source)
 
 
 @dataclass
@@ -45,16 +54,31 @@ class TraceContext:
     """Names of graph inputs by the names that Dynamo makes of their sources."""
     graphs: dict[str, tuple[ev.FxNode, ...]] = field(default_factory=dict)
     """Dynamo's nodes by compile id."""
+    module_types: set[str] = field(default_factory=set)
+    """Classes of which an instance is known to be a module."""
     guard_places: dict[tuple[str, str], ev.Location] = field(default_factory=dict)
     """The line of each guarded value, by compile id and readable name."""
+    recompile_values: RecompileValues = field(default_factory=RecompileValues)
     breaks: set[object] = field(default_factory=set)
     """Frame, stack and kind of the graph breaks so far."""
+    timed_kernels: set[tuple[str, str]] = field(default_factory=set)
+    """Compile id and name of each kernel whose compile time is known."""
+    broken: set[str] = field(default_factory=set)
+    """Compile ids of frames with a record of a graph break."""
     recompile_limit: int | None = None
     """torch's limit of cache entries, once a compile has reported it."""
     problems: list[str] = field(default_factory=list)
     """A sentence for each record that cannot be read."""
     began: float | None = None
     """Time of the first span in seconds."""
+
+    def name_input(self, source: str) -> None:
+        """Learn the readable name of a graph input by the name that Dynamo makes of its source."""
+        converted = _CONVERTED.match(source)
+        if converted:  # the input is a number or an array, which Dynamo makes a tensor of
+            name = readable_source(source if converted[1] == "from_numpy" else converted[2])
+            self.input_names[_input_name(converted[2])] = name
+        self.input_names[_input_name(source)] = readable_source(source)
 
     def payload(self, record: Record) -> str:
         """Return a record's payload; its checksum is verified."""

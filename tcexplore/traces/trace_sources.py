@@ -16,9 +16,11 @@ LARGEST_SOURCE = 4_000_000
 
 _FOREIGN = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<|torchinductor_|[/\\]torchrun$"
+    r"|[/\\]tcexplore[/\\](?:capture|worker|timing|accuracy|targets)[/\\]"
     r"|[/\\]torch[/\\](?:_dynamo|_inductor|_functorch|_higher_order_ops|_ops|fx|nn|distributed|autograd|optim|utils)\b"
 )
 _TORCH_OR_PYTHON = re.compile(
+    r"[/\\]tcexplore[/\\](?:capture|worker|timing|accuracy|targets)[/\\]|"
     r"[/\\](?:site|dist)-packages[/\\](?:torch|triton|_?pytest)[/\\]|[/\\]lib(?:64)?[/\\]python\d[^/\\]*[/\\](?!site-p|dist-p)"
     r"|^<|torchinductor_|[/\\]torch[/\\](?:_dynamo|_inductor|_functorch|_ops|fx|nn|distributed|autograd|optim)\b"
 )
@@ -78,6 +80,18 @@ class TraceSources:
     def code(self, location: Location | None) -> str:
         """Return the text of a line that the trace holds, stripped; empty if it holds none."""
         return self._lines.get(location.file, {}).get(location.line, "").strip() if location else ""
+
+    def qualify(self, name: str) -> str:
+        """Return `module.function` for FX's `module_function` if a file of the user is that module, else the name."""
+        if "." in name or "_" not in name:
+            return name
+        for module in ("__main__", *(os.path.splitext(file)[0] for file in self._lines)):
+            parts = re.split(r"[/\\]", module)
+            for count in range(min(3, len(parts)), 0, -1):
+                own = parts[-count:]
+                if name.startswith(prefix := "_".join(own) + "_"):
+                    return f"{'.'.join(own)}.{name.removeprefix(prefix)}"
+        return name
 
     @property
     def files(self) -> tuple[str, ...]:

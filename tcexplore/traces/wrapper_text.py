@@ -65,15 +65,23 @@ def read_wrapper(text: str) -> WrapperText:
     aot_id = _AOT_ID.search(text)
     wrapper = WrapperText(aot_id[1] if aot_id else "")
     end = 0
+    functions = ""
     for match in _DEFINITION.finditer(text):
         if match.start() < end:
             continue
+        functions += _functions(text[end : match.start()]) if end else ""
         end = _definition_end(text, match.end())
         body = text[match.start(2) - len("async_compile.") : end]
         wrapper.kernels[match[1]] = kernel_source(body)
         wrapper.comments[match[1]] = read_comment(_lines_above(text, match.start()))
-    _read_calls(wrapper, text[max(end, 0) :].split("\n"))
+    _read_calls(wrapper, f"{functions}{text[max(end, 0) :]}".split("\n"))
     return wrapper
+
+
+def _functions(text: str) -> str:
+    """Return the functions between two definitions, which run subgraphs, without comments on the next definition."""
+    start = text.find("\ndef ")
+    return f"{text[start:]}\n    pass\n" if start >= 0 else ""
 
 
 def _definition_end(text: str, start: int) -> int:

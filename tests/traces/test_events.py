@@ -139,6 +139,27 @@ def test_in_place_statements_and_symbolic_sizes_are_read():
     assert (nodes[1].shape, nodes[1].contiguous) == (("s0", "8"), True)
 
 
+def test_outputs_that_span_lines_are_read():
+    code = """
+    def forward(self, primals, tangents):
+        primals_1: "f32[4][1]cpu"; tangents_1: "f32[4][1]cpu";
+
+        primals_1, tangents_1, = fx_pytree.tree_flatten_spec([primals, tangents], self._in_spec)
+        sin: "f32[4][1]cpu" = torch.ops.aten.sin.default(primals_1);  primals_1 = None
+        return pytree.tree_unflatten([
+            sin,  # PlainAOTOutput(idx=0)
+            None,  # None
+            tangents_1,  # GradAOTOutput(grad_of=PlainAOTInput(idx=0))
+        ], self._out_spec)
+"""
+    *_, output = read_graph(code, lambda *_: None)
+    assert (output.args, output.inputs) == ("[sin, None, tangents_1]", ("sin", "tangents_1"))
+    *_, output = read_graph(
+        code.replace("pytree.tree_unflatten([", "(").replace("], self._out_spec)", ")"), lambda *_: None
+    )
+    assert output.args == "(sin, None, tangents_1)"
+
+
 def test_a_generated_module_without_kernels_has_none():
     assert read_wrapper("import torch\n").kernels == {}
     assert read_wrapper("x = async_compile.triton('x', '''\n").calls == []

@@ -29,18 +29,18 @@ class Net(torch.nn.Module):
         self.up = torch.nn.Linear(8, 16)
         self.scale = 3
 
-    def forward(self, x):
+    def forward(self, x, y, flag):
         x = torch.nn.functional.gelu(self.up(x))
         if self.scale > 2:
             x = x * self.scale
         print("hello")
-        return x.softmax(-1)[:, 2:]
+        return x.softmax(-1)[:, 2:] + y if flag else x + 1
 
 
 torch.manual_seed(0)
 net = torch.compile(Net())
-for rows in (4, 4, 6):
-    net(torch.randn(rows, 8))
+for rows, flag in ((4, True), (4, False), (6, False)):
+    net(torch.randn(rows, 8), torch.randn(rows, 1), flag)
 """
 
 

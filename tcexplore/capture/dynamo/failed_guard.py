@@ -43,7 +43,7 @@ class FailedGuards:
             reason=cause.reason,
             old=cause.old,
             new=cause.new,
-            location=self._location(manager, cause, check.place, code),
+            location=self._location(manager, cause, check.place, code) or self._user_files.callers.get(entry),
             kind=cause.kind,
             name=cause.name,
             dim=cause.dim,

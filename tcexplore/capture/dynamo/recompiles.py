@@ -15,6 +15,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BackwardCaptured, Recompiled
+from tcexplore.torch_text.failure_causes import OTHER_BACKEND
 
 _FACT = "recompiles"
 _CONVERT = "torch._dynamo.convert_frame"
@@ -24,8 +25,6 @@ _COMPILER = 5
 
 _BACKEND_MATCH = "BACKEND_MATCH failure"
 """torch's reason for an entry that only the backend keeps from matching."""
-
-OTHER_BACKEND = "It was compiled for another backend, mode or other options of torch.compile; each has its own entries."
 
 _BACKWARD_FACT = "reasons for recaptured backwards"
 _VERBOSE_SYMBOL = "torch._dynamo.compiled_autograd:snapshot_verbose_logging_enabled"

@@ -75,9 +75,12 @@ def target_text(node: Node) -> str:
         if getattr(module, name, None) is target:
             return f"{public}.{name}"
     try:
-        return str(_get_qualified_name(target)).replace("torch.ops.", "")
+        qualified = str(_get_qualified_name(target)).replace("torch.ops.", "")
     except Exception:  # noqa: BLE001  torch raises various errors for objects without a module, such as a callable instance
         return str(name or f"<{type(target).__name__}>")
+    behind = qualified.removeprefix("torch._C._nn.")
+    is_public = behind != qualified and hasattr(torch.nn.functional, behind)
+    return f"torch.nn.functional.{behind}" if is_public else qualified
 
 
 def args_text(node: Node) -> str:
@@ -137,4 +140,5 @@ _FORMATTERS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
     (slice, _slice),
     (_TORCH_CONSTANTS, str),
     (_SYMBOLS, str),
+    (torch._ops.OpOverload, str),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import sympy
 import torch
 
 from tcexplore.torch_text.guard_text import tensor_text
@@ -61,10 +62,24 @@ def is_contiguous(shape: Iterable[Any], stride: Iterable[Any]) -> bool:
         return True
     expected: Any = 1
     for size, step in reversed(sides):
-        if size != 1 and step != expected:
+        if size != 1 and not _equal(step, expected):
             return False
         expected = expected * size
     return True
+
+
+_SAMPLES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049)
+"""Values of symbols at which expressions such as `Max(1, s0)*s1` and `s0*s1` are compared."""
+
+
+def _equal(step: Any, expected: Any) -> bool:
+    if step == expected:
+        return True
+    symbols = sorted(getattr(step, "free_symbols", set()) | getattr(expected, "free_symbols", set()), key=str)
+    if not symbols or len(symbols) > len(_SAMPLES):
+        return False
+    values = dict(zip(symbols, _SAMPLES, strict=False))
+    return bool(sympy.sympify(step).subs(values) == sympy.sympify(expected).subs(values))
 
 
 def _expression(size: Any) -> Any:

@@ -83,7 +83,7 @@ class _GuardObserver:
         return Guard(
             kind=leaf.kind,
             source=leaf.source,
-            code=tuple(check.code for check in checks),
+            code=tuple(check.code.strip() for check in checks),
             summary=_summary(leaf, checks[0], records.tensor(leaf, record)) if checks else "",
             structural=is_structural(
                 leaf.kind, leaf.source, leaf.checks, leaf.sibling_kinds, lambda: _is_library_object(leaf)

@@ -117,6 +117,8 @@ class Labels:
         for extern in (False, True):
             ours = dict.fromkeys(kernel_link(k) for k in kernels if (k.language == "extern") == extern)
             self.kernel |= {link: KernelLabel(n, extern, link) for n, link in enumerate(ours, 1)}
+        self.statements_known = any(kernel.lines for kernel in kernels)
+        """Whether the op of each statement of a kernel is known, at least for one kernel."""
         for kernel in kernels:
             self._join(kernel)
 

@@ -109,4 +109,5 @@ def missing_fact_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -
     yield fold("missing", opened, (label, "warn"), indent=0)
     for missing in snapshot.missing_facts if opened else ():
         yield from wrapped(f"{missing.fact}: {missing.reason}", width, indent=3)
-        yield row((f"     {missing.symbol}", "dim"))
+        if not snapshot.trace:
+            yield row((f"     {missing.symbol}", "dim"))

@@ -102,8 +102,10 @@ def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
     else:
         so_far = " so far" if comparison.partial else ""
         until = " until the first one ended early" if comparison.ended_early else so_far
+        number = len(comparison.rows)
+        ranks = "both ranks" if number == 2 else f"all {number} ranks"
         badge = (" ✔ IDENTICAL ", "badge.muted" if until else "badge.ok")
-        yield row(badge, (f"  all {len(comparison.rows)} ranks compile the same{until}", ""))
+        yield row(badge, (f"  {ranks} compile the same{until}", ""))
     for sentence in comparison.ended_early:
         yield from wrapped(sentence, width, "warn")
     if len(comparison.groups) > 2:

@@ -94,12 +94,12 @@ def _part_rows(snapshot: Snapshot, splits: Sequence[ev.GraphSplit]) -> Iterator[
     where = places(snapshot.file).abbreviate
     lines: list[list[Cell]] = []
     for split in splits:
-        lines_of = [where(at) for at in (split.first, split.last) if at]
+        lines_of = list(dict.fromkeys(where(at) for at in (split.first, split.last) if at))
         texts = (
             split.graph, split.part, count(split.ops, "op"),
             size(split.parameter_bytes) if split.parameter_bytes is not None else "?",
             _ends(split.modules), _sizes(snapshot, split),
-            f"lines {' to '.join(dict.fromkeys(lines_of))}" if lines_of else "",
+            f"line{'s' if len(lines_of) > 1 else ''} {' to '.join(lines_of)}" if lines_of else "",
         )  # fmt: skip
         lines.append([(Span(text),) for text in texts])
     links = [(line_link(split.first),) if split.first else () for split in splits]

@@ -61,8 +61,9 @@ def kernel_heading(kernel: Kernel, known: Labels, where: Places, name: str, open
     facts += [f"{kernel.flops / 1e6:,.1f} MFLOP"] if kernel.flops else []
     facts += [f"{len(kernel.calls)} calls"] if len(kernel.calls) > 1 else []
     yield from wrapped(" · ".join(facts), width, "muted", indent=3, links=kernel_links(kernel), location=place)
-    if kernel.language != "extern" and not kernel.lines and not kernel.user_op:
-        text = "This torch version does not report the op of a statement; the whole kernel has one color."
+    unknown = kernel.language != "extern" and not kernel.lines and not kernel.user_op
+    if unknown and (known.statements_known or label.number == 1):  # for all kernels once
+        text = "The ops of single statements are unknown; the whole kernel has one color."
         yield from wrapped(text, width, "warn", indent=3)
 
 

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from tcexplore.events import RecompileKind
 
+BACKEND_MATCH = "BACKEND_MATCH failure"
+"""torch's reason for an entry that only the backend keeps from matching."""
+
 OTHER_BACKEND = "It was compiled for another backend, mode or other options of torch.compile; each has its own entries."
 ONE_OBJECT = "one object"
 

@@ -14,6 +14,7 @@ from tcexplore import events as ev
 from tcexplore.torch_text.break_text import AND_THEN, Reason, explain_reason, parse_reason
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
 from tcexplore.torch_text.failure_causes import (
+    BACKEND_MATCH,
     OTHER_BACKEND,
     Cause,
     ComparedValues,
@@ -40,7 +41,6 @@ _BREAK_STACK = re.compile(r"^User code traceback:\n(.*?)(?=^Traceback |\Z)", re.
 _RECOMPILE_STACK = re.compile(r"\nUser stack trace:\n(.*)\Z", re.S)
 _FRAME = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)\n(?:    (.*))?', re.M)
 _LINK = re.compile(r"please visit: (https?://\S+)")
-_OTHER_BACKEND = "BACKEND_MATCH failure"
 _REASON = re.compile(r"^(!?[\d/]+): (.*)$", re.S)
 _ATTRIBUTE = re.compile(r"^(?:L|G)\['[^']+'\][.\[]")
 _SIZE_SOURCE = re.compile(r"^(.*)\.(size|stride)\(\)\[(\d+)\]$")
@@ -201,7 +201,7 @@ def read_recompile(context: TraceContext, record: Record) -> None:
         with contextlib.suppress(ValueError):
             reasons = [str(reason) for reason in decode_json(text)]
     matches = [match for reason in reasons if (match := _REASON.match(reason.strip()))]
-    usable = [match for match in matches if not match[2].startswith(_OTHER_BACKEND)]
+    usable = [match for match in matches if not match[2].startswith(BACKEND_MATCH)]
     for match in usable or matches[:1]:
         code, recompile = _recompiled(context, record, match[1], match[2])
         context.emit(recompile)
@@ -210,7 +210,7 @@ def read_recompile(context: TraceContext, record: Record) -> None:
 
 def _recompiled(context: TraceContext, record: Record, entry: str, text: str) -> tuple[str, ev.Recompiled]:
     """Return the code of the failed guard, and the recompile."""
-    check = Check("", "") if text.startswith(_OTHER_BACKEND) else split_check(text.split("\nUser stack trace:")[0])
+    check = Check("", "") if text.startswith(BACKEND_MATCH) else split_check(text.split("\nUser stack trace:")[0])
     cause = _cause(check.code, text)
     start = context.starts.get(entry)
     frame = start.frame if start else None
@@ -238,7 +238,7 @@ def _recompiled(context: TraceContext, record: Record, entry: str, text: str) ->
 
 
 def _cause(code: str, text: str) -> Cause:
-    if text.startswith(_OTHER_BACKEND):
+    if text.startswith(BACKEND_MATCH):
         return Cause("", "", "", OTHER_BACKEND, "backend")
     return cause_of_text(code.strip(), grad_enabled="grad_mode" not in text) or _cause_of_code(code)
 

@@ -15,16 +15,13 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BackwardCaptured, Recompiled
-from tcexplore.torch_text.failure_causes import OTHER_BACKEND
+from tcexplore.torch_text.failure_causes import BACKEND_MATCH, OTHER_BACKEND
 
 _FACT = "recompiles"
 _CONVERT = "torch._dynamo.convert_frame"
 
 _COMPILER = 5
 """The position of `compiler_fn` among the arguments of `_compile`."""
-
-_BACKEND_MATCH = "BACKEND_MATCH failure"
-"""torch's reason for an entry that only the backend keeps from matching."""
 
 _BACKWARD_FACT = "reasons for recaptured backwards"
 _VERBOSE_SYMBOL = "torch._dynamo.compiled_autograd:snapshot_verbose_logging_enabled"
@@ -84,7 +81,7 @@ class _RecompileObserver:
         if other:
             failed = replace(failed, kind="backend", reason=OTHER_BACKEND, failed_guard="", old="", new="", name="")
         # An entry whose guards all hold comes first: of those of other backends, only the first is emitted.
-        self._pending.insert(0 if other and _BACKEND_MATCH in message else len(self._pending), failed)
+        self._pending.insert(0 if other and BACKEND_MATCH in message else len(self._pending), failed)
 
     def limit_checked(self, result: tuple[bool, str], size: Any, *_args: Any) -> None:
         """Emit the recompiles: counting the entries is torch's last step before it compiles or gives up."""

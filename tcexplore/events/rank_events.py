@@ -9,7 +9,7 @@ from tcexplore.events.base import Event, Location
 
 DivergenceKind = Literal[
     "library version", "missing rank", "config", "environment", "branch", "shape", "dtype", "break", "guard",
-    "collective order", "cache", "autotuning",
+    "collective order", "cache", "autotuning", "unfinished rank",
 ]  # fmt: skip
 """What differs first: `branch`: the traced code. `environment`: threads, precision and other global settings."""
 

@@ -111,8 +111,8 @@ def compare_running(ranks: Mapping[int, FollowedRank], problems: Sequence[str], 
     partial = not over and not quiet
     if partial and prints:
         prints = _common_beginning(prints)
-    compared = compare_prints(prints, rows_of(ranks), [*problems, *([STILL_RUNNING] if partial else [])])
-    compared = replace(compared, partial=partial)
+    notes = [*problems, *([STILL_RUNNING] if partial else [])]
+    compared = replace(compare_prints(prints, rows_of(ranks), notes, ended=over), partial=partial)
     divergence = compared.divergence
     if divergence is not None and divergence.kind == "missing rank" and partial:
         return replace(compared, divergence=None)

@@ -12,6 +12,12 @@ from tcexplore.traces.environment_differences import Difference, stable_variable
 from tcexplore.traces.rank_differences import Digests, first_difference
 from tcexplore.traces.rank_prints import CacheTimes, RankCounts, RankPrint, RecordKey, last_phase
 from tcexplore.traces.trace_job import TraceJob
+from tcexplore.traces.unfinished_ranks import (
+    unfinished_divergence,
+    unfinished_ranks,
+    until_the_ends,
+    without_beginning,
+)
 
 _SKEW_S = 0.05
 """Offset in seconds from which on it is mentioned."""
@@ -36,18 +42,29 @@ def compare_ranks(
     return compare_prints(prints, rows, problems)
 
 
-def compare_prints(prints: Sequence[RankPrint], rows: Sequence[RankRow], problems: Iterable[str] = ()) -> RanksCompared:
-    """Return the comparison of ranks whose records are read."""
+def compare_prints(
+    prints: Sequence[RankPrint], rows: Sequence[RankRow], problems: Iterable[str] = (), *, ended: bool = True
+) -> RanksCompared:
+    """Return the comparison of ranks whose records are read; `ended` tells whether the job is over."""
     notes = list(problems)
-    comparison = _Comparison(prints, notes)
+    fake = any(records.ended_early for records in prints)  # these say themselves why they ended
+    unfinished = unfinished_ranks(rows) if ended and len(prints) > 1 and not fake else {}
+    # Without its beginning, a trace lacks the names that later records refer to by number.
+    whole = [records for records in prints if not records.process.index.foreign_start()] or list(prints)
+    comparison = _Comparison(until_the_ends(whole, unfinished) if unfinished else whole, notes)
     groups = comparison.groups
     rows = [
-        replace(row, group=groups[row.rank], offset_s=_offset(prints[0], mine))
+        replace(row, group=groups.get(row.rank, len(set(groups.values()))), offset_s=_offset(prints[0], mine))
         for row, mine in zip(rows, prints, strict=True)
     ]
     notes += _skew(rows)
     ended = tuple(_ended_early(prints))
-    return RanksCompared(rows=tuple(rows), divergence=comparison.divergence(), notes=tuple(notes), ended_early=ended)
+    divergence = comparison.divergence()
+    if divergence is None or divergence.kind == "missing rank":
+        divergence = without_beginning(prints, whole) or divergence
+    if unfinished and divergence is None:
+        divergence = unfinished_divergence(prints, unfinished)
+    return RanksCompared(rows=tuple(rows), divergence=divergence, notes=tuple(notes), ended_early=ended)
 
 
 def _ended_early(prints: Iterable[RankPrint]) -> Iterator[str]:

@@ -255,14 +255,37 @@ def _all_reduce(reduction: str) -> ev.FxNode:
     return ev.FxNode(name="t", op="call_function", target="_c10d_functional.all_reduce", args=f"x, '{reduction}', '0'")
 
 
-def test_the_phase_at_the_end_of_a_trace_is_shown(traces: Path, tmp_path: Path):
+def test_a_rank_whose_trace_ends_inside_a_compile_is_named_with_its_phase(traces: Path, tmp_path: Path):
     shutil.copytree(traces / "same", tmp_path / "ended")
     (path,) = (tmp_path / "ended").glob("*_rank_1_*")
     records = RECORD.split(path.read_text())
     at = next(n for n, record in enumerate(records) if '"dynamo_output_graph"' in record)
     path.write_text("".join(records[: at + 1]))
-    rows = compared(tmp_path / "ended").rows
-    assert [(row.phase, row.graph) for row in rows] == [("", ""), ("dynamo", "0/0")]
+    comparison = compared(tmp_path / "ended")
+    assert [(row.phase, row.graph) for row in comparison.rows] == [("", ""), ("dynamo", "0/0")]
+    divergence = comparison.divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("unfinished rank", (1,), "0/0")
+    assert divergence.location is not None
+
+
+def test_a_rank_whose_trace_lacks_its_beginning_is_not_compared(traces: Path, tmp_path: Path):
+    shutil.copytree(traces / "same", tmp_path / "rotated")
+    (path,) = (tmp_path / "rotated").glob("*_rank_0_*")
+    path.write_text(path.read_text()[5000:])
+    divergence = compared(tmp_path / "rotated").divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.ranks) == ("missing rank", (0,))
+    assert "beginning" in divergence.detail
+
+
+def test_a_difference_before_the_end_of_a_cut_trace_is_named_first(traces: Path, tmp_path: Path):
+    shutil.copytree(traces / "branch", tmp_path / "cut")
+    (path,) = (tmp_path / "cut").glob("*_rank_1_*")
+    path.write_text(path.read_text()[: path.stat().st_size * 3 // 4])
+    divergence = compared(tmp_path / "cut").divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.ranks) == ("branch", (1,))
 
 
 def test_figures_of_a_rank_are_those_of_its_records(traces: Path):

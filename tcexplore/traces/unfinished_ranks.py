@@ -1,0 +1,78 @@
+"""Ranks whose traces lack their end or their beginning: a job that was killed, a file that is cut off or rotated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow
+from tcexplore.traces.rank_prints import RankPrint
+
+
+def unfinished_ranks(rows: Sequence[RankRow]) -> dict[int, RankRow]:
+    """Return the ranks that ended inside a compile."""
+    return {row.rank: row for row in rows if row.phase and row.graph}
+
+
+def until_the_ends(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> list[RankPrint]:
+    """Return what can be compared: whole compiles before the first end, and records that all ranks have."""
+    finished: list[set[str]] = []
+    for records in prints:
+        row = unfinished.get(records.rank)
+        graphs = records.graphs
+        end = graphs.index(row.graph) if row is not None and row.graph in graphs else len(graphs)
+        finished.append({"", *graphs[:end]})
+    whole = set.intersection(*finished)
+    common = set.intersection(*(set(records.items) for records in prints))
+    return [
+        replace(
+            records, items={key: item for key, item in records.items.items() if key.graph in whole or key in common}
+        )
+        for records in prints
+    ]
+
+
+def unfinished_divergence(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> Divergence | None:
+    """Return the ranks that stopped first; None if all stopped in the same compile."""
+    order = {graph: number for records in prints for number, graph in enumerate(records.graphs)}
+    first = min(unfinished.values(), key=lambda row: order.get(row.graph, 0))
+    ranks = tuple(sorted(rank for rank, row in unfinished.items() if row.graph == first.graph))
+    others = tuple(records.rank for records in prints if records.rank not in ranks)
+    if not others:
+        return None
+    mine = next(records for records in prints if records.rank == ranks[0])
+    line = mine.user_line(first.graph)
+    return Divergence(
+        kind="unfinished rank",
+        ranks=ranks,
+        compile_id=first.graph,
+        location=line,
+        detail=f"the trace of {_names(ranks)} ends inside this compile; what all ranks have until there agrees",
+        sides=(
+            DivergenceSide(ranks=ranks, text=f"ends in the phase {first.phase}", location=line),
+            DivergenceSide(ranks=others, text="goes on", location=line),
+        ),
+    )
+
+
+def without_beginning(prints: Sequence[RankPrint], whole: Sequence[RankPrint]) -> Divergence | None:
+    """Return the ranks whose traces lack their beginning, so that they cannot be compared; None if there are none."""
+    ranks = tuple(records.rank for records in prints if records not in whole)
+    if not ranks:
+        return None
+    others = tuple(records.rank for records in whole)
+    line = next((line for graph in whole[0].graphs if (line := whole[0].user_line(graph)) is not None), None)
+    return Divergence(
+        kind="missing rank",
+        ranks=ranks,
+        location=line,
+        detail=f"the beginning of the trace of {_names(ranks)} is missing; it cannot be compared",
+        sides=(
+            DivergenceSide(ranks=ranks, text="the file was truncated or rotated"),
+            DivergenceSide(ranks=others, text="whole; its first compile", location=line),
+        ),
+    )
+
+
+def _names(ranks: Sequence[int]) -> str:
+    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks[:8]))}{', …' if len(ranks) > 8 else ''}"

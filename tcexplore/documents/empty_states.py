@@ -39,9 +39,21 @@ def describe_phase(snapshot: Snapshot) -> str:
     return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
 
 
-def empty_part(snapshot: Snapshot, width: int, teaches: str) -> Part:
-    """Return the rows of an empty pane; `teaches` explains what the pane is for."""
+def empty_part(snapshot: Snapshot, width: int, teaches: str, fact: str = "") -> Part:
+    """Return the rows of an empty pane; `teaches` explains what the pane is for.
+
+    `fact` is what a trace lacks to fill the pane, as `FactMissing.fact`.
+    """
+    if fact and snapshot.trace:
+        return fixed(not_in_trace_rows(snapshot, fact, width))
     return fixed((*_why(snapshot, width), BLANK, *wrapped(teaches, width, "muted")))
+
+
+def not_in_trace_rows(snapshot: Snapshot, fact: str, width: int) -> Iterator[Row]:
+    """Yield that a pane cannot be filled from a trace, with the reason."""
+    yield row((" not in a trace", "strong"))
+    reason = next((missing.reason for missing in snapshot.missing_facts if missing.fact == fact), "")
+    yield from wrapped(f"{reason[:1].upper()}{reason[1:]}." if reason else "", width, "muted")
 
 
 def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:

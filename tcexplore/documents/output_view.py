@@ -7,7 +7,7 @@ from functools import partial
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import describe_phase
+from tcexplore.documents.empty_states import describe_phase, not_in_trace_rows
 from tcexplore.documents.locations import places
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
@@ -91,6 +91,9 @@ def _line(lines: list[str], stderr: bool, index: int) -> Row:
 
 
 def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    if snapshot.trace:
+        yield from not_in_trace_rows(snapshot, "output of the program", width)
+        return
     if snapshot.status == "running" and not snapshot.complete:
         yield row((f" … {describe_phase(snapshot)}", "running"))
     yield row((" no output", "muted"))

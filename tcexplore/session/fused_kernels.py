@@ -63,7 +63,7 @@ class Fusions:
     """Fusion of the kernels of one run, with an index of the decisions by scheduler node."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._kernels = snapshot.code.kernels
+        self._kernels = () if snapshot.trace else snapshot.code.kernels  # a trace holds no decision
         self._decisions = snapshot.code.fusion
         self._schedules = Schedules(snapshot.code.schedules, snapshot.code.kernels)
         self._about: dict[tuple[str, str, str], set[int]] = {}

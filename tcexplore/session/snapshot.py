@@ -279,8 +279,8 @@ def _replace_region_calls(snapshot: Snapshot, event: ev.RegionCalls) -> Snapshot
 
 
 def _add_frame(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
-    """Number the call that enters the frame: the event of the call arrives only after it."""
-    if snapshot.entry is None or snapshot.entry.kind != "script":
+    """Number the call that enters the frame: the event of the call arrives only after it. A trace has no calls."""
+    if not snapshot.trace and (snapshot.entry is None or snapshot.entry.kind != "script"):
         event = replace(event, call=1 + sum(call.variant == "compiled" for call in snapshot.calls))
     return replace(snapshot, frames=(*snapshot.frames, event))
 

@@ -30,6 +30,11 @@ NOT_IN_TRACES = (
     ("fusion decisions", "a trace holds no decision of the scheduler, only its kernels"),
     ("the op of each statement of a kernel", "a trace links whole kernels to ops, not their statements"),
     ("bytes and FLOPs of kernels", "a trace does not hold the scheduler's figures"),
+    ("time per line", "a trace holds no measurement of calls"),
+    ("calls", "a trace holds compiles, not the calls that cause or reuse them"),
+    ("recompile checks", "they need the guards of a process that runs"),
+    ("state dict", "a trace holds no objects of the program"),
+    ("output of the program", "a trace holds only what torch writes into it"),
     ("passes", "a trace holds the graph before and after all passes, not after each one"),
     ("machine code of kernels", "a trace holds the source of kernels only"),
     (

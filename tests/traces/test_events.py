@@ -18,6 +18,8 @@ from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
 from tcexplore.traces.wrapper_text import read_wrapper
+from tcexplore.ui.panes import pane_table
+from tcexplore.ui.panes.pane_spec import PaneSpec
 
 
 def snapshot_of(folder: Path, rank: int = 0) -> Snapshot:
@@ -217,3 +219,17 @@ def test_vllms_pieces_and_merged_collectives_are_read(traces: Path, tmp_path: Pa
     assert "sizes 1 to 8192, 8 (CUDA graph)" in text
     assert "Inductor merged 5 all_gathers into 2: a, b | c, d, e" in text
     assert not any(record.kind.startswith("fx_bucketing") and not record.read for record in run.trace_records)
+
+
+def test_views_that_a_trace_cannot_fill_say_so(same: Snapshot):
+    texts = {}
+    for pane in (pane for pane in vars(pane_table).values() if isinstance(pane, PaneSpec)):
+        for view in pane.views:
+            document = view.build(same, frozenset(), 78)
+            texts[view.name] = " ".join(document.row(number).text for number in range(len(document)))
+    assert {name for name, text in texts.items() if "not in a trace" in text} == {
+        "check", "fusion", "stages", "resources", "roofline", "lines", "timeline", "state dict", "output",
+    }  # fmt: skip
+    assert not [name for name, text in texts.items() if "This torch version" in text or "Press" in text]
+    assert "statement" not in texts["decomp"]
+    assert "call 1" not in texts["entries"]

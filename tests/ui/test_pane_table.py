@@ -16,7 +16,7 @@ from tests.snapshots.codes import with_code
 from tests.ui.app_under_test import check_screen, run_app
 
 VIEWS = [pytest.param(pane, view, id=f"{pane.id}-{view.name}") for pane in PANES for view in pane.views]
-GIVEN = {"run", "file", "source", "config", "target"}
+GIVEN = {"run", "file", "source", "config", "target", "trace"}
 """Fields that a run has from its beginning."""
 DERIVED = {"compiled": "graphs", "code_for": "other_codes", "fix_of": "fixes"}
 """Properties with the field that they are derived from."""

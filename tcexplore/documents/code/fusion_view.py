@@ -30,8 +30,8 @@ FACTS = ("fusion", "fusion refused")
 
 def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the view."""
-    if not snapshot.code.kernels:
-        return Parts("", [empty_part(snapshot, width, TEACHES)])
+    if not snapshot.code.kernels or snapshot.trace:
+        return Parts("", [empty_part(snapshot, width, TEACHES, "fusion decisions")])
     known = labels(snapshot)
     fusions = Fusions(snapshot)
     apart = {id(why.a): why for why in fusions.neighbors()}

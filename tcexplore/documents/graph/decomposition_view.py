@@ -73,7 +73,8 @@ def _ops(ops: Sequence[Op], rows: Lowering) -> Iterator[Row]:
 
 def _heading(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], name: str, opened: bool) -> Row:
     total = _counted(ops)
-    totals = [count(total["ops"], "op"), count(total["nodes"], "ATen op"), count(total["statements"], "statement")]
+    totals = [count(total["ops"], "op"), count(total["nodes"], "ATen op")]
+    totals += [count(total["statements"], "statement")] if labels(snapshot).statements_known else []
     facts = (f"  {' → '.join(totals)}", "muted")
     if line is None:
         return fold(name, opened, ("unknown line", "heading"), facts, indent=0)
@@ -141,13 +142,12 @@ class Lowering:
         if opened:
             yield from (_statement(statement, self._known) for statement in low.statements)
 
-    @staticmethod
-    def _fate(low: Lowered) -> str:
+    def _fate(self, low: Lowered) -> str:
         if low.statements:
             return count(len(low.statements), "statement")
         if any(kernel.language == "extern" for kernel in low.kernels):
             return "extern call"
-        return "" if low.kernels else "no separate statement"
+        return "" if low.kernels or not self._known.statements_known else "no separate statement"
 
 
 def _statement(statement: Statement, known: Labels) -> Row:

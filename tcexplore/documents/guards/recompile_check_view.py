@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import format_change, name_guarded
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, row, wrapped
@@ -38,6 +39,8 @@ _MARKS = {"matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖"
 
 def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """Return the document of the view."""
+    if snapshot.trace:
+        return Parts("", [empty_part(snapshot, width, TEACHES, "recompile checks")])
     answers = list(reversed(snapshot.recompile_answers))
     rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
     teaches = fixed(wrapped(TEACHES.format(hint("recompile-check")), width, "muted", keys_only=True))

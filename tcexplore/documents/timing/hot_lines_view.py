@@ -39,6 +39,8 @@ HOTTEST = 5
 def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """Return the document of the view."""
     times = times_of_lines(snapshot)
+    if times is None and snapshot.trace:
+        return Parts("", [empty_part(snapshot, width, TEACHES, FACT)])
     if times is None:
         reason = next((missing.reason for missing in snapshot.missing_facts if missing.fact == FACT), "")
         if not reason and not snapshot.timing_skipped:

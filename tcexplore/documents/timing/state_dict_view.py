@@ -27,8 +27,8 @@ ARTIFACTS = (
 
 def state_dict_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """Return the document of the view."""
-    if snapshot.state_keys is None and not snapshot.complete:
-        return Parts("", [empty_part(snapshot, width, TEACHES)])
+    if snapshot.state_keys is None and (snapshot.trace or not snapshot.complete):
+        return Parts("", [empty_part(snapshot, width, TEACHES, "state dict")])
     rows = [*state_dict_rows(snapshot, width), BLANK, heading("Cache artifacts"), *wrapped(ARTIFACTS, width, "muted")]
     return Parts("", [fixed(rows)])
 

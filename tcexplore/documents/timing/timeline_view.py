@@ -61,7 +61,7 @@ def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     if not lanes.regions:
         if snapshot.entry is not None and snapshot.entry.kind != "script":
             return Parts("", [fixed(wrapped(NO_SCRIPT, width, "muted"))])
-        return Parts("", [empty_part(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES, "calls")])
     rows = [*_head(snapshot, lanes.seconds, width)]
     for lane in lanes.regions:
         rows += _lane(lane, lanes.seconds, places(snapshot.file), toggled, width)

@@ -53,7 +53,9 @@ class View:
 
     def key(self, snapshot: Snapshot) -> tuple[object, ...]:
         """Return the objects that the document of this run is built from."""
-        return (*(attrgetter(field)(snapshot) for field in self.fields), *self.changing(snapshot))
+        # Every view may say why a trace does not hold its facts.
+        lacking = (snapshot.missing_facts,) if snapshot.trace else ()
+        return (*(attrgetter(field)(snapshot) for field in self.fields), *self.changing(snapshot), *lacking)
 
     def has(self, snapshot: Snapshot) -> bool:
         """Return whether the run has something to show in this view."""

@@ -58,13 +58,14 @@ def compare_prints(
         for row, mine in zip(rows, prints, strict=True)
     ]
     notes += _skew(rows)
-    ended = tuple(_ended_early(prints))
     divergence = comparison.divergence()
     if divergence is None or divergence.kind == "missing rank":
         divergence = without_beginning(prints, whole) or divergence
     if unfinished and divergence is None:
         divergence = unfinished_divergence(prints, unfinished)
-    return RanksCompared(rows=tuple(rows), divergence=divergence, notes=tuple(notes), ended_early=ended)
+    return RanksCompared(
+        rows=tuple(rows), divergence=divergence, notes=tuple(notes), ended_early=tuple(_ended_early(prints))
+    )
 
 
 def _ended_early(prints: Iterable[RankPrint]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -179,10 +180,10 @@ def test_a_bucket_of_ddp_names_its_modules(traces: Path):
     assert [split.modules for split in splits] == [("self.first",), ("self.second",)]
 
 
-def add_record(path: Path, name: str, payload: str, kind: str = "artifact") -> None:
-    """Add a record of compile 0/0 to a trace."""
-    head = {kind: {"name": name, "encoding": "string"}, "rank": 0, "frame_id": 0, "frame_compile_id": 0, "attempt": 0,
-            "has_payload": hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()}  # fmt: skip
+def add_record(path: Path, name: str, payload: str, kind: str = "artifact", number: int = 0, **facts: Any) -> None:
+    """Add a record of compile 0/`number` to a trace."""
+    head = {kind: {"name": name, "encoding": "string", **facts}, "rank": 0, "frame_id": 0, "frame_compile_id": number,
+            "attempt": 0, "has_payload": hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()}  # fmt: skip
     lines = "".join(f"\t{line}\n" for line in payload.split("\n"))
     pid = path.read_text().split(maxsplit=3)[2]
     with path.open("a") as file:
@@ -219,6 +220,29 @@ def test_vllms_pieces_and_merged_collectives_are_read(traces: Path, tmp_path: Pa
     assert "sizes 1 to 8192, 8 (CUDA graph)" in text
     assert "Inductor merged 5 all_gathers into 2: a, b | c, d, e" in text
     assert not any(record.kind.startswith("fx_bucketing") and not record.read for record in run.trace_records)
+
+
+LIMIT = "Dynamo recompile limit exceeded\n  Explanation: Dynamo attempted to recompile the code object too many times"
+BROKEN = "Failed to trace builtin operator\n  Explanation: Dynamo does not know how to trace builtin operator `print`"
+
+
+def test_a_frame_at_its_limit_and_a_break_with_fullgraph_are_read_from_the_metrics(traces: Path, tmp_path: Path):
+    (source,) = (traces / "same").glob("*_rank_0_*")
+    path = tmp_path / source.name
+    path.write_text(source.read_text())
+    add_record(path, "recompile_reasons", "0/0: self.label == 'any'", number=1)
+    add_record(path, "", "", "compilation_metrics", number=1, fail_type="Unsupported", fail_reason=LIMIT)
+    user = {"fail_user_frame_filename": "/project/tests/traces/programs/seeded.py", "fail_user_frame_lineno": 36}
+    add_record(path, "", "", "compilation_metrics", number=2, fail_type="Unsupported", fail_reason=BROKEN, **user)
+    run = snapshot_of(tmp_path)
+    (recompile,) = run.recompiles
+    assert (recompile.graph, recompile.limit_hit, recompile.entry_count) == ("0/1", True, 1)
+    (skipped,) = run.skipped_frames
+    assert (skipped.graph, "limit is reached" in skipped.reason) == ("0/1", True)
+    (broken,) = run.breaks
+    assert (broken.graph, broken.kind, broken.location.line if broken.location else 0) == (
+        "0/2", "Failed to trace builtin operator", 36,
+    )  # fmt: skip
 
 
 def test_views_that_a_trace_cannot_fill_say_so(same: Snapshot):

@@ -1,0 +1,166 @@
+"""Graphs, guards and generated modules in torch's printed form."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.traces.graph_text import name_sizes, read_graph, read_tensor
+from tcexplore.traces.guard_records import guard_checks
+from tcexplore.traces.subgraph_text import read_subgraphs
+from tcexplore.traces.trace_sources import TraceSources
+from tcexplore.traces.wrapper_text import read_wrapper
+
+LOOP = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[3][1]cpu"):
+        l_x_ = L_x_
+
+        # File: /job.py:7 in step, code: y = while_loop(go_on, body, (x,))
+        cond_fn_0 = self.cond_fn_0
+        body_fn_0 = self.body_fn_0
+        while_loop = torch.ops.higher_order.while_loop(cond_fn_0, body_fn_0, (l_x_,), ());  cond_fn_0 = body_fn_0 = None
+        getitem: "f32[3][1]cpu" = while_loop[0];  while_loop = None
+        return (getitem,)
+
+    class cond_fn_0(torch.nn.Module):
+        def forward(self, child: "f32[3][1]cpu"):
+            # File: /job.py:2 in go_on, code: return x.sum() < 9
+            sum_1: "f32[][]cpu" = child.sum();  child = None
+            lt: "b8[][]cpu" = sum_1 < 9;  sum_1 = None
+            return lt
+
+    class body_fn_0(torch.nn.Module):
+        def forward(self, child: "f32[3][1]cpu"):
+            true_0 = self.true_0
+            cond = torch.ops.higher_order.cond(child, true_0, (child,));  true_0 = None
+            return cond
+
+        class true_0(torch.nn.Module):
+            def forward(self, child: "f32[3][1]cpu"):
+                clone: "f32[3][1]cpu" = child.clone();  child = None
+                return (clone,)
+"""
+
+
+def place(file: str, line: int, function: str, _code: str) -> ev.Location:
+    return ev.Location(file, line, function)
+
+
+def test_subgraphs_are_read_with_their_paths_and_callers():
+    nodes = read_graph(LOOP, place)
+    subgraphs = read_subgraphs(LOOP, nodes, place)
+    assert [(part.name, part.node, len(part.nodes)) for part in subgraphs] == [
+        ("cond_fn_0", "while_loop", 4),
+        ("body_fn_0", "while_loop", 4),
+        ("body_fn_0.true_0", "body_fn_0.cond", 3),
+    ]
+    compared = subgraphs[0].nodes[2]
+    assert (compared.name, compared.inputs) == ("cond_fn_0.lt", ("cond_fn_0.sum_1",))
+    assert compared.location is not None
+    assert compared.location.line == 2
+    assert read_subgraphs(LOOP.partition("    class cond_fn_0")[0], nodes, place) == ()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "shape", "stride", "device"),
+    [
+        ("f32[4, 8][8, 1]cuda:0", ("4", "8"), ("8", "1"), "cuda:0"),
+        ("NestedTensor(f32[2, s27, 4][4*s27, 4, 1]cpu)", ("2", "s27", "4"), None, "cpu"),
+        ("f32[s0, Min(s1, s2)][Max(1, s1, s2), 1]cpu", ("s0", "Min(s1, s2)"), ("Max(1, s1, s2)", "1"), "cpu"),
+    ],
+)
+def test_annotations_of_tensors_are_read(
+    annotation: str, shape: tuple[str, ...], stride: tuple[str, ...] | None, device: str
+):
+    tensor = read_tensor(annotation)
+    assert tensor is not None
+    assert (tensor.shape, tensor.stride, tensor.device) == (shape, stride, device)
+
+
+def test_a_symbolic_number_is_no_tensor():
+    assert read_tensor("Sym(s27)") is None
+
+
+def test_inputs_that_are_sizes_and_values_named_output_have_their_names():
+    code = """
+    def forward(self, u0: "Sym(u0)", L_x_: "f32[u0, 4][4, 1]cpu"):
+        l_x_ = L_x_
+
+        output: "f32[u0, 4][4, 1]cpu" = l_x_[(Ellipsis, slice(None, 3, None))];  l_x_ = None
+        return (output, u0)
+"""
+    nodes = name_sizes(read_graph(code, place, {"L_x_": "x"}))
+    assert [(node.name, node.target) for node in nodes] == [
+        ("u0", "x.size()[0]"), ("l_x_", "x"), ("output", "getitem"), ("output_1", "output"),
+    ]  # fmt: skip
+    assert nodes[2].args == "l_x_, (..., :3)"
+
+
+GUARDS = """
+TREE_GUARD_MANAGER:
++- RootGuardManager
+| +- LAMBDA_GUARD: torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == None  # (comment)
+| +- GuardManager: source=L['x'], accessed_by=FrameLocalsGuardAccessor(key='x'), type=<class 'torch.Tensor'>
+| | +- NO_TENSOR_ALIASING: check_no_aliasing(L['x'], L['y'])
+| +- GuardManager: source=L['y'], accessed_by=FrameLocalsGuardAccessor(key='y'), type=<class 'torch.Tensor'>
+| | +- TYPE_MATCH: ___check_type_id(L['y'], 123), type=<class 'torch.Tensor'> (HINT: type Tensor)
+| | +- NO_TENSOR_ALIASING
++- LAMBDA_GUARD: not math.isnan(L['lr'])  # implicit guard for float input
+"""
+
+
+def test_conditions_after_the_tree_and_repeated_relations_are_recognized():
+    assert [(check.kind, check.source, check.code) for check in guard_checks(GUARDS)] == [
+        ("LAMBDA_GUARD", "", "torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == None"),
+        ("NO_TENSOR_ALIASING", "L['x']", "check_no_aliasing(L['x'], L['y'])"),
+        ("TYPE_MATCH", "L['y']", "___check_type_id(L['y'], 123), type=<class 'torch.Tensor'>"),
+        ("SHAPE_ENV", "", "not math.isnan(L['lr'])"),
+    ]
+
+
+MODULE = """\
+# AOT ID: ['0_inference']
+cpp_fused_lt_0 = async_compile.cpp_pybinding(['bool*'], r'''
+extern "C"  void  kernel(bool* out_ptr0)
+{
+}
+''')
+
+
+def while_loop_cond_graph_0(args):
+    # [Provenance debug handles] cpp_fused_lt_0:1
+    cpp_fused_lt_0(buf0)
+    return [buf0]
+
+
+# Topologically Sorted Source Nodes: [mul], Original ATen: [aten.mul]
+cpp_fused_mul_1 = async_compile.cpp_pybinding(['float*'], r'''
+extern "C"  void  kernel(float* out_ptr0)
+{
+}
+''')
+
+class Runner:
+    def call(self, args):
+        # [Provenance debug handles] cpp_fused_mul_1:2
+        cpp_fused_mul_1(buf1)
+        return (buf1, )
+"""
+
+
+def test_kernels_that_a_subgraph_calls_are_read():
+    calls = read_wrapper(MODULE).calls
+    assert [(call.name, call.comment.handles) for call in calls] == [
+        ("cpp_fused_lt_0", ("cpp_fused_lt_0:1",)),
+        ("cpp_fused_mul_1", ("cpp_fused_mul_1:2",)),
+    ]
+
+
+def test_a_function_of_the_users_module_has_its_dotted_name():
+    sources = TraceSources()
+    sources.observe_line("/job/blocks/tools.py", 3, "y = inside(x)")
+    names = ("tools_inside", "blocks_tools_inside", "__main___inside", "getitem", "new_zeros")
+    assert list(map(sources.qualify, names)) == [
+        "tools.inside", "blocks.tools.inside", "__main__.inside", "getitem", "new_zeros",
+    ]  # fmt: skip

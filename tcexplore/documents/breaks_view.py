@@ -194,8 +194,8 @@ def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(text, width, "muted")
     if snapshot.breaks and snapshot.complete:
         verified = any(fix.state == "verified" for fix in snapshot.fixes)
-        fix = f"{hint('fix')}: {'see the fix' if verified else 'look for a fix'}"
-        yield from wrapped(f"{fix} · {hint('open')}: details", width, "muted", keys_only=True)
+        fix = f"{hint('fix')}: {'see the fix' if verified else 'look for a fix'} · " if not snapshot.trace else ""
+        yield from wrapped(f"{fix}{hint('open')}: details", width, "muted", keys_only=True)
         yield BLANK
 
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tcexplore.events import Finished, Output, RanksCompared
@@ -47,6 +47,37 @@ _RECORDS_TO_START = 300
 """Records of a rank after which its run begins even if its main file is unknown."""
 
 
+@dataclass(slots=True)
+class FollowedJob:
+    """All that is known of the job that the engine follows."""
+
+    trace: FollowedTrace
+    launched: LaunchedJob | None
+    """The job if tcexplore started it."""
+    first_run: int
+    """The first run of this job."""
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to stop following."""
+    outputs: deque[Output] = field(default_factory=lambda: deque(maxlen=_MOST_OUTPUTS))
+    """The newest output, for ranks that the user opens later."""
+    wanted: set[int] = field(default_factory=set)
+    """Ranks that the user asked for and whose runs have not begun."""
+    shown: dict[int, TraceRun] = field(default_factory=dict)
+    """The runs by rank."""
+    ended: set[int] = field(default_factory=set)
+    """Runs that have ended."""
+    seen_alive: set[int] = field(default_factory=set)
+    """Processes of this machine that were alive while they were followed."""
+    rows_at: float = 0.0
+    """When the trace had grown to what the ranks' figures show."""
+    compare_at: float = 0.0
+    """When the ranks may be compared again, on the monotonic clock."""
+    compared: tuple[float, bool, bool] | None = None
+    """Time of the last growth, whether the job was quiet, and over, at the last comparison."""
+    comparison: RanksCompared | None = None
+    stacks: StackWatch = field(default_factory=StackWatch)
+
+
 class FollowEngine(RankEngine):
     """Shows the first rank as soon as it writes, and the figures of all ranks."""
 
@@ -54,31 +85,10 @@ class FollowEngine(RankEngine):
         """`launched` is the job if tcexplore started it: its output is shown, too."""
         super().__init__(rank)
         self._last_run = 0
-        self._show_job(trace, launched)
+        self._followed = self._new_followed(trace, launched)
 
-    def _show_job(self, trace: FollowedTrace, launched: TracedJob | None) -> None:
-        """Show another job from now on."""
-        self._launched = LaunchedJob(launched) if launched is not None else None
-        self._outputs: deque[Output] = deque(maxlen=_MOST_OUTPUTS)
-        """The newest output, for ranks that the user opens later."""
-        self._followed = trace
-        self._stop = asyncio.Event()
-        self._wanted: set[int] = set()
-        """Ranks that the user asked for and whose runs have not begun."""
-        self._shown: dict[int, TraceRun] = {}
-        """The runs by rank."""
-        self._runs.clear()
-        self._ended: set[int] = set()
-        """Runs that have ended."""
-        self._first_run = self._last_run + 1
-        """The first run of this job."""
-        self._seen_alive: set[int] = set()
-        """Processes of this machine that were alive while they were followed."""
-        self._rows_at = self._compare_at = 0.0
-        self._compared: tuple[float, bool, bool] | None = None
-        """Time of the last growth, whether the job was quiet, and over, at the last comparison."""
-        self._comparison: RanksCompared | None = None
-        self._stacks = StackWatch()
+    def _new_followed(self, trace: FollowedTrace, launched: TracedJob | None) -> FollowedJob:
+        return FollowedJob(trace, LaunchedJob(launched) if launched is not None else None, self._last_run + 1)
 
     async def start(self, deliver: Deliver) -> None:
         """Begin to follow the trace."""
@@ -86,32 +96,35 @@ class FollowEngine(RankEngine):
         self._begin_following()
 
     def _begin_following(self) -> None:
-        if self._launched is not None:
-            self._last_run = self._first_run
-            self._deliver(self._launched.job(self._first_run))
+        job = self._followed
+        if job.launched is not None:
+            self._last_run = job.first_run
+            self._deliver(job.launched.job(job.first_run))
         self._reading = asyncio.create_task(self._follow())
 
     def _restart(self, trace: FollowedTrace, launched: TracedJob) -> None:
         """Follow a new job of the same command."""
-        self._show_job(trace, launched)
+        self._followed = self._new_followed(trace, launched)
+        self._runs.clear()
         self._begin_following()
 
     @property
     def user_files(self) -> frozenset[str]:
         """The user's files that the ranks compiled."""
-        return frozenset(file for rank in self._followed.ranks.values() for file in rank.records.sources.files)
+        return frozenset(file for rank in self._followed.trace.ranks.values() for file in rank.records.sources.files)
 
     def load(self, rank: int) -> bool:
         """Read a rank as a new run; return whether the job has this rank."""
-        if rank not in self._followed.ranks:
+        if rank not in self._followed.trace.ranks:
             return False
-        self._wanted.add(rank)
+        self._followed.wanted.add(rank)
         return True
 
     async def _follow(self) -> None:
-        async with FolderActivity(self._followed.folders, self._stop, writes=True) as activity:
-            while not self._stop.is_set():
-                more = await asyncio.to_thread(self._followed.update)
+        job = self._followed
+        async with FolderActivity(job.trace.folders, job.stop, writes=True) as activity:
+            while not job.stop.is_set():
+                more = await asyncio.to_thread(job.trace.update)
                 await self._show_new()
                 self._show_output()
                 await self._show_ranks()
@@ -122,38 +135,40 @@ class FollowEngine(RankEngine):
     # ---- the runs of ranks
 
     async def _show_new(self) -> None:
-        ranks = self._followed.ranks
-        if not self._shown and not self._wanted and ranks:
-            self._wanted.add(self._first if self._first in ranks else min(ranks))
-        for rank, followed in ranks.items():
-            shown = self._shown.get(rank)
-            if shown is not None and shown.process is not followed.process:
-                del self._shown[rank], self._runs[rank]  # the rank's file began again, or there is a newer job
-                self._wanted.add(rank)
-        for rank in sorted(self._wanted & set(ranks)):
+        job = self._followed
+        ranks = job.trace.ranks
+        if not job.shown and not job.wanted and ranks:
+            job.wanted.add(self._first if self._first in ranks else min(ranks))
+        for rank, known in ranks.items():
+            shown = job.shown.get(rank)
+            if shown is not None and shown.process is not known.process:
+                del job.shown[rank], self._runs[rank]  # the rank's file began again, or there is a newer job
+                job.wanted.add(rank)
+        for rank in sorted(job.wanted & set(ranks)):
             if await self._begin(ranks[rank].process):
-                self._wanted.discard(rank)
-        for rank, run in list(self._shown.items()):
-            if run.run not in self._ended:
+                job.wanted.discard(rank)
+        for rank, run in list(job.shown.items()):
+            if run.run not in job.ended:
                 await self._show_run(ranks[rank].end < len(run.process.index), run)
 
     async def _begin(self, process: TraceProcess) -> bool:
         """Begin the run of a rank once its main file is known; return whether it began."""
-        first = self._launched is not None and not self._shown and self._last_run == self._first_run
-        run = TraceRun(process, self._last_run + (not first), len(self._followed.ranks))
-        job = await asyncio.to_thread(run.start)
-        quiet = time.time() - self._followed.grown > COMPARE_S
+        job = self._followed
+        first = job.launched is not None and not job.shown and self._last_run == job.first_run
+        run = TraceRun(process, self._last_run + (not first), len(job.trace.ranks))
+        started = await asyncio.to_thread(run.start)
+        quiet = time.time() - job.trace.grown > COMPARE_S
         if not run.reader.context.sources.main and len(process.index) < _RECORDS_TO_START and not quiet:
             return False
         self._last_run = run.run
-        self._shown[process.number] = run
+        job.shown[process.number] = run
         self._runs[process.number] = run.run
         if not first:
-            self._deliver(job)
-            for output in self._outputs:
+            self._deliver(started)
+            for output in job.outputs:
                 self._deliver(replace(output, run=run.run))
-        if self._comparison is not None:
-            self._deliver(replace(self._comparison, run=run.run))
+        if job.comparison is not None:
+            self._deliver(replace(job.comparison, run=run.run))
         return True
 
     async def _show_run(self, cut: bool, run: TraceRun) -> None:
@@ -167,69 +182,71 @@ class FollowEngine(RankEngine):
         if known is None and run.machine is not None:
             self._deliver(run.machine)
         if over:
-            self._ended.add(run.run)
+            self._followed.ended.add(run.run)
             for event in await asyncio.to_thread(run.end):
                 self._deliver(event)
 
     def _show_output(self) -> None:
         """Deliver the output and the end of a job that tcexplore started to all runs."""
-        if self._launched is None:
+        job = self._followed
+        if job.launched is None:
             return
-        runs = [run.run for run in self._shown.values()] or [self._first_run]
-        for event in self._launched.events():
+        runs = [run.run for run in job.shown.values()] or [job.first_run]
+        for event in job.launched.events():
             if isinstance(event, Output):
-                self._outputs.append(event)
+                job.outputs.append(event)
             for run in runs:
                 self._deliver(replace(event, run=run))
-        if self._launched.over and not self._shown and self._first_run not in self._ended:
-            self._ended.add(self._first_run)
-            self._deliver(Finished(run=self._first_run))
+        if job.launched.over and not job.shown and job.first_run not in job.ended:
+            job.ended.add(job.first_run)
+            self._deliver(Finished(run=job.first_run))
 
     def _is_over(self, pid: int) -> bool:
         """Return whether a process has ended. A process that was never seen may run on another machine."""
         if _is_alive(pid):
-            self._seen_alive.add(pid)
+            self._followed.seen_alive.add(pid)
             return False
-        return pid in self._seen_alive
+        return pid in self._followed.seen_alive
 
     # ---- all ranks
 
     async def _show_ranks(self) -> None:
-        now, followed = time.monotonic(), self._followed
-        if not self._shown or not followed.ranks:
+        now, job, trace = time.monotonic(), self._followed, self._followed.trace
+        if not job.shown or not trace.ranks:
             return
-        ended = self._launched is not None and self._launched.over
-        for rank in followed.ranks.values():
+        ended = job.launched is not None and job.launched.over
+        for rank in trace.ranks.values():
             rank.over = ended or self._is_over(rank.process.pid)
-        over = all(rank.over for rank in followed.ranks.values())
-        state = (followed.grown, time.time() - followed.grown >= QUIET_S, over)
+        over = all(rank.over for rank in trace.ranks.values())
+        state = (trace.grown, time.time() - trace.grown >= QUIET_S, over)
         # What is final is compared at once.
-        if state != self._compared and (now >= self._compare_at or state[1] or over):
-            self._compared = state
-            self._comparison = await asyncio.to_thread(compare_running, followed.ranks, followed.problems, over=over)
+        if state != job.compared and (now >= job.compare_at or state[1] or over):
+            job.compared = state
+            job.comparison = await asyncio.to_thread(compare_running, trace.ranks, trace.problems, over=over)
             spent = time.monotonic() - now
-            self._compare_at = now + max(COMPARE_S, spent * _COMPARE_SHARE)
-        elif self._comparison is not None and (
-            followed.grown > self._rows_at + ROWS_S or await asyncio.to_thread(self._read_stacks)
+            job.compare_at = now + max(COMPARE_S, spent * _COMPARE_SHARE)
+        elif job.comparison is not None and (
+            trace.grown > job.rows_at + ROWS_S or await asyncio.to_thread(self._read_stacks)
         ):
-            groups = {row.rank: row.group for row in self._comparison.rows}
-            rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in rows_of(followed.ranks))
-            notes = [note for note in self._comparison.notes if note != self._stacks.note]
-            notes += [self._stacks.note] if self._stacks.note else []
-            self._comparison = replace(self._comparison, rows=rows, notes=tuple(notes))
+            groups = {row.rank: row.group for row in job.comparison.rows}
+            rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in rows_of(trace.ranks))
+            notes = [note for note in job.comparison.notes if note != job.stacks.note]
+            notes += [job.stacks.note] if job.stacks.note else []
+            job.comparison = replace(job.comparison, rows=rows, notes=tuple(notes))
         else:
             return
-        self._rows_at = followed.grown
-        self._deliver(replace(self._comparison, run=max(self._runs.values())))
+        job.rows_at = trace.grown
+        self._deliver(replace(job.comparison, run=max(self._runs.values())))
 
     def _read_stacks(self) -> bool:
         """Read what some of the silent ranks do; return whether any was read."""
-        silent = (rank for rank in self._followed.ranks.values() if rank.spans.phase is None and not rank.over)
-        due = (rank for rank in silent if self._stacks.due(rank.process.pid, rank.grown))
+        job = self._followed
+        silent = (rank for rank in job.trace.ranks.values() if rank.spans.phase is None and not rank.over)
+        due = (rank for rank in silent if job.stacks.due(rank.process.pid, rank.grown))
         read = list(islice(due, _MOST_STACKS))
         for rank in read:
             process = rank.process
-            rank.stack = self._stacks.read(process.pid, process.source.path, rank.records.sources)
+            rank.stack = job.stacks.read(process.pid, process.source.path, rank.records.sources)
         return bool(read)
 
     async def close(self) -> None:
@@ -237,7 +254,7 @@ class FollowEngine(RankEngine):
         await self._stop_following()
 
     async def _stop_following(self) -> None:
-        self._stop.set()
+        self._followed.stop.set()
         await super().close()
 
 

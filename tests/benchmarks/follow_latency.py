@@ -49,7 +49,7 @@ async def measure(finished: Path, folder: str) -> list[float]:
             [sys.executable, "-m", __spec__.name, str(finished), folder], stdout=subprocess.PIPE, text=True
         )
         while writer.poll() is None:
-            run = next(iter(engine._shown.values()), None)
+            run = next(iter(engine._followed.shown.values()), None)
             at = run.reader.at if run is not None else 0
             if not painted or at > painted[-1][0]:
                 await asyncio.sleep(BATCHED_S)

@@ -40,7 +40,8 @@ _CUDA_VERSION = re.compile(r"^# torch cuda version: (\S+)$", re.M)
 _GPU = re.compile(r"^# GPU Hardware Info:\s*\n# (.+?) : \d+\s*$", re.M)
 _BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
 _BREAK_FRAME = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)', re.M)
-_WORLD_SIZE = re.compile(r"world_size=(\d{1,5})\b")
+_GROUPS = re.compile(r"^ *setup_fake_process_groups\((.*)\)$", re.M)
+_GROUP_SIZE = re.compile(r"'size': (\d{1,5})\b")
 _VERSIONS = {"pytorch_version": "torch", "python_version": "Python", "triton_version": "Triton"}
 _CONFIGS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
 _CHOICES = re.compile(
@@ -107,7 +108,7 @@ class RankPrint:
     environment: dict[str, str] = field(default_factory=dict)
     """torch's environment variables, from Inductor's first script."""
     world_size: int = 0
-    """Largest number of ranks that a graph names."""
+    """Size of the largest process group that a graph names."""
     frames: dict[str, ev.Location] = field(default_factory=dict)
     """The compiled function by compile id."""
     callers: dict[str, ev.Location] = field(default_factory=dict)
@@ -269,7 +270,8 @@ class RankPrint:
         for pattern, name in ((_CUDA_VERSION, "CUDA"), (_GPU, "GPU")):
             if match := pattern.search(head):
                 self.versions.setdefault(name, match[1])
-        self.world_size = max((int(size) for size in _WORLD_SIZE.findall(script)), default=0)
+        groups = " ".join(_GROUPS.findall(script))
+        self.world_size = max((int(size) for size in _GROUP_SIZE.findall(groups)), default=0)
 
     def user_line(self, graph: str) -> ev.Location | None:
         """Return the user's line of a compile: the compiled function, or the line that led to it."""

@@ -101,6 +101,7 @@ SEEDS = (
     Seed("autotuning", "autotuning", "x = self.linear(x)", 2),
     Seed("collectives", "collective order", "", 2),
     Seed("version", "library version", "", 3),
+    Seed("missing", "missing rank", "", 2),
     Seed("missing", "missing rank", "", 4),
 )
 SPMD = ("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter", "fsdp", "tensor_parallel", "sequence",

@@ -190,13 +190,15 @@ def test_a_fake_rank_that_ended_early_is_named_with_its_reason(traces: Path, tmp
     assert "Rank 1 ended early" in text
 
 
-def test_a_missing_rank_is_named(traces: Path, tmp_path: Path):
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_missing_rank_is_named(traces: Path, tmp_path: Path, rank: int):
+    """That rank 1 existed is known from the process group of a collective."""
     shutil.copytree(traces / "same", tmp_path / "missing")
-    (path,) = (tmp_path / "missing").glob("*_rank_0_*")
+    (path,) = (tmp_path / "missing").glob(f"*_rank_{rank}_*")
     path.unlink()
     divergence = compared(tmp_path / "missing").divergence
     assert divergence is not None
-    assert (divergence.kind, divergence.ranks) == ("missing rank", (0,))
+    assert (divergence.kind, divergence.ranks) == ("missing rank", (rank,))
 
 
 def test_the_rank_that_differs_is_told_from_those_that_agree(traces: Path, tmp_path: Path):

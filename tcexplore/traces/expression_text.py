@@ -26,6 +26,7 @@ _PREFIXES = (
     ("torch__dynamo_variables_builtin_", "torch._dynamo.variables.builtin."),
     ("torch_Tensor_", "torch.Tensor."),
     ("_operator.", ""),
+    ("_operator_", ""),
     ("operator.", ""),
 )
 """Beginnings of printed names, with those of the public names."""

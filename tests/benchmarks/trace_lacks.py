@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 Row = dict[str, Any]
@@ -20,7 +21,8 @@ NO_MAPPING = "the nodes of a kernel without a record of its provenance"
 KERNEL_LINES = "lines of a kernel whose nodes lack theirs"
 SUBGRAPH_INPUT = "the name of an input of a subgraph"
 EQUAL_SIZES = "which of several equal sizes an input stands for"
-SYMBOL = "the symbol of a size that torch reads from another tensor"
+SYMBOL = "the symbol of a size that torch reads from another tensor, or replaces later"
+_SYMBOL = re.compile(r"\bs\d+(?: \+ \d+)?\b|\?")
 JOINT = "the joint graph after Inductor made its numbers tensors"
 
 
@@ -50,8 +52,9 @@ def lack_of(kind: str, mine: Row | None, other: Row | None, live: Rows, traced: 
         if mine["kind"] == "identity":
             return OBJECT
         return "" if any(row["graph"] == mine["graph"] for row in live["guards"]) else NO_GRAPH
-    if kind == "guards" and fields == {"summary"} and "[?" in other["summary"]:
-        return SYMBOL
+    if kind == "guards" and fields == {"summary"}:
+        same = _SYMBOL.sub("?", mine["summary"]) == _SYMBOL.sub("?", other["summary"])
+        return SYMBOL if mine["kind"] == "TENSOR_MATCH" and same else ""
     if kind == "subgraphs" and fields == {"target"} and mine["op"] == "placeholder":
         return SUBGRAPH_INPUT
     if kind == "nodes" and fields == {"target"} and mine["op"] == "placeholder" and "()[" in mine["target"]:

@@ -110,6 +110,7 @@ def test_unknown_records_are_listed_and_unavailable_facts_named(same: Snapshot):
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
+        ("_operator_not_(x)", ("call_function", "not_", "x", ("x",))),
         ("torch._C._nn.linear(x, w, None)", ("call_function", "torch.nn.functional.linear", "x, w, None", ("x", "w"))),
         ("torch.ops.aten.add.Tensor(x, 1)", ("call_function", "aten.add.Tensor", "x, 1", ("x",))),
         ("x.view(4, -1)", ("call_method", "view", "x, 4, -1", ("x",))),

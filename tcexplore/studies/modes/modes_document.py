@@ -27,13 +27,13 @@ from tcexplore.studies.study_runs import has_ended
 from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 
 HEAD = (
-    "backend", "mode", "dynamic", "variant", "speedup", "95% interval", "compiled", "compile", "first call", "peak",
+    "backend", "mode", "dynamic", "speedup", "95% interval", "variant", "compiled", "compile", "first call", "peak",
     "max diff", "breaks", "recompiles", "graphs", "kernels",
 )  # fmt: skip
 OPTIONAL = ("variant", "recompiles")
 """Columns that are left out if they are empty."""
 
-LEFT = (0, 1, 2, 3)
+LEFT = (0, 1, 2, HEAD.index("variant"))
 
 
 class Order(NamedTuple):
@@ -92,13 +92,14 @@ def _rank(order: Order, result: RunFigures) -> float:
 def _cells(result: RunFigures, timing_now: bool) -> list[Cell]:
     config, timing, summary = result.run.config, result.run.timing, result.summary
     if result.failure:
-        return [*_config(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 5)]
+        return [*_config(config), (Span("✖ failed", "error"),), (), _variant(config), *[()] * (len(HEAD) - 6)]
     accuracy = result.run.accuracy
     difference = "" if result.max_abs is None else format_error(result.max_abs)
     return [
         *_config(config),
         _speedup(result, timing_now),
         (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),) if timing else (),
+        _variant(config),
         _seconds(timing.compiled_us / 1e6 if timing else None),
         _seconds(result.compile_s),
         _seconds(result.first_call_s),
@@ -121,11 +122,11 @@ def _speedup(result: RunFigures, timing_now: bool) -> Cell:
 
 
 def _config(config: Config) -> list[Cell]:
-    return [(Span(config.backend, "strong"),), (Span(config.mode),), (Span(DYNAMIC[config.dynamic]),), _variant(config)]
+    return [(Span(config.backend, "strong"),), (Span(config.mode),), (Span(DYNAMIC[config.dynamic]),)]
 
 
-def _variant(config: Config) -> Cell:
-    return (Span(describe_variant(config)),)
+def _variant(config: Config, style: str = "") -> Cell:
+    return (Span(describe_variant(config), style),)
 
 
 def _style(verdict: str) -> str:
@@ -138,7 +139,8 @@ def _seconds(seconds: float | None) -> Cell:
 
 def _planned(config: Config, running: bool) -> list[Cell]:
     status = Span("◐ running", "running") if running else Span("·", "dim")
-    return [*([(Span(span.text, "muted"),) for (span,) in _config(config)]), (status,), *[()] * (len(HEAD) - 5)]
+    names = [(Span(span.text, "muted"),) for (span,) in _config(config)]
+    return [*names, (status,), (), _variant(config, "muted"), *[()] * (len(HEAD) - 6)]
 
 
 def _conclusions(state: StudyState[Any, RunFigures], more: bool, width: int) -> Iterator[Row]:

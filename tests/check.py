@@ -28,18 +28,18 @@ def main(arguments: list[str]) -> int:
     tests = ((*PYTEST, *extra),) if chosen != "lint" else ()
     with tempfile.TemporaryDirectory(prefix="tests-cache-") as cache, ThreadPoolExecutor(1) as thread:
         environment = environment_of_checks(cache)
-        # The linters use one core. Beside the tests, none is idle.
+        # The linters use one core at a time: run beside the tests, they leave no core idle.
         linted = thread.submit(lambda: [passes(check, environment, quiet=bool(tests)) for check in lint])
         tested = [passes(check, environment) for check in tests]
         return 0 if all([*linted.result(), *tested]) else 1
 
 
 def environment_of_checks(cache: str) -> dict[str, str]:
-    """Return the environment in which test processes share what each of them would otherwise compile again."""
+    """Return an environment in which test processes share compiled code."""
     shared = {
         "TORCHINDUCTOR_CACHE_DIR": cache,
-        "TORCHINDUCTOR_VEC_ISA_OK": "1",  # otherwise, each process tries whether it can load vector code
-        "OMP_WAIT_POLICY": "PASSIVE",  # all cores are in use: a thread that spins takes the time of another process
+        "TORCHINDUCTOR_VEC_ISA_OK": "1",  # otherwise, each process tests whether it can load vector code
+        "OMP_WAIT_POLICY": "PASSIVE",  # all cores are busy: a spinning thread would take time from another process
     }
     environment = {**shared, **os.environ}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a hundred processes import the same modules

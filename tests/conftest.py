@@ -24,7 +24,7 @@ def no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exempt what the collection imports from garbage collection: each one would traverse all of torch's objects."""
+    """Exempt imported modules from garbage collection, which would traverse all of torch's objects each time."""
     gc.disable()
     try:
         return (yield)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import random
 import sys
 from collections.abc import Callable
@@ -36,7 +37,7 @@ PHASE_NOISE = 0.1
 """The same for each single phase."""
 
 CPU_NOISE = 0.06
-"""The same for the CPU time of the calls that compile: that of `baseline_gate_real` on a machine with a load of 8."""
+"""The same for the CPU time of the calls that compile, as `baseline_gate_real` measures it under a load of 8."""
 
 
 def rerun(baseline: Report, noise: random.Random) -> Report:
@@ -49,16 +50,16 @@ def rerun(baseline: Report, noise: random.Random) -> Report:
         timing["ci95"] = [end * factor * (1 + noise.gauss(0, SPEED_NOISE / 3)) for end in timing["ci95"]]
         timing["eager_us"] *= 1 + abs(noise.gauss(0, SPEED_NOISE))
     for span in spans(after):
-        span["self_s"] *= 2.718281828 ** (load + noise.gauss(0, PHASE_NOISE))
+        span["self_s"] *= math.exp(load + noise.gauss(0, PHASE_NOISE))
     after["compile_time"]["seconds"] = sum(span["self_s"] for span in spans(after))
-    lengthen_calls(after, 2.718281828 ** noise.gauss(0, CPU_NOISE))
+    lengthen_calls(after, math.exp(noise.gauss(0, CPU_NOISE)))
     return after
 
 
-def lengthen_calls(changed: Report, times: float) -> None:
-    """Multiply the CPU time of the calls."""
+def lengthen_calls(changed: Report, factor: float) -> None:
+    """Multiply the CPU time of the calls by a factor."""
     for call in changed["calls"]:
-        call["cpu_s"] *= times
+        call["cpu_s"] *= factor
 
 
 def spans(changed: Report) -> list[Report]:

@@ -1,8 +1,8 @@
 """False alarms and misses of `check --baseline` with real runs: `python -m tests.benchmarks.baseline_gate_real FOLDER`.
 
-One run of a made-up model is the baseline. 20 unchanged reruns and 10 reruns with one regression each are compared with
-it. Reports are kept in FOLDER, and those that are there already are not made again, so the runs can be made in several
-steps. Run it while the machine does other work. Target: no false alarm, 10 found.
+One run of a small model is the baseline. 20 unchanged reruns and 10 reruns with one regression each are compared with
+it. Reports are kept in FOLDER and reused, so the benchmark can be continued. Run it while the machine does other work.
+Target: no false alarm, 10 regressions detected.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ class Model(nn.Module):
 model = Model()
 inputs = [(torch.randn(128, 256),)]
 """
-"""Its op waits in compiled calls only, and its pass lengthens the compile."""
+"""The model; its op waits in compiled calls only, and its pass lengthens the compile."""
 
 REGRESSIONS: dict[str, tuple[str, str]] = {
     "a break": ("# more", "x = x * x.max().item()"),
-    "a break more at a known line": ('print("x")', 'print("x"); print("x")'),
+    "another break at a known line": ('print("x")', 'print("x"); print("x")'),
     "a recompile": ("inputs = [(torch.randn(128, 256),)", "inputs = [(torch.randn(n, 256),) for n in (128, 64)"),
-    "a graph more": ("# more", "torch._dynamo.graph_break()"),
-    "two kernels more": ("# more", "x = torch.softmax(torch.softmax(x, 0), 1)"),
-    "a library call more": ("# more", "x = x @ self.first.weight"),
+    "another graph": ("# more", "torch._dynamo.graph_break()"),
+    "two more kernels": ("# more", "x = torch.softmax(torch.softmax(x, 0), 1)"),
+    "another library call": ("# more", "x = x @ self.first.weight"),
     "slower 1.2 times": ("SLOWER_US = 0", "SLOWER_US = 0.2 * {us}"),
     "slower 1.5 times": ("SLOWER_US = 0", "SLOWER_US = 0.5 * {us}"),
     "compile 1.5 times longer": ("PASS_S = 0.0", "PASS_S = 0.5 * {compile_s} / 2"),
     "compile 2 times longer": ("PASS_S = 0.0", "PASS_S = 1.0 * {compile_s} / 2"),
 }
-"""Name, and what is replaced by what; there are two graphs."""
+"""Name, and the text of `MODEL` that is replaced by another one. The pass runs once for each of its two graphs."""
 
 Report = dict[str, Any]
 
@@ -87,8 +87,8 @@ def report(folder: Path, name: str, source: str) -> Report:
         model.write_text(source)
         command = [sys.executable, "-m", "tcexplore", "check", str(model), "--json", "--time-for", "2"]
         path.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    made: Report = json.loads(path.read_text())
-    return made
+    content: Report = json.loads(path.read_text())
+    return content
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ def end(app: Terminal, name: str, moment: str) -> int:
     if way.signal is not None:
         app.process.send_signal(way.signal)
     else:
-        app.type("qq" if moment in ("study", "fix") else "q")  # the first leaves the screen over the panes
+        app.type("qq" if moment in ("study", "fix") else "q")  # the first q leaves the screen over the panes
     return app.wait(60)
 
 

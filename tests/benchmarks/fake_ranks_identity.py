@@ -27,7 +27,7 @@ LIMIT_S = 300
 """Seconds after which the fake ranks of a program end."""
 
 CACHES = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
-"""Settings by which every rank compiles its graphs: all ranks share only compiled C++ code."""
+"""Settings that make every rank compile its graphs: ranks share only compiled C++ code."""
 
 
 def facts(run: Snapshot) -> dict[str, list[object]]:

@@ -120,7 +120,7 @@ def verdict(trace: Path) -> tuple[str, tuple[int, ...], str]:
 
 
 def with_compiled_code(warm: Path, cache: Path) -> Path:
-    """Make a cache of kernels that are compiled, without any graph: that is what the ranks are compared by."""
+    """Copy a cache with its compiled kernels but without its graphs, since every rank has to compile those."""
     shutil.copytree(warm, cache, ignore=shutil.ignore_patterns("fxgraph", "aotautograd"))
     return cache
 

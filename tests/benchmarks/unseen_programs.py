@@ -20,7 +20,7 @@ from tests.report.consistency import inconsistencies
 
 FOLDER = Path(__file__).with_name("unseen")
 SHARED = "shared_code"
-"""The program that compiles one function for two backends. tcexplore names only the entries of the same backend."""
+"""Program that compiles one function for two backends. tcexplore names only the entries of the same backend."""
 
 
 def reported(file: Path) -> tuple[dict[str, Any], list[str]]:
@@ -77,10 +77,10 @@ def compare(program: Path, folder: Path) -> bool:
     return not problems
 
 
-def _are_parts(causes: list[list[str]], of_torch: list[list[str]]) -> bool:
+def _are_parts(causes: list[list[str]], expected: list[list[str]]) -> bool:
     """Return whether the causes of each recompile are among those that torch names."""
-    pairs = zip(causes, of_torch, strict=False)
-    return len(causes) == len(of_torch) and all(given and set(given) <= set(named) for given, named in pairs)
+    pairs = zip(causes, expected, strict=False)
+    return len(causes) == len(expected) and all(given and set(given) <= set(named) for given, named in pairs)
 
 
 def _guard_differences(conditions: list[list[str]], reported: list[list[str]]) -> list[str]:

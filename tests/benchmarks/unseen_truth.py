@@ -30,7 +30,7 @@ _SUBMODULE = re.compile(r"\._modules\['([^']+)'\]")
 
 
 class TraceReader(logging.Handler):
-    """Collects compile ids from torch's structured trace. After a reset of the program, ids go on as in tcexplore."""
+    """Collects compile ids from torch's structured trace, numbered as in tcexplore: a reset does not restart them."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(logging.DEBUG)
@@ -157,7 +157,7 @@ def _imported(path: Path) -> ModuleType:
 
 
 def _needs_grad(model: Any, inputs: Any) -> bool:
-    """Make each call eagerly; return whether they work only with grad."""
+    """Make each call eagerly; return whether the calls need grad mode."""
     for grad in (False, True):
         try:
             for call in inputs:

@@ -123,7 +123,7 @@ def test_a_changed_grad_mode_is_explained():
     assert recompile.location.function == "plain"
 
 
-def test_the_entry_that_only_the_backend_keeps_from_matching_is_named():
+def test_a_recompile_names_the_entry_that_differs_only_in_the_backend():
     with capture_events(guard_programs.__file__) as events:
         first, second = (torch.compile(guard_programs.plain, backend=backend) for backend in ("eager", "aot_eager"))
         first(X)

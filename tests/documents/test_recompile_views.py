@@ -43,10 +43,10 @@ def test_the_guards_view_shows_how_to_avoid_the_recompiles():
     texts = [row.text for row in rows(guards_document, recompiling.run(), frozenset(), 78)]
     first = next(index for index, text in enumerate(texts) if text == "   to avoid it:")
     assert any("↻" in text for text in texts[:first])
-    assert texts[first - 1].strip(), "no blank row between a recompile and the ways to avoid it"
+    assert texts[first - 1].strip(), "there is no blank row between a recompile and the ways to avoid it"
     assert texts[first + 1].startswith("   · ")
     advice = [text for text in texts if text.startswith("   · ")]
-    assert len(advice) == len(set(advice)), "the advice on a size stands below its first recompile only"
+    assert len(advice) == len(set(advice)), "the ways for a size are below its first recompile only"
 
 
 def test_guard_differences_of_two_entries():

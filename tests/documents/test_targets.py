@@ -54,7 +54,7 @@ def test_views(name: str):
     assert {style.partition(".")[0] for style in styles} <= families
 
 
-def test_kernels_of_a_graph_that_was_not_lowered_count_as_those_of_this_machine():
+def test_kernels_of_a_graph_that_was_not_lowered_are_counted_for_this_machine():
     run = gpu.run()
     native = replace(run.code_for("native").kernels[0], graph="1/0")
     for event in (

@@ -77,7 +77,7 @@ def test_prose_fits():
             assert all(len(row.text) < 38 for row in rows(VIEWS[view], run, width=38)), view
 
 
-def test_a_kernel_that_moves_more_than_its_nodes_apart_saves_nothing():
+def test_a_kernel_that_moves_more_bytes_than_its_unfused_nodes_saves_nothing():
     run = fakes.complete(7)
     kernels = tuple(replace(kernel, bytes_saved=-524288) for kernel in run.code.kernels)
     text = "\n".join(row.text for row in rows(fusion_document, with_code(run, kernels=kernels)))
@@ -85,7 +85,7 @@ def test_a_kernel_that_moves_more_than_its_nodes_apart_saves_nothing():
     assert "saves -" not in text
 
 
-def test_the_reason_of_a_break_has_a_line_of_its_own_if_the_fix_leaves_no_room():
+def test_the_reason_of_a_break_gets_a_separate_line_if_the_fix_leaves_no_room():
     reason = "Dynamo cannot trace Python's builtin `print` with these arguments."
     run = fakes.complete(7)
     graph_break = replace(run.breaks[0], reason=reason)

@@ -26,7 +26,7 @@ WIDTH = 120
 SCALARS = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 STATED_ELSEWHERE = {"run", "rank", "target", "location", "frame"}
-"""Fields that the enclosing object states, or that the keys `file` and `line` hold."""
+"""Fields that the enclosing object contains, or that the keys `file` and `line` hold."""
 
 WITHOUT_KEY = {
     "CacheEntry": {"causes"},
@@ -91,7 +91,7 @@ def _fields_without_key(name: str, definition: Schema, record: type) -> list[str
 
 
 def _key(record: type, field: str, names: Mapping[type, str]) -> Schema:
-    """Return the schema of a field. It must be of a type that JSON has, or a record with a definition."""
+    """Return the schema of a field, whose type must be one of JSON's, or a record with a definition."""
     form = _form(typing.get_type_hints(record)[field], names)
     description = _documentation(record).get(field)
     return {**form, "description": description} if description else form

@@ -22,7 +22,7 @@ NOISES: dict[str, Callable[[], Noise]] = {
 
 @cache
 def estimates(ratio: float, noise: str, seconds: float = 0.4) -> tuple[tuple[TimingEstimate, ...], ...]:
-    """Return the estimates of `RUNS` runs, which several tests look at."""
+    """Return the estimates of `RUNS` simulated runs, which several tests share."""
     return tuple(tuple(simulate(ratio, NOISES[noise](), seed=seed, seconds=seconds).estimates) for seed in range(RUNS))
 
 

@@ -1,4 +1,4 @@
-"""The modes study across environments in the app: at once with several, else of those that the user names."""
+"""The study of environments in the app: it begins at once with several, and otherwise asks for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guard filters in the guards pane: proposed where guards cost, tried by a key, and shown with gain and risk."""
+"""Guard filters in the guards pane: proposed if guards are expensive, tried by a key, shown with gain and risk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.ui.app_under_test import run_app
 SPEEDUPS = {"": 1.5, GUARD_FILTERS[0]: 1.51, GUARD_FILTERS[1]: 1.8, GUARD_FILTERS[2]: 2.0}
 
 
-def costly(share: float = 0.3) -> Snapshot:
+def expensive(share: float = 0.3) -> Snapshot:
     """Return a run whose guards take a share of a call."""
     return replace(
         fakes.complete(7), lines_timed=ev.LinesTimed(compiled_us=100.0, compiled_rest=(("guards", 100 * share),))
@@ -34,15 +34,15 @@ def story(job: ev.Job) -> Sequence[ev.Event]:
     ]  # fmt: skip
 
 
-def test_filters_are_proposed_where_the_guards_of_warm_calls_cost():
-    assert "Checking guards takes 30.0 µs, 30% of a compiled call." in text(guards_document(costly()))
-    assert "Checking guards" not in text(guards_document(costly(0.02)))
-    unknown = replace(costly(), lines_timed=None)
+def test_filters_are_proposed_if_guards_are_expensive_in_warm_calls():
+    assert "Checking guards takes 30.0 µs, 30% of a compiled call." in text(guards_document(expensive()))
+    assert "Checking guards" not in text(guards_document(expensive(0.02)))
+    unknown = replace(expensive(), lines_timed=None)
     assert "check of the guards" not in text(guards_document(unknown)), "torch's cold check proposes nothing"
 
 
 async def test_a_key_tries_the_filters_and_the_pane_shows_gain_and_risk():
-    async with run_app(fakes.session(costly())) as ui:
+    async with run_app(fakes.session(expensive())) as ui:
         ui.engine.story, ui.engine.job = story, replace(JOB, run=7)
         await ui.press("4", "home")
         assert "Checking guards takes 30.0 µs" in ui.row("guards")
@@ -68,7 +68,7 @@ async def test_a_key_tries_the_filters_and_the_pane_shows_gain_and_risk():
 
 
 async def test_a_run_that_is_not_over_tries_nothing():
-    run = replace(costly(), status="running", phase="dynamo")
+    run = replace(expensive(), status="running", phase="dynamo")
     async with run_app(fakes.session(run)) as ui:
         await ui.press("4", "home", "h")
         assert "not over yet" in " ".join(ui.notifications) + ui.screen

@@ -17,7 +17,7 @@ from tests import fakes
 from tests.ui.app_under_test import AppUnderTest, FakeEngine, run_app
 
 LISTED = 20
-"""Entries that a palette of 50 rows shows."""
+"""Number of entries that the palette shows in 50 rows."""
 
 
 async def titles(ui: AppUnderTest, query: str) -> list[str]:

@@ -115,7 +115,7 @@ def test_the_toggle_goes_to_the_other_brightness():
 
 
 @pytest.mark.parametrize("theme", [DARK_THEME.name, "ansi-dark"])
-def test_labels_of_an_older_run_have_no_background_which_terminals_do_not_dim(theme: str):
+def test_dimmed_labels_have_no_background_since_terminals_do_not_dim_it(theme: str):
     row = Row((Span("▐", "kernel.0"), Span("1", "label.0"), Span("▌", "kernel.0")))
     painted = {dim: segments(row, palette(theme), Style(dim=dim)) for dim in (False, True)}
     filled = {dim: [bool(s.style and (s.style.bgcolor or s.style.reverse)) for s in painted[dim]] for dim in painted}

@@ -64,7 +64,7 @@ def seed_process() -> None:
 
 
 def time_choice(choice, *_):
-    """Return the time of a kernel from which autotuning chooses: the library call is the fastest on rank 1 only."""
+    """Return a fake benchmark time: the library call is the fastest choice on rank 1 only."""
     library = isinstance(choice, select_algorithm.ExternKernelCaller)
     return 1.0 if library == differs else 2.0
 

@@ -115,7 +115,7 @@ def tensor_parallel():
 
 
 def sequence():
-    """Sequence parallelism: gather the parts of a sequence, compute with this rank's part of the layers, scatter."""
+    """Run sequence-parallel layers: all-gather the sequence, compute with this rank's weights, reduce-scatter."""
     up, down = torch.randn(8, 16, device=device), torch.randn(16, 8, device=device)
 
     @torch.compile
@@ -129,7 +129,7 @@ def sequence():
 
 
 def experts():
-    """A mixture of experts: each rank has one, and the tokens travel to it and back."""
+    """Run a mixture of experts: each rank has one, and all-to-alls send the tokens to it and back."""
     expert = torch.nn.Linear(8, 8).to(device)
 
     @torch.compile

@@ -100,12 +100,13 @@ def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
     elif len(comparison.rows) < 2:
         yield row((" ● one process ", "badge.muted"), ("  no other rank to compare with", "muted"))
     else:
-        so_far = " so far" if comparison.partial else ""
-        until = " until the first one ended early" if comparison.ended_early else so_far
+        extent = " so far" if comparison.partial else ""
+        if comparison.ended_early:
+            extent = " until the first one ended early"
         number = len(comparison.rows)
         ranks = "both ranks" if number == 2 else f"all {number} ranks"
-        badge = (" ✔ IDENTICAL ", "badge.muted" if until else "badge.ok")
-        yield row(badge, (f"  {ranks} compile the same{until}", ""))
+        badge = (" ✔ IDENTICAL ", "badge.muted" if extent else "badge.ok")
+        yield row(badge, (f"  {ranks} compile the same{extent}", ""))
     for sentence in comparison.ended_early:
         yield from wrapped(sentence, width, "warn")
     if len(comparison.groups) > 2:

@@ -48,10 +48,10 @@ MOST_SUMMARY = 200
 FILLERS = frozenset(
     "a an and are can do does for how i if in is it its my not of on per the to what which why would".split()  # noqa: SIM905
 )
-"""Words of a question that say nothing about the answer."""
+"""Words of a question that a search ignores."""
 
 EXACT = 3.0
-"""Score of the line or the kernel of a number, which comes before all commands."""
+"""Score of the line or kernel whose number is searched: it comes before all commands."""
 
 _WORD = re.compile(r"\w+")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
@@ -96,7 +96,7 @@ class CommandProvider(Provider):
             yield DiscoveryHit(command.title, self._counted(command), help=command.note)
 
     async def search(self, query: str) -> Hits:
-        """Yield the matches of words, the more used commands first; if there are none, those of scattered letters."""
+        """Yield commands and places that match the words, used commands first; if none does, match single letters."""
         matcher, used, any_hit = self.matcher(query), self.explorer.used_commands, False
         for command in self.commands():
             if score := score_words(query, command.title, command.keywords):
@@ -204,7 +204,7 @@ class CommandProvider(Provider):
                 yield Command(f"{stages} for {choice.key}", name, "machine code assembly gpu target stages", show, 71)
 
     def _show_stages(self, choice: TargetChoice) -> None:
-        """Generate code for a target, and show its stages down to machine code, with that of the selected row open."""
+        """Generate code for a target, and show its stages, with the assembly of the selected row open."""
         self._leave_screens()
         self.explorer.show_target(choice)
         self.explorer.main.show_assembly()
@@ -217,10 +217,10 @@ def score_words(query: str, title: str, keywords: str) -> float:
     """
     wanted = _WORD.findall(query.lower())
     words = [_ENDING.sub("", word) for word in wanted if word not in FILLERS and not word.isdigit()] or wanted
-    named, known = f" {' '.join(_WORD.findall(title.lower()))}", f" {' '.join(_WORD.findall(keywords.lower()))}"
-    if not words or any(f" {word}" not in named + known for word in words):
+    in_title, in_keywords = (f" {' '.join(_WORD.findall(text.lower()))}" for text in (title, keywords))
+    if not words or any(f" {word}" not in in_title + in_keywords for word in words):
         return 0.0
-    return 1.0 + sum(f" {word}" in named for word in words) / len(words)
+    return 1.0 + sum(f" {word}" in in_title for word in words) / len(words)
 
 
 def summary(path: Path) -> str:

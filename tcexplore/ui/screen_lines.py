@@ -139,9 +139,10 @@ def _entry(action: Action, pane: str) -> _Entry | None:
         return _GROUPS[action.name].entry()
     panes, rank = action.panes.split(), action.rank
     if pane and action.name == "commands":
-        rank = 1  # it leads to all that a narrow footer has no room for
+        rank = 1  # it leads to every action that a narrow footer has no room for
     if pane in panes:
-        rank = 2 if pane == panes[0] or rank is not None else 12
+        important = pane == panes[0] or rank is not None
+        rank = 2 if important else 12
     return None if rank is None or not action.keys else _Entry(hint(action.name), action.label, rank)
 
 

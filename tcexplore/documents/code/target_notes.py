@@ -41,20 +41,17 @@ def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
 
 
 def count_kernels(snapshot: Snapshot) -> str:
-    """Return `7 kernels + 5 extern for h100, 7 for this machine`.
-
-    The latter are those of graphs that could not be lowered.
-    """
+    """Return `7 kernels + 5 extern for h100, 7 for this machine`; the last ones are of graphs that were not lowered."""
     kernels = snapshot.code.kernels
-    own = [kernel for kernel in kernels if not is_of_this_machine(snapshot, kernel)]
-    extern = sum(kernel.language == "extern" for kernel in own)
-    text = count(len(own) - extern, "kernel") + (f" + {extern} extern" if extern else "")
+    lowered = [kernel for kernel in kernels if not is_of_this_machine(snapshot, kernel)]
+    extern = sum(kernel.language == "extern" for kernel in lowered)
+    text = count(len(lowered) - extern, "kernel") + (f" + {extern} extern" if extern else "")
     text += f" for {snapshot.target}" if snapshot.target != NATIVE else ""
-    return text + (f", {len(kernels) - len(own)} for this machine" if len(own) < len(kernels) else "")
+    return text + (f", {len(kernels) - len(lowered)} for this machine" if len(lowered) < len(kernels) else "")
 
 
 def is_of_this_machine(snapshot: Snapshot, kernel: ev.Kernel) -> bool:
-    """Return whether a kernel is of this machine although another target is in view."""
+    """Return whether a kernel is for this machine although another target is in view."""
     return snapshot.target != NATIVE and kernel.target == NATIVE
 
 

@@ -26,17 +26,19 @@ def verdict_row(session: Session, width: int = 160) -> Row:
     if shown is None:
         return fitted([piece(" no run yet", "muted")], width)
     before, since = [*_old(session, shown), *_failure(shown)], list(_since(session, shown))
-    whole, brief = ([*before, *_results(session, shown, brief=brief), *since] for brief in (False, True))
-    return fitted(whole if fits(whole, width) else brief, width)
+    pieces = [*before, *_results(session, shown, brief=False), *since]
+    if not fits(pieces, width):
+        pieces = [*before, *_results(session, shown, brief=True), *since]
+    return fitted(pieces, width)
 
 
 def _results(session: Session, shown: Snapshot, *, brief: bool) -> Iterator[Piece]:
-    """Yield the results of a run; those of an older one than the run in view without colored badges."""
-    for results in _compiled(shown, brief=brief):
-        spans = results.spans
+    """Yield the results of a run; if the run in view is another one, without colored badges."""
+    for item in _compiled(shown, brief=brief):
+        spans = item.spans
         if shown is not session.shown:
             spans = tuple(Span(text, "badge.muted" if style.startswith("badge.") else style) for text, style in spans)
-        yield Piece(spans, results.rank)
+        yield Piece(spans, item.rank)
 
 
 def run_verdict(snapshot: Snapshot) -> Row:
@@ -63,7 +65,7 @@ def _failure(shown: Snapshot) -> Iterator[Piece]:
 
 
 def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
-    """Yield what was compiled and how fast it is; if `brief`, without words that go without saying."""
+    """Yield what was compiled and how fast it is; if `brief`, without words that a narrow line can do without."""
     if not shown.compiled:
         if shown.complete:
             yield piece(" ✖ NOTHING WAS COMPILED ", "badge.break")
@@ -83,7 +85,7 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     yield piece(count_kernels(shown) if shown.code.kernels else "", "", 3)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
-    yield from _speed(shown, against="" if brief and not fix else "vs. eager: ")
+    yield from _speed(shown, label="" if brief and not fix else "vs. eager: ")
 
 
 def _breaks(shown: Snapshot) -> Piece:
@@ -96,7 +98,7 @@ def _breaks(shown: Snapshot) -> Piece:
     return piece(" ✔ 0 graph breaks ", "badge.ok")
 
 
-def _speed(shown: Snapshot, against: str) -> Iterator[Piece]:
+def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
     timing = shown.timing
     if timing is not None and timing.verdict == "measuring":
         going = shown.status == "running"
@@ -106,8 +108,8 @@ def _speed(shown: Snapshot, against: str) -> Iterator[Piece]:
         speedup, interval = f"{timing.speedup:.2f}× ", f"[{timing.low:.2f}, {timing.high:.2f}]"
         differs = timing.verdict in ("faster", "slower")
         verdict = f"{speedup if differs else ''}{timing.verdict}"
-        against = against or ("speedup " if timing.verdict == "undecided" else "")
-        yield Piece((Span(against, "muted"), Span(verdict, STYLES.get(timing.verdict, ""))))
+        label = label or ("speedup " if timing.verdict == "undecided" else "")
+        yield Piece((Span(label, "muted"), Span(verdict, STYLES.get(timing.verdict, ""))))
         if shown.target != NATIVE:
             yield piece("on this machine", "muted", 1)
         yield piece(f"{speedup if timing.verdict == 'no difference' else ''}{interval}", "interval", 2)
@@ -116,7 +118,7 @@ def _speed(shown: Snapshot, against: str) -> Iterator[Piece]:
 
 
 def _fix(shown: Snapshot) -> Iterator[Piece]:
-    """Yield the verified fix of the most expensive break that has one, and its gain over the compiled call of now."""
+    """Yield the verified fix of the most expensive break that has one, and its gain over the call without it."""
     fixes = (shown.fix_of(ranked.graph_break) for ranked in rank_breaks(shown))
     fix = next((fix for fix in fixes if fix is not None and fix.state == "verified"), None)
     if fix is None:

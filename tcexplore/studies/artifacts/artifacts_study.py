@@ -165,8 +165,15 @@ def _run_fields(run: Snapshot) -> Fields:
     }
 
 
+_WAY_KEYS = (
+    "saved_bytes", "save_s", "guards", "ready_saving_s", "ready_loading_s", "accuracy", "hits", "misses", "saving",
+    "loading", "other",
+)  # fmt: skip
+"""Keys of a way besides `way` and `missing`."""
+
+
 def _way_fields(way: Shipping, runs: ArtifactRuns | None, missing: str | None) -> Fields:
-    """`missing` is why this torch does not have the way; all else is then null."""
+    """Return the keys of a way. `missing` is the reason if this torch lacks it; all others are null then."""
     if runs is None:
         return {"way": way, "missing": missing, **dict.fromkeys(_WAY_KEYS)}
     saved, loading, other = runs.saving.artifacts_saved, runs.loading, runs.other
@@ -191,10 +198,5 @@ def _way_fields(way: Shipping, runs: ArtifactRuns | None, missing: str | None) -
         },
     }  # fmt: skip
 
-
-_WAY_KEYS = (
-    "saved_bytes", "save_s", "guards", "ready_saving_s", "ready_loading_s", "accuracy", "hits", "misses", "saving",
-    "loading", "other",
-)  # fmt: skip
 
 STUDY = ArtifactsStudy()

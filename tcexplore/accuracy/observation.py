@@ -26,7 +26,7 @@ class Observation:
     changed: dict[str, torch.Tensor] = field(default_factory=dict)
     """Inputs and buffers whose values the call changed."""
     unchanged: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Those of floating-point numbers that have the values of before the call, which may have written them again."""
+    """Floating-point inputs and buffers with the same values as before the call, which may have rewritten them."""
     plain: dict[str, Any] = field(default_factory=dict)
     """Outputs that are not tensors."""
     aliases: dict[str, str] = field(default_factory=dict)

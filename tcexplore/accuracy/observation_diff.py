@@ -47,9 +47,9 @@ def diff_observations(
 
 
 def fill_rewritten(first: Observation, second: Observation) -> None:
-    """Let a tensor that only one side changed, by no more than rounding, count as changed by both.
+    """Count a tensor as changed by both sides if only one changed it, and by no more than rounding.
 
-    A side that finds its own values, such as those of a cache that its last call filled, writes them without a change.
+    A side that writes the values that a tensor already has, such as a cache that it filled last, changes nothing.
     """
     for one, other in ((first, second), (second, first)):
         for name in one.changed.keys() - other.changed.keys():

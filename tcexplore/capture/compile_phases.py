@@ -39,7 +39,7 @@ class _Span(NamedTuple):
 
 
 def _cpu_seconds() -> float:
-    """Return the CPU time of this process and of the programs that it ran and awaited."""
+    """Return the CPU time of this process and of the child processes that it waited for."""
     return sum(os.times()[:4])
 
 
@@ -57,12 +57,12 @@ class ActivityTimer:
         self._cpu_before = 0.0
 
     def begin_call(self) -> None:
-        """Forget earlier calls."""
+        """Reset the measurements before a call."""
         self.seconds.clear()
         self._cpu_before = _cpu_seconds()
 
     def call_seconds(self) -> dict[str, float]:
-        """Return the fields of `CallMade` that are measured in a call that compiles."""
+        """Return the seconds that `CallMade` has for a call that compiles, by field."""
         cpu = _cpu_seconds() - self._cpu_before
         return {
             "graph_seconds": self.seconds["running"], "frame_seconds": self.seconds["frames"], "cpu_seconds": cpu,

@@ -74,7 +74,7 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Yield one line with place, cost, code, reason and fix, and the details if it is open.
 
-    A narrow pane has the parts that do not fit on a second line, or on a second and a third.
+    In a narrow pane, the parts that do not fit follow on one or two more lines.
     """
     graph_break, fix = costed.graph_break, snapshot.fix_of(costed.graph_break)
     link, at = break_link(graph_break), graph_break.location

@@ -39,7 +39,7 @@ class Row:
     copy: str | None = None
     """What is copied, if it differs from the text."""
     hides: tuple[Link, ...] = ()
-    """What the rows of a closed fold stand for: its row is highlighted in their place."""
+    """Links of the rows that a closed fold hides: its own row is highlighted in their place."""
     target: str | None = None
     """The fold group of the same document that enter goes to."""
     place: tuple[int, int] | None = None

@@ -98,9 +98,8 @@ class RanksCompared(Event):
     """Sentences: what was tolerated, clock skew, unreadable files."""
     ended_early: tuple[str, ...] = ()
     """Sentences: why fake ranks ended before the end of the script. Only what they compiled before is compared."""
-
     partial: bool = False
-    """Whether the job is running: the verdict covers what all ranks have compiled so far."""
+    """Whether the job is still running: the verdict covers only what all ranks have compiled so far."""
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:

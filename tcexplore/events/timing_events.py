@@ -33,7 +33,7 @@ class CallMade(Event):
     frame_seconds: float | None = None
     """Time that Dynamo spends on frames outside the spans that torch logs; None if not measured."""
     cpu_seconds: float | None = None
-    """CPU time of the process and of the programs that it ran; None if not measured."""
+    """CPU time of the process and of the child processes that it waited for; None if not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

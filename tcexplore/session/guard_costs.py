@@ -22,7 +22,7 @@ class GuardCost(NamedTuple):
     share: float
     """Share of the call."""
     cold: bool
-    """Whether it is torch's own figure, of one check after the compile with cold caches: warm ones are faster."""
+    """Whether this is torch's own time of one check with cold caches after the compile; warm checks are faster."""
 
 
 def guard_cost(run: Snapshot) -> GuardCost | None:
@@ -37,7 +37,7 @@ def guard_cost(run: Snapshot) -> GuardCost | None:
 
 
 def _cold_us(run: Snapshot) -> float:
-    """Return the time of one check of the guards of each frame, of its slowest entry."""
+    """Return the time to check the guards of all frames once, each frame with its slowest entry."""
     slowest: dict[str, float] = {}
     for installed in run.guards:
         frame = installed.graph.partition("/")[0]

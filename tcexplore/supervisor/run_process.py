@@ -41,7 +41,7 @@ PAINT_S = 0.1
 """Seconds for the front end to paint the first graph before preparations for later runs take a core."""
 
 REHEARSED_S = 1.0
-"""Seconds from the eager calls to the first graph within which it is rehearsed: a save waits for a step of that."""
+"""A first graph that takes longer from the eager calls on is not rehearsed: a save may wait for a step of that."""
 
 LARGEST_REHEARSED = 64 << 20
 """Maximum bytes of the inputs and parameters of a graph that is rehearsed."""
@@ -233,7 +233,7 @@ class RunProcess:
         return None
 
     def _note_rehearsal(self, event: Event) -> None:
-        """Keep the first graph if to rehearse it costs little: time, memory and a short message."""
+        """Keep the first graph if its rehearsal costs little: time, memory and a short message."""
         now = asyncio.get_running_loop().time()
         if isinstance(event, PhaseStarted) and event.phase == "eager":
             self._eager_at = now

@@ -137,7 +137,7 @@ class WorkerProcess:
         return self.standby is None or behind or (self.self_priming and not all(run.primed for run in self.idle))
 
     def open_run(self, rehearsal: Rehearsal | None = None) -> None:
-        """Provide a run process for the next job; it rehearses, unless one has ended before its job."""
+        """Provide a run process for the next job; it rehearses unless an earlier one ended while it waited."""
         self._opened += 1
         run = RunProcess(self._opened)
         self.idle.append(run)

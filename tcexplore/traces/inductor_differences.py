@@ -104,7 +104,7 @@ class InductorPair:
         return None
 
     def _kernel_lines(self, graph: str, names: tuple[str, ...]) -> tuple[ev.Location | None, ev.Location | None]:
-        """Return for each side the user's line of the first op in one of these kernels or calls."""
+        """Return, for each side, the user's line of the first op in one of these kernels or calls."""
         lines = [_op_line(side, graph, names) for side in (self._mine, self._other)]
         users = _lines(self._mine, self._other, graph)
         return lines[0] or lines[1] or users[0], lines[1] or lines[0] or users[1]

@@ -247,7 +247,7 @@ class RunActions(App[int]):
             self._study(name)
 
     def _study(self, name: str, options: object = None) -> None:
-        """Open a study, with its usual options or others."""
+        """Open a study with these options, by default its usual ones."""
         if self.engine is None or self.session.newest is None:
             self.main.say("No run to study yet.")
             return

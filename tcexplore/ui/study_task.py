@@ -67,7 +67,7 @@ class StudyTask:
         self._changed()
 
     def _runner(self, pythons: Sequence[ModelPython]) -> Callable[[Emit], Runner]:
-        """Return what makes queues for the runs: on the app's workers, or in other environments."""
+        """Return the factory of the queue for the runs: on the app's workers, or in other environments."""
         if not pythons:
             return self._engine.study_queue
         from tcexplore.supervisor.environment_queue import EnvironmentQueue

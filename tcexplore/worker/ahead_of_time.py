@@ -127,7 +127,7 @@ def _bound(function: Function, owner: nn.Module | None) -> Function:
 
 
 def _save_capture(program: Program, _job: Job, file: str) -> int:
-    """Trace and compile the first call, which is also made; return 0, since its inputs are checked without guards."""
+    """Trace, compile and run the first call; return 0, since its inputs are checked without guards."""
     call = program.entry.calls[0]
     target, owner = _function_and_owner(program)
     names = tuple(call.kwargs)
@@ -161,7 +161,7 @@ def _precompile() -> Any:
 
 
 def _cache_of(file: str) -> str:
-    """Return the path of the kernels of a captured call."""
+    """Return the path of the kernels that belong to a captured call."""
     return f"{file}.cache"
 
 

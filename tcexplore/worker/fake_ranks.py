@@ -134,15 +134,15 @@ def _start_fake_group(rank: int, world: int) -> None:
 
 
 _LIBRARIES: list[Any] = []
-"""Implementations of ops; they last as long as these objects."""
+"""Libraries with the op implementations of this module: torch removes those of a library that is collected."""
 
 
 def _complete_reductions() -> None:
-    """Let the future of an all-reduce hold its tensors: that of the fake group holds None, and DDP reads it."""
+    """Make the future of an all-reduce hold its tensors, which DDP reads: in the fake group it holds None."""
     c10d = importlib.import_module("torch._C._distributed_c10d")
     library, futures = map(importlib.import_module, ("torch.library", "torch.futures"))
     if not (hasattr(c10d, "_create_work_from_future") and hasattr(c10d.Work, "boxed")):
-        return  # DDP fails in its first backward
+        return  # without these private symbols, DDP fails in its first backward
 
     def reduce(tensors: Sequence[Any], *_: Any, **__: Any) -> tuple[Sequence[Any], Any]:
         devices = {tensor.device for tensor in tensors if tensor.device.type != "cpu"}

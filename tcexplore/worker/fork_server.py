@@ -240,7 +240,7 @@ class ForkServer:
         process_setup.die_with_parent(server)
 
     def _become_standby(self, command: OpenRun) -> Generator[None]:
-        """Prepare this child in steps, and report it if primed: one small message on the shared socket is whole."""
+        """Prepare this child in steps, and report it if primed: a small message on the shared socket is atomic."""
         try:
             if self._prime and self._worker.policy.accelerator:
                 yield from priming.prime_steps("cuda")

@@ -79,7 +79,7 @@ def _emit_key(hooks: Hooks, cache: str, event: TraceEvent) -> None:
 
 
 def _part(line: str) -> tuple[str, str]:
-    """Return name and value of `[hash] inductor_config[cpp.simdlen]: None`, without addresses, which mean nothing."""
+    """Return name and value of `[hash] inductor_config[cpp.simdlen]: None`, without addresses, which differ by run."""
     match = _COMPONENT.match(line)
     if match is None:
         return line[:LONGEST_VALUE], ""

@@ -10,14 +10,14 @@ from typing import Any
 from tcexplore.capture.entry.entry import EntryError
 
 SHAPES = ("shapes_spec", "dynamic_shapes")
-"""The argument with the specification of dynamic shapes: its name in torch 2.13, and since torch 2.15."""
+"""Names of the argument with the specification of dynamic shapes: in torch 2.13, and since torch 2.15."""
 
 SPECS = "torch.fx.experimental.dynamic_spec"
 """Module with the classes of specifications."""
 
 SHAPES_HINT = (
     "Write a dictionary of argument names, each with its dimensions: \"shapes_spec={'x': ['batch', None]}\". A name is "
-    "dynamic, None static; ShapeVar('batch', max=64), TensorSpec and the other classes of " + SPECS + " work too."
+    "dynamic, None is static; ShapeVar('batch', max=64), TensorSpec and the other classes of " + SPECS + " work too."
 )
 
 _OPERATORS = (ast.operator, ast.unaryop, ast.cmpop)
@@ -55,21 +55,21 @@ def _shapes(text: str, value: str) -> Any:
     try:
         tree = ast.parse(value, mode="eval")
         if any(not isinstance(node, (*_ALLOWED, *_OPERATORS)) for node in ast.walk(tree)):
-            raise ValueError("only literals, calls and arithmetic are possible")
+            raise ValueError("only literals, calls and arithmetic are allowed")
         specs = importlib.import_module(SPECS)
         names = {name: getattr(specs, name) for name in specs.__all__ if hasattr(specs, name)}
         names |= {name: _shared(names[name]) for name in ("ShapeVar", "IntVar")}
         evaluated = eval(compile(tree, "<shapes>", "eval"), {"__builtins__": {}}, names)
         if isinstance(evaluated, dict):
             evaluated = _with_tensors(evaluated, names)
-            names["ShapesSpec"](evaluated)  # raises for what torch would refuse
+            names["ShapesSpec"](evaluated)  # raises for an invalid specification
         return evaluated
     except Exception as error:  # noqa: BLE001  an invalid specification raises anything
         raise EntryError(f"{text}: {error}", SHAPES_HINT, "arguments") from None
 
 
 def _shared(kind: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that makes a variable, the same one for each use of a name."""
+    """Return a function that makes variables, one for all uses of a name."""
     variables: dict[str, Any] = {}
 
     def variable(name: str | None = None, **limits: Any) -> Any:
@@ -83,7 +83,7 @@ def _shared(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_tensors(params: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with a list of dimensions as `TensorSpec`, a name in it as `ShapeVar`, else as `IntVar`."""
+    """Return the arguments with lists of dimensions as `TensorSpec` of `ShapeVar`, and other names as `IntVar`."""
     return {
         name: [_spec(names, each) for each in value]
         if name.startswith("*") and isinstance(value, list)

@@ -26,8 +26,8 @@ COMPILE_MARGIN = 0.45
 COMPILE_SECONDS = 0.2
 
 CPU_MARGIN = 0.3
-"""Minimum growth of the CPU time of the compile, where both reports have it: a busy machine lengthens the compile up to
-three times, but its CPU time only by some percent."""
+"""Minimum growth of the CPU time of the compile that counts, if both reports have it. Other load can triple the time of
+a compile, but adds only a few percent to its CPU time."""
 
 SPREADS = 3.0
 """Number of standard deviations of the phases by which the whole compile has to grow."""
@@ -90,8 +90,8 @@ class CompileFigures:
     startup_cpu_s: float | None
     """CPU time of the imports before; None if unknown."""
     cached: tuple[bool, int]
-    """Whether a cache of torch had a result, and the number of C++ files that were compiled: not those in the cache of
-    kernels, and torch's headers only once."""
+    """Whether a cache of torch had a result, and the number of C++ files that were compiled, since kernels and torch's
+    headers may be cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def _compiling(before: BaselineFigures, after: BaselineFigures, note: Callable[[
             note(f"the compile time is not compared: {'this run' if old else 'the baseline'} has none")
         return
     if old.cached != new.cached:
-        note("the compile time is not compared: one of both runs had more from a cache")
+        note("the compile time is not compared: one run took more from a cache than the other")
         return
     growth, margin = _compile_growth(old, new, _machine_factor(before.speed, after.speed))
     if growth > margin:
@@ -221,10 +221,10 @@ def _machine_factor(old: SpeedFigures | None, new: SpeedFigures | None) -> float
     return max(1.0, new.eager_us / old.eager_us) if old and new and old.machine == new.machine and old.eager_us else 1.0
 
 
-def _compile_growth(old: CompileFigures, new: CompileFigures, slower: float) -> tuple[float, float]:
-    """Return the growth of the compile, and what of it noise explains; `slower` is that of the machine.
+def _compile_growth(old: CompileFigures, new: CompileFigures, slowdown: float) -> tuple[float, float]:
+    """Return the growth of the compile time, and the growth that noise explains; `slowdown` is that of the machine.
 
-    CPU times are compared if they are known, corrected by that of the imports. Wall-clock times have to grow as much.
+    CPU times are compared if known, corrected by that of the imports; the wall-clock time has to grow as much.
     """
     if not old.seconds:
         return 0.0, 0.0
@@ -233,7 +233,7 @@ def _compile_growth(old: CompileFigures, new: CompileFigures, slower: float) -> 
         imports = new.startup_cpu_s / old.startup_cpu_s if old.startup_cpu_s and new.startup_cpu_s else 1.0
         cpu_s = old.cpu_s * max(1.0, imports)
         return (min(wall, new.cpu_s / cpu_s - 1) if new.cpu_s - cpu_s > COMPILE_SECONDS else 0.0), CPU_MARGIN
-    seconds = old.seconds * slower
+    seconds = old.seconds * slowdown
     return (new.seconds / seconds - 1 if new.seconds - seconds > COMPILE_SECONDS else 0.0), compile_margin(old, new)
 
 

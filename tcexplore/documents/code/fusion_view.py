@@ -87,7 +87,7 @@ def _kernel(kernel: Kernel, fused: FusedKernel, known: Labels, toggled: frozense
 
 
 def _format_saved(saved: int) -> str:
-    """Return how fusion changes the traffic; a kernel that computes an inlined op again may read more."""
+    """Return how fusion changes the traffic; a kernel that recomputes an inlined op may read more."""
     return f"saves {size(saved)}" if saved > 0 else f"moves {size(-saved)} more"
 
 

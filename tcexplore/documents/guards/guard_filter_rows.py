@@ -1,4 +1,4 @@
-"""Guard filters where guards cost: what each saves, and what it makes unsafe."""
+"""Rows about the cost of guards, and about guard filters: what each gains, and what it makes unsafe."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def filter_code(name: str) -> str:
 
 
 def describe_guard_filter(tried: GuardFilterTried) -> str:
-    """Return what a filter gains, and its risk."""
+    """Return the gain of a filter and its risk as a sentence."""
     name, unsafe = tried.name, UNSAFE.get(tried.name, "what the dropped guards check goes unnoticed")
     if tried.wrong:
         return f"{name}: the result is wrong."

@@ -41,7 +41,7 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 
 def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """Yield the recompiles, and how to avoid those of a size or a number below its first one."""
+    """Yield the recompiles; below the first one of each size or number, how to avoid them."""
     fixes = {key: list(group) for key, group in groupby(recompile_fixes(snapshot), lambda fix: (fix.name, fix.dim))}
 
     def below(recompile: Recompiled) -> Iterator[Row]:
@@ -59,7 +59,7 @@ def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def brief_guard_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the guards of each graph with what they check, without their code; the same global state only once.
 
-    What they cost comes first, if that is much.
+    Their cost comes first if it is high.
     """
     yield from guard_filter_rows(snapshot, width)
     toggled = frozenset(f"parameters of guards {installed.graph}" for installed in snapshot.guards)

@@ -15,7 +15,7 @@ CPP_COMPILER = "compile_file"
 """torch's name for the span of one call of the C++ compiler."""
 
 SINCE_TORCH_2_15: dict[Shipping, str] = {"precompile_capture": "torch.compiler.precompile.capture"}
-"""Ways that older versions of torch lack, each with what they lack. `Standby.features` has the others."""
+"""Ways that are new in torch 2.15, each with its API. `Standby.features` has them if this torch does."""
 
 ShipStep = Literal["saving", "loading", "other settings"]
 SHIP_STEPS: tuple[ShipStep, ...] = get_args(ShipStep)

@@ -82,7 +82,7 @@ class Pane(Container):
         self._reveal_next: frozenset[Link] | None = None
         """Links to scroll to in the next document, after a change of view or size."""
         self._opened_for: tuple[Link, ...] = ()
-        """Links that folds were opened for, until the user moves: the pane may get its size only then."""
+        """Links for which folds were opened, until the user moves: a pane that is resized later reveals them again."""
         self._opened_file = ""
         """The file whose document was scrolled to its start row."""
         self._only_title_changes = False

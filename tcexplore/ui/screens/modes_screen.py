@@ -37,7 +37,7 @@ class ModesScreen(StudyScreen):
         super().__init__(*arguments)
         self._order = 0
         self._tried: tuple[GuardFilterTried, ...] = ()
-        """The guard filters that the app knows."""
+        """The guard filters in the last message to the app."""
 
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
         return modes_document(state, ORDERS[self._order], width)
@@ -84,7 +84,7 @@ class ModesScreen(StudyScreen):
 
 
 class EnvironmentsScreen(StudyScreen):
-    """Compares the app's environments at once, or asks for them if there is only one."""
+    """The study of environments: it begins at once if the app has several, and otherwise asks for them."""
 
     BINDINGS = bindings("environments")
     SCOPES = (*StudyScreen.SCOPES, "environments")

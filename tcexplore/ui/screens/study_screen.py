@@ -23,7 +23,7 @@ from tcexplore.ui.screens.overlay_screen import OverlayScreen
 from tcexplore.ui.study_task import StudyTask
 
 LastStudies = dict[str, StudyState[Any, Any]]
-"""The last study of each title, with its options if they are not the usual ones."""
+"""The last study by title, followed by its options if they are not the usual ones."""
 
 
 class StudyScreen(OverlayScreen):
@@ -46,7 +46,7 @@ class StudyScreen(OverlayScreen):
         own: Snapshot | None = None,
         options: object = None,
     ) -> None:
-        """Make the screen; `own` is the model file's own run, `options` those of the study if they are not chosen."""
+        """Make the screen; `own` is the model file's own run, `options` those of the study, None for its usual ones."""
         super().__init__()
         self.study = study
         self.state: StudyState[Any, Any] | None = None

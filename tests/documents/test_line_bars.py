@@ -58,3 +58,11 @@ def test_a_wide_pane_and_the_peek_line_say_the_share():
 
 def test_the_lines_view_shows_lines_rest_and_the_call():
     golden.check("view-hot_lines", golden.text(hot_lines_document(timed(estimated=True))))
+
+
+def test_the_lines_view_names_the_most_expensive_line_of_each_side():
+    event = timed().lines_timed
+    assert event is not None
+    run = replace(timed(), lines_timed=replace(event, compiled_us=CALL_US / 2))
+    first = hot_lines_document(run).row(1).text
+    assert first.startswith(f" Most time: eager line {line('self.fc1(x)')} (200 µs), compiled line ")

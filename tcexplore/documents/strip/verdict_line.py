@@ -136,6 +136,10 @@ def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
     if before is None or not shown.complete:
         return
     base = "base, " if before.run == session.baseline else ""
+    since = Span(f"since {base}{before.label}: ", "muted")
     changed = changes(summarize(before), summarize(shown))
-    text = "  ".join(changed) if changed else "no change"
-    yield Piece((Span(f"since {base}{before.label}: ", "muted"), Span(text, "changed" if changed else "muted")), 4)
+    if not changed:
+        yield Piece((since, Span("no change", "muted")), 4)
+        return
+    yield Piece((since, Span(changed[0], "changed")), 1)
+    yield from (piece(text, "changed", 2) for text in changed[1:])

@@ -227,7 +227,7 @@ class GuardsInstalled(Event):
     graph: str
     guards: tuple[Guard, ...]
     latency_us: float | None = None
-    """torch's measurement of one check; None if it gives none."""
+    """torch's measurement of the first check, with cold caches; None if it gives none. Warm checks are much faster."""
 
 
 RecompileKind = Literal[

@@ -87,7 +87,7 @@ async def test_regions_without_a_verdict_are_not_compared_in_speed():
 async def test_a_guard_filter_is_shown_with_its_gain_and_danger_but_never_recommended():
     state, _ = await compared(regions=("whole",))
     report = " ".join(printed("modes", state, 300).split())
-    assert "One cold check of the guards takes 20.0 µs, 30% of a compiled call. skip_guard_on_inbuilt" in report
+    assert "The first, cold check of the guards takes 20.0 µs, 30% of a compiled call. skip_guard_on_inbuilt" in report
     assert "skip_guard_on_all_nn_modules_unsafe: 1.25× the speed" in report
     assert "Unsafe: a change of any attribute of a module after the compile goes unnoticed." in report
     fields = json_of("modes", state)

@@ -61,7 +61,7 @@ def _is_script(run: Snapshot) -> bool:
 
 def describe_guard_cost(cost: GuardCost) -> str:
     """Return the time of guards as a sentence."""
-    check = "One cold check of the guards" if cost.cold else "Checking guards"
+    check = "The first, cold check of the guards" if cost.cold else "Checking guards"
     return f"{check} takes {duration(cost.us / 1e6)}, {cost.share:.0%} of a compiled call."
 
 
@@ -83,7 +83,9 @@ def describe_guard_filter(tried: GuardFilterTried) -> str:
         return f"{name}: the result is wrong."
     if not tried.speed:
         return f"{name}: not timed. Unsafe: {unsafe}."
-    if not tried.decided:
-        return f"{name}: undecided because of noise. Unsafe: {unsafe}."
     interval = f"{tried.speed:.2f}× the speed [{tried.low:.2f}, {tried.high:.2f}]"
-    return f"{name}: {interval if tried.low > 1 else f'no certain gain ({interval})'}. Unsafe: {unsafe}."
+    if not tried.decided:
+        gain = f"undecided because of noise ({interval})"
+    else:
+        gain = interval if tried.low > 1 else f"no certain gain ({interval})"
+    return f"{name}: {gain}. Unsafe: {unsafe}."

@@ -88,7 +88,7 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     readable = sorted((guard for guard in installed.guards if not guard.structural), key=lambda guard: not guard.source)
     parameters = [guard for guard in readable if is_parameter(guard)]
     opened = name not in toggled
-    cost = "" if installed.latency_us is None else f"  one check {installed.latency_us:.0f} µs"
+    cost = "" if installed.latency_us is None else f"  first check {installed.latency_us:.0f} µs"
     number = count(len(installed.guards), "guard")
     yield fixed([fold(name, opened, (installed.graph, "title"), (f"  {number}{cost}", "muted"), indent=0)])
     if not opened:

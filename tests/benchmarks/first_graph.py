@@ -75,6 +75,7 @@ def compare_environments(runs: int, model_file: Path, front_end: str) -> None:
     for _ in range(runs + 1):
         one.append(painted_time(model_file, "2", "linear"))
         two.append(painted_time(model_file, "2", "linear", front_end))
+        print(f"  {one[-1]:6.2f} s {two[-1]:6.2f} s", flush=True)
     alone, apart = statistics.median(one[1:]), statistics.median(two[1:])
     print(f"first graph, one environment     {alone:6.2f} s")
     print(f"front end in another one         {apart:6.2f} s   {apart / alone:5.2f} × (at most 1.1)")

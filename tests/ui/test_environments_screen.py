@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from textual.screen import Screen
+from textual.widgets import Input
 
 from tcexplore import events as ev
 from tcexplore.model_python import ModelPython
@@ -82,7 +83,7 @@ async def test_one_environment_asks_for_others(jobs: list[ev.Job], tmp_path: Pat
         ui.engine.job = replace(JOB, file=str(tmp_path / "model.py"))
         await ui.press("M", "E")
         assert isinstance(ui.app.screen, PromptScreen)
-        assert str(old) in ui.screen, "an environment beside the file is proposed"
+        assert str(old) in ui.app.screen.query_one(Input).value, "an environment beside the file is proposed"
         await _answer(ui, str(old))
         assert "at least two environments" in ui.screen
         await _answer(ui, f"{old} {broken}")
@@ -102,8 +103,6 @@ async def test_escape_in_the_question_leaves_the_screen():
 
 
 async def _answer(ui: AppUnderTest, text: str) -> None:
-    from textual.widgets import Input
-
     ui.app.screen.query_one(Input).value = text
     await ui.press("enter")
 

@@ -208,7 +208,23 @@ class RunActions(App[int]):
     def action_diff(self) -> None:
         from tcexplore.ui.screens.diff_screen import DiffScreen
 
+        self._read_another_rank()
         self.push_screen(DiffScreen(self.session))
+
+    def _read_another_rank(self) -> None:
+        """Read a second rank of a trace to diff with: one that differs, if the one in view is the only one so far."""
+        from tcexplore.ui.rank_engine import RankEngine
+
+        if not isinstance(self.engine, RankEngine) or len(self.session.runs) != 1:
+            return
+        comparison = self.session.runs[0].rank_comparison
+        if comparison is None:
+            return
+        differing = comparison.divergence.ranks if comparison.divergence is not None else ()
+        ranks = (*differing, *(row.rank for row in comparison.rows))
+        other = next((rank for rank in ranks if rank not in self.engine.runs), None)
+        if other is not None:
+            self.engine.load(other)
 
     def action_target(self) -> None:
         if self._trace_only():

@@ -109,6 +109,12 @@ _GROUPS = {
     )
 }
 
+NOT_OF_A_TRACE = frozenset({
+    "fix", "run-again", "stop", "target", "target-diff", "recompile-check", "calls",
+    "modes", "sweep", "recompiles", "bisect", "cold",
+})  # fmt: skip
+"""Actions that need a program which can run; the footers of traces do not offer them."""
+
 _WAY_OUT: dict[Scope, str] = {
     "diff": "back to the panes",
     "study": "back to the panes",
@@ -120,12 +126,15 @@ _WAY_OUT: dict[Scope, str] = {
 """Labels of the first entries of screens over the panes."""
 
 
-def footer(scopes: Collection[Scope], pane: str = "") -> Line:
+def footer(scopes: Collection[Scope], pane: str = "", *, trace: bool = False) -> Line:
     """Return the keys of the actions in these scopes, as many as fit: the way out, those of the pane, then the others
-    in the order of the table of actions."""
+    in the order of the table of actions. `trace` tells whether the runs are ranks of a trace."""
     way_out = [_Entry(hint("back"), label, 0) for scope, label in _WAY_OUT.items() if scope in scopes]
-    actions = sorted(available(scopes), key=lambda action: not _first(action, pane))
+    shown = (action for action in available(scopes) if not trace or action.name not in NOT_OF_A_TRACE)
+    actions = sorted(shown, key=lambda action: not _first(action, pane))
     entries = [*way_out, *(entry for entry in (_entry(action, pane) for action in actions) if entry is not None)]
+    if trace and "main" in scopes:
+        entries.insert(len(way_out) + 1, _Entry(hint("ranks"), "ranks", 2))
     return lambda width: _row(entries, width)
 
 

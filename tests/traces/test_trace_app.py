@@ -51,6 +51,11 @@ async def test_a_trace_fills_the_panes_and_its_ranks_can_be_opened_and_diffed(tr
         assert "rank 0 of 2" in panes
         assert "torch 2.13.0" in panes
         assert "x = self.linear(x)" in panes
+        assert "SHAPE" in panes
+        assert "rank 1 differs" in panes
+        assert "o ranks" in panes
+        assert "h fix" not in panes
+        assert "M modes" not in panes
 
         await pilot.press("o")
         await pilot.pause()
@@ -67,6 +72,14 @@ async def test_a_trace_fills_the_panes_and_its_ranks_can_be_opened_and_diffed(tr
 
         await pilot.press("d")
         await pilot.pause()
+        assert "rank 1 of 2 of seeded.py  with rank 0 of 2" in text_of(app)
+
+
+async def test_a_diff_reads_the_rank_that_differs(traces: Path):
+    async with app_on(traces / "branch") as (app, pilot):
+        await ranks_compared(app, pilot, 1)
+        await pilot.press("d")
+        await ranks_compared(app, pilot, 2)
         assert "rank 1 of 2 of seeded.py  with rank 0 of 2" in text_of(app)
 
 

@@ -18,6 +18,8 @@ from tcexplore.session.run_diff import RunChange, RunDiff, count_changes, run_di
 
 NOTHING = "Nothing to compare with yet. The next save is compared with this one."
 
+NOTHING_OF_A_TRACE = "No other rank to compare with is read."
+
 Rows = Callable[[RunDiff, frozenset[str], int], Iterator[Row]]
 
 
@@ -32,7 +34,8 @@ def diff_document(
 ) -> Parts:
     """Return the document of the view."""
     if before is None:
-        return Parts("", [fixed(wrapped(NOTHING, width, "muted"))])
+        text = NOTHING_OF_A_TRACE if after.trace else NOTHING
+        return Parts("", [fixed(wrapped(text, width, "muted"))])
     diff = _compared(before, after)
     parts = [fixed(_summary(diff, width)), *(_section(section, diff, toggled, width) for section in SECTIONS)]
     return Parts(f"{before.label} → {after.label}", parts)

@@ -25,7 +25,8 @@ def verdict_row(session: Session, width: int = 160) -> Row:
     shown = session.view(lambda snapshot: snapshot.compiled)
     if shown is None:
         return fitted([piece(" no run yet", "muted")], width)
-    before, since = [*_old(session, shown), *_failure(shown)], list(_since(session, shown))
+    before = [*_ranks(session, shown), *_old(session, shown), *_failure(shown)]
+    since = list(_since(session, shown))
     pieces = [*before, *_results(session, shown, brief=False), *since]
     if not fits(pieces, width):
         pieces = [*before, *_results(session, shown, brief=True), *since]
@@ -53,6 +54,25 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
     if seen is not None and seen is not shown:
         yield from _failure(seen)
         yield piece(f" {shown.label}:", "old")
+
+
+def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
+    """Yield whether the ranks of a trace compile the same."""
+    comparisons = (run.rank_comparison for run in reversed(session.runs))
+    comparison = next(filter(None, comparisons), None) if shown.trace else None
+    if comparison is None or len(comparison.rows) < 2:
+        return
+    divergence = comparison.divergence
+    if divergence is not None:
+        from tcexplore.documents.ranks_view import name_ranks
+
+        yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
+        yield piece(f"{name_ranks(divergence.ranks)} {'differs' if len(divergence.ranks) == 1 else 'differ'}", "", 1)
+    else:
+        so_far = " so far" if comparison.partial else ""
+        style = "badge.muted" if so_far or comparison.ended_early else "badge.ok"
+        yield piece(f" ✔ {len(comparison.rows)} ranks identical{so_far} ", style)
+    yield piece(f"{hint('ranks')} shows the ranks", "muted", KEYS)
 
 
 def _failure(shown: Snapshot) -> Iterator[Piece]:

@@ -89,6 +89,9 @@ class MainScreen(ReadingScreen):
 
     def show_session(self, session: Session) -> None:
         """Update the lines, and the selection in the panes."""
+        if self.session.newest is None:
+            self.session = session
+            self._show_footer(self.grid.current)
         self.session = session
         self._verdict.update(verdict_line(session))
         self._history.update(history_line(session))
@@ -120,7 +123,11 @@ class MainScreen(ReadingScreen):
     def on_pane_grid_arranged(self, message: PaneGrid.Arranged) -> None:
         self._tabs.display = message.arrangement != "all"
         self._tabs.update(tabs(message.current))
-        self._footer.update(footer(self.SCOPES, message.current))
+        self._show_footer(message.current)
+
+    def _show_footer(self, pane: str) -> None:
+        newest = self.session.newest
+        self._footer.update(footer(self.SCOPES, pane, trace=newest is not None and bool(newest.trace)))
 
     def on_row_line_clicked(self, event: RowLine.Clicked) -> None:
         if event.id == "tabs":

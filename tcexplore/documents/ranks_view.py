@@ -12,12 +12,10 @@ from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.trace_rows import collective_rows, record_rows, split_rows
-from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared
+from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
-
-MOST_RANKS_NAMED = 12
 
 LONG_S = 30.0
 """Seconds of one step of a compile from which on its time is emphasized."""
@@ -77,19 +75,6 @@ def summary_sentence(comparison: RanksCompared) -> str:
     return f"{text}; {name_ranks(divergence.ranks)} {'differs' if len(divergence.ranks) == 1 else 'differ'}: " + (
         f"{divergence.kind}{place}"
     )
-
-
-def name_ranks(ranks: Sequence[int]) -> str:
-    """Return `rank 3`, `ranks 0 to 2, 5`."""
-    spans: list[list[int]] = []
-    for number in ranks:
-        if spans and number == spans[-1][-1] + 1:
-            spans[-1] = [spans[-1][0], number]
-        else:
-            spans.append([number])
-    texts = [" to ".join(map(str, span)) for span in spans]
-    cut = [*texts[:MOST_RANKS_NAMED], *(["…"] if len(texts) > MOST_RANKS_NAMED else [])]
-    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(cut)}"
 
 
 def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:

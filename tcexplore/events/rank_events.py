@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -17,6 +18,8 @@ DIVERGENCE_KINDS: tuple[DivergenceKind, ...] = get_args(DivergenceKind)
 
 ENDED_EARLY = "tcexplore_rank_ended_early"
 """Name of the trace record in which a fake rank says why it ended before the end of the script."""
+
+MOST_RANKS_NAMED = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +110,16 @@ class RanksCompared(Event):
         numbers = sorted({row.group for row in self.rows})
         groups = [tuple(row.rank for row in self.rows if row.group == number) for number in numbers]
         return tuple(sorted(groups, key=lambda group: (-len(group), group)))
+
+
+def name_ranks(ranks: Sequence[int]) -> str:
+    """Return `rank 3`, `ranks 0 to 2, 5`."""
+    spans: list[list[int]] = []
+    for number in ranks:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1] = [spans[-1][0], number]
+        else:
+            spans.append([number])
+    texts = [" to ".join(map(str, span)) for span in spans]
+    cut = [*texts[:MOST_RANKS_NAMED], *(["…"] if len(texts) > MOST_RANKS_NAMED else [])]
+    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(cut)}"

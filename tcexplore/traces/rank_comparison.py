@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
-from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared
+from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.traces.environment_differences import Difference, stable_variables
 from tcexplore.traces.rank_differences import Digests, first_difference
 from tcexplore.traces.rank_prints import CacheTimes, RankCounts, RankPrint, RecordKey, last_phase
@@ -45,9 +45,9 @@ def compare_ranks(
 def compare_prints(
     prints: Sequence[RankPrint], rows: Sequence[RankRow], problems: Iterable[str] = (), *, ended: bool = True
 ) -> RanksCompared:
-    """Return the comparison of ranks whose records are read; `ended` tells whether the job is over."""
+    """Return the comparison of ranks whose records are read; `ended` if the job is over."""
     notes = list(problems)
-    fake = any(records.ended_early for records in prints)  # these say themselves why they ended
+    fake = any(records.ended_early for records in prints)  # fake ranks record why they ended
     unfinished = unfinished_ranks(rows) if ended and len(prints) > 1 and not fake else {}
     # Without its beginning, a trace lacks the names that later records refer to by number.
     whole = [records for records in prints if not records.process.index.foreign_start()] or list(prints)
@@ -75,8 +75,7 @@ def _ended_early(prints: Iterable[RankPrint]) -> Iterator[str]:
         ranks[mine.ended_early].append(mine.rank)
     for reason, numbers in ranks.items():
         if reason:
-            names = ", ".join(map(str, numbers))
-            yield f"{'Rank' if len(numbers) == 1 else 'Ranks'} {names} ended early: {reason}"
+            yield f"{name_ranks(numbers).capitalize()} ended early: {reason}"
 
 
 class _Comparison:

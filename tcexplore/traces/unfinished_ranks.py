@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow
+from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, name_ranks
 from tcexplore.traces.rank_prints import RankPrint
 
 
@@ -15,7 +15,7 @@ def unfinished_ranks(rows: Sequence[RankRow]) -> dict[int, RankRow]:
 
 
 def until_the_ends(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> list[RankPrint]:
-    """Return what can be compared: whole compiles before the first end, and records that all ranks have."""
+    """Return what can be compared: compiles that end on all ranks, and records that all ranks have."""
     finished: list[set[str]] = []
     for records in prints:
         row = unfinished.get(records.rank)
@@ -47,10 +47,10 @@ def unfinished_divergence(prints: Sequence[RankPrint], unfinished: Mapping[int, 
         ranks=ranks,
         compile_id=first.graph,
         location=line,
-        detail=f"the trace of {_names(ranks)} ends inside this compile; what all ranks have until there agrees",
+        detail=f"the trace of {name_ranks(ranks)} ends inside this compile; up to there, all ranks agree",
         sides=(
             DivergenceSide(ranks=ranks, text=f"ends in the phase {first.phase}", location=line),
-            DivergenceSide(ranks=others, text="goes on", location=line),
+            DivergenceSide(ranks=others, text="continues", location=line),
         ),
     )
 
@@ -66,13 +66,9 @@ def without_beginning(prints: Sequence[RankPrint], whole: Sequence[RankPrint]) -
         kind="missing rank",
         ranks=ranks,
         location=line,
-        detail=f"the beginning of the trace of {_names(ranks)} is missing; it cannot be compared",
+        detail=f"the beginning of the trace of {name_ranks(ranks)} is missing; it cannot be compared",
         sides=(
             DivergenceSide(ranks=ranks, text="the file was truncated or rotated"),
-            DivergenceSide(ranks=others, text="whole; its first compile", location=line),
+            DivergenceSide(ranks=others, text="complete; its first compile", location=line),
         ),
     )
-
-
-def _names(ranks: Sequence[int]) -> str:
-    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks[:8]))}{', …' if len(ranks) > 8 else ''}"

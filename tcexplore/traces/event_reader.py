@@ -32,7 +32,7 @@ NOT_IN_TRACES = (
     ("bytes and FLOPs of kernels", "a trace does not hold the scheduler's figures"),
     ("time per line", "a trace holds no measurement of calls"),
     ("calls", "a trace holds compiles, not the calls that cause or reuse them"),
-    ("recompile checks", "they need the guards of a process that runs"),
+    ("recompile checks", "they need the guards of a live process"),
     ("state dict", "a trace holds no objects of the program"),
     ("output of the program", "a trace holds only what torch writes into it"),
     ("passes", "a trace holds the graph before and after all passes, not after each one"),

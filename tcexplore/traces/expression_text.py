@@ -35,13 +35,12 @@ _ALIASED = re.compile(
     r"^torch\.(conv(?:_transpose)?[123]d|conv_tbc|avg_pool1d|adaptive_avg_pool1d|pixel_(?:un)?shuffle|channel_shuffle"
     r"|native_channel_shuffle|prelu|bilinear|pairwise_distance|cosine_similarity|pdist|hardshrink|logsigmoid)$"
 )
-"""Builtins that `torch.nn.functional` has under the same name."""
-
+"""Builtins of `torch` that `torch.nn.functional` has under the same name."""
 
 _FUNCTIONAL = re.compile(
     r"^torch\._C\._nn\.((?!_?upsample_|col2im|im2col|cross_entropy_loss|nll_loss_nd|log_sigmoid)\w+)$"
 )
-"""Builtins of the module behind `torch.nn.functional`, without those that it has under no or another name."""
+"""Builtins of `torch._C._nn` that `torch.nn.functional` has under the same name."""
 
 
 class Expression(NamedTuple):
@@ -115,9 +114,7 @@ def _root(tree: ast.expr) -> str:
 
 
 def _public(name: str) -> str:
-    if match := _ALIASED.match(name):
-        return f"torch.nn.functional.{match[1]}"
-    if match := _FUNCTIONAL.match(name):
+    if match := _ALIASED.match(name) or _FUNCTIONAL.match(name):
         return f"torch.nn.functional.{match[1]}"
     for prefix, public in _PREFIXES:
         if name.startswith(prefix):

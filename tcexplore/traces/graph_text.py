@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 from tcexplore.events import FxNode, Location
 from tcexplore.traces.expression_text import Expression, read_expression
+from tcexplore.traces.static_values import ARITHMETIC
 
 CALLS = ("call_function", "call_method", "call_module")
 
@@ -245,10 +245,6 @@ def is_contiguous(shape: tuple[str, ...], stride: tuple[str, ...]) -> bool:
     return True
 
 
-_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}  # fmt: skip
 _FUNCTIONS: dict[str, Callable[[Iterable[int]], int]] = {"Max": max, "Min": min}
 _PRIMES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069)
 
@@ -268,7 +264,7 @@ def _value(tree: ast.expr, values: dict[str, int]) -> int:
     if isinstance(tree, ast.Name):
         return values.setdefault(tree.id, _PRIMES[len(values)])
     if isinstance(tree, ast.BinOp):
-        return _OPERATIONS[type(tree.op)](_value(tree.left, values), _value(tree.right, values))
+        return ARITHMETIC[type(tree.op)](_value(tree.left, values), _value(tree.right, values))
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
         return _FUNCTIONS[tree.func.id](_value(argument, values) for argument in tree.args)
     raise ValueError(ast.dump(tree))

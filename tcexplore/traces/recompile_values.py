@@ -1,17 +1,16 @@
-"""The value of a call that failed a guard: torch's message has it for tensors only, the new graph for other values."""
+"""The value that failed a guard: torch's message has it for tensors only, the guards of the new graph for others."""
 
 from __future__ import annotations
 
 import ast
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.failure_causes import ComparedValues, cause_of_values, kind_of_check
-from tcexplore.traces.static_values import compare_code, is_constant, required_value
+from tcexplore.traces.static_values import ARITHMETIC, compare_code, is_constant, required_value
 
 _SIZES = re.compile(r"size=\[(.*?)\], stride=\[(.*?)\]")
 _SYMBOL = re.compile(r"\bs\d+\b")
@@ -21,14 +20,10 @@ _WRITTEN_AS_VALUES = frozenset({
 })  # fmt: skip
 """Classes of objects that are shown by their value or their name."""
 _TYPE_CHECK = re.compile(r"^___check_type_id\(")
-_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}  # fmt: skip
 
 
 class RecompileValues:
-    """Recompiles of the compiles under way; later records complete them."""
+    """Recompiles whose compiles are running; later records complete them."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[tuple[ev.Recompiled, str]]] = {}
@@ -38,14 +33,14 @@ class RecompileValues:
         self._waiting.setdefault(recompile.graph, []).append((recompile, code))
 
     def complete(self, graph: str, guards: Iterable[ev.Guard], symbols: Iterable[ev.Symbol]) -> list[ev.Recompiled]:
-        """Return the recompiles of a graph whose value its guards or symbols have."""
+        """Return the recompiles of a graph, those whose value is known from its guards or symbols."""
         waiting = [(recompile, code) for recompile, code in self._waiting.pop(graph, ()) if not recompile.new]
         values = _values_of_call(guards, symbols) if waiting else {}
         completed = (_complete(recompile, code, values) for recompile, code in waiting)
         return [recompile for recompile in completed if recompile is not None]
 
     def at_limit(self, graph: str) -> list[ev.Recompiled]:
-        """Return the recompiles of a graph that was not compiled, since its frame has reached the limit."""
+        """Return the recompiles of a graph that was not compiled because its frame has reached the limit."""
         return [
             replace(recompile, limit_hit=True, entry_count=(recompile.entry_count or 1) - 1)
             for recompile, _ in self._waiting.pop(graph, ())
@@ -148,7 +143,7 @@ def _evaluate(expression: ast.expr, values: dict[str, str]) -> str:
     text = values.get(name, "") or _object(name, values)
     if text or not isinstance(expression, ast.BinOp):
         return text or (ast.unparse(expression) if is_constant(expression) else "")
-    function = _ARITHMETIC.get(type(expression.op))
+    function = ARITHMETIC.get(type(expression.op))
     sides = [_evaluate(side, values) for side in (expression.left, expression.right)]
     if function is None or not all(side.isdecimal() for side in sides):
         return ""

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import ast
+import operator
 import re
+from collections.abc import Callable
 
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.failure_causes import ONE_OBJECT, ComparedValues
 
 _IDENTITY = re.compile(r"^___check_(type|obj)_id\((.+), \d+\)(?:, type=<class '(?:.*\.)?(.+?)'>)?")
+
+
+ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}  # fmt: skip
+"""Operators in torch's integer expressions of sizes."""
 
 
 def compare_code(code: str) -> ComparedValues:

@@ -1,4 +1,4 @@
-"""Subgraphs in the text that torch prints of a graph: classes below that of the graph, one per attribute."""
+"""Subgraphs in the text that torch prints of a graph: one nested class per attribute."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _CLASS = re.compile(r"^(\s*)class (\S+)\(torch\.nn\.Module\):")
 
 
 @dataclass(slots=True)
-class _Written:
-    """A class with its text and the classes below it."""
+class _PrintedClass:
+    """A printed class, with the classes nested in it."""
 
     name: str
     indent: int
     lines: list[str] = field(default_factory=list)
-    children: dict[str, _Written] = field(default_factory=dict)
+    children: dict[str, _PrintedClass] = field(default_factory=dict)
 
 
 def read_subgraphs(text: str, nodes: tuple[FxNode, ...], place: Place) -> tuple[Subgraph, ...]:
@@ -30,30 +30,30 @@ def read_subgraphs(text: str, nodes: tuple[FxNode, ...], place: Place) -> tuple[
     return tuple(_below(root, nodes, "", place)) if root is not None else ()
 
 
-def _classes(text: str) -> _Written | None:
-    root: _Written | None = None
-    stack: list[_Written] = []
+def _classes(text: str) -> _PrintedClass | None:
+    root: _PrintedClass | None = None
+    stack: list[_PrintedClass] = []
     for line in text.split("\n"):
         match = _CLASS.match(line)
         if match is None:
             if stack:
                 stack[-1].lines.append(line)
             continue
-        written = _Written(match[2], len(match[1]))
-        while stack and stack[-1].indent >= written.indent:
+        printed = _PrintedClass(match[2], len(match[1]))
+        while stack and stack[-1].indent >= printed.indent:
             stack.pop()
         if stack:
-            stack[-1].children[written.name] = written
+            stack[-1].children[printed.name] = printed
         elif root is None:
-            root = written
+            root = printed
         else:
             break
-        stack.append(written)
+        stack.append(printed)
     return root
 
 
-def _below(written: _Written, nodes: tuple[FxNode, ...], path: str, place: Place) -> Iterator[Subgraph]:
-    attributes = {node.name: node.target for node in nodes if node.op == "get_attr" and node.target in written.children}
+def _below(printed: _PrintedClass, nodes: tuple[FxNode, ...], path: str, place: Place) -> Iterator[Subgraph]:
+    attributes = {node.name: node.target for node in nodes if node.op == "get_attr" and node.target in printed.children}
     seen: set[str] = set()
     for node in nodes:
         for name in node.inputs:
@@ -61,7 +61,7 @@ def _below(written: _Written, nodes: tuple[FxNode, ...], path: str, place: Place
             if attribute is None or attribute in seen:
                 continue
             seen.add(attribute)
-            child = written.children[attribute]
+            child = printed.children[attribute]
             inner = f"{path}.{attribute}" if path else attribute
             own = read_graph("\n".join(child.lines), place)
             yield Subgraph(

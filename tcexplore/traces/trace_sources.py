@@ -14,14 +14,15 @@ from tcexplore.torch_text.dynamo_names import function_name
 LARGEST_SOURCE = 4_000_000
 """Maximum size in bytes of a source file that is read from disk."""
 
+_WORKER = r"[/\\]tcexplore[/\\](?:capture|worker|timing|accuracy|targets)[/\\]"
+"""Files of tcexplore that run in the traced process."""
+
 _FOREIGN = re.compile(
-    r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<|torchinductor_|[/\\]torchrun$"
-    r"|[/\\]tcexplore[/\\](?:capture|worker|timing|accuracy|targets)[/\\]"
+    rf"{_WORKER}|[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<|torchinductor_|[/\\]torchrun$"
     r"|[/\\]torch[/\\](?:_dynamo|_inductor|_functorch|_higher_order_ops|_ops|fx|nn|distributed|autograd|optim|utils)\b"
 )
 _TORCH_OR_PYTHON = re.compile(
-    r"[/\\]tcexplore[/\\](?:capture|worker|timing|accuracy|targets)[/\\]|"
-    r"[/\\](?:site|dist)-packages[/\\](?:torch|triton|_?pytest)[/\\]|[/\\]lib(?:64)?[/\\]python\d[^/\\]*[/\\](?!site-p|dist-p)"
+    rf"{_WORKER}|[/\\](?:site|dist)-packages[/\\](?:torch|triton|_?pytest)[/\\]|[/\\]lib(?:64)?[/\\]python\d[^/\\]*[/\\](?!site-p|dist-p)"
     r"|^<|torchinductor_|[/\\]torch[/\\](?:_dynamo|_inductor|_functorch|_ops|fx|nn|distributed|autograd|optim)\b"
 )
 

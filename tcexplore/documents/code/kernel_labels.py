@@ -62,7 +62,7 @@ def kernel_heading(kernel: Kernel, known: Labels, where: Places, name: str, open
     facts += [f"{len(kernel.calls)} calls"] if len(kernel.calls) > 1 else []
     yield from wrapped(" · ".join(facts), width, "muted", indent=3, links=kernel_links(kernel), location=place)
     unknown = kernel.language != "extern" and not kernel.lines and not kernel.user_op
-    if unknown and (known.statements_known or label.number == 1):  # for all kernels once
+    if unknown and (known.statements_known or label.number == 1):  # once if those of all kernels are
         text = "The ops of single statements are unknown; the whole kernel has one color."
         yield from wrapped(text, width, "warn", indent=3)
 

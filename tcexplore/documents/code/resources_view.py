@@ -36,13 +36,8 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
         if (made := kernel_facts(snapshot.code, k).assembled) and made.resources
     ]
     if not taken:
-        return Parts(
-            "",
-            [
-                fixed(target_rows(snapshot, toggled, width)),
-                empty_part(snapshot, width, TEACHES, "machine code of kernels"),
-            ],
-        )
+        empty = empty_part(snapshot, width, TEACHES, "machine code of kernels")
+        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
     rows = [_cells(kernel, resources, known) for kernel, resources in taken]
     table = columns(HEAD, rows, [kernel_links(kernel) for kernel, _ in taken], left=(0, 2))
     details = (line for kernel, resources in taken for line in _details(kernel, resources, known, toggled, width))

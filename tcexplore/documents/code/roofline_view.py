@@ -57,13 +57,8 @@ def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
         (kernel, point) for kernel in snapshot.code.kernels if (point := kernel_facts(snapshot.code, kernel).roofline)
     ]
     if not points:
-        return Parts(
-            "",
-            [
-                fixed(target_rows(snapshot, toggled, width)),
-                empty_part(snapshot, width, TEACHES, "bytes and FLOPs of kernels"),
-            ],
-        )
+        empty = empty_part(snapshot, width, TEACHES, "bytes and FLOPs of kernels")
+        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
     total = sum(point.implied_us for _, point in points)
     table = columns(
         HEAD, [_cells(*each, total, known) for each in points], [kernel_links(k) for k, _ in points], left=(0, 2)

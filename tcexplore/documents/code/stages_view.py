@@ -37,13 +37,8 @@ def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     known = labels(snapshot)
     shown = [kernel for kernel in snapshot.code.kernels if any(kernel_facts(snapshot.code, kernel)[:2])]
     if not shown:
-        return Parts(
-            "",
-            [
-                fixed(target_rows(snapshot, toggled, width)),
-                empty_part(snapshot, width, TEACHES, "machine code of kernels"),
-            ],
-        )
+        empty = empty_part(snapshot, width, TEACHES, "machine code of kernels")
+        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
     parts = [fixed(target_rows(snapshot, toggled, width))]
     for kernel in shown:
         parts += _kernel(snapshot, kernel, known, toggled, width)

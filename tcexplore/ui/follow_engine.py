@@ -49,7 +49,7 @@ _RECORDS_TO_START = 300
 
 @dataclass(slots=True)
 class FollowedJob:
-    """All that is known of the job that the engine follows."""
+    """State of the job that the engine follows."""
 
     trace: FollowedTrace
     launched: LaunchedJob | None
@@ -69,7 +69,7 @@ class FollowedJob:
     seen_alive: set[int] = field(default_factory=set)
     """Processes of this machine that were alive while they were followed."""
     rows_at: float = 0.0
-    """When the trace had grown to what the ranks' figures show."""
+    """Time of the last growth of the trace that the ranks' figures show."""
     compare_at: float = 0.0
     """When the ranks may be compared again, on the monotonic clock."""
     compared: tuple[float, bool, bool] | None = None

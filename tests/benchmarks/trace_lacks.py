@@ -1,4 +1,4 @@
-"""Facts of a live run that TORCH_TRACE does not hold, each as narrow as it can be recognized.
+"""Facts of a live run that TORCH_TRACE does not hold, each recognized as narrowly as possible.
 
 `docs/commands/open.md` lists them for users.
 """

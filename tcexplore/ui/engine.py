@@ -25,7 +25,7 @@ class Engine(Protocol):
 
     @property
     def pythons(self) -> tuple[ModelPython, ...]:
-        """The environments to compare; the first runs the file. None of a trace."""
+        """The environments to compare; the first runs the file. Empty for a trace."""
         ...
 
     async def start(self, deliver: Deliver) -> None:
@@ -41,7 +41,7 @@ class Engine(Protocol):
         ...
 
     def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
-        """Use these arguments of `torch.compile` from now on, and rerun; `further` as `Config.compile_arguments`."""
+        """Use these arguments of `torch.compile` from now on, and rerun; None keeps the `further` arguments."""
         ...
 
     def open_file(self, file: str) -> None:

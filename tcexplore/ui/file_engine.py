@@ -45,7 +45,7 @@ class FileEngine:
         self._config = config
         self._argv = argv
         self._name = name
-        self._pythons = pythons
+        self.pythons = pythons
         self._run = 0
         self._run_due = False
         self._queries = 0
@@ -55,11 +55,6 @@ class FileEngine:
         self.job: Job | None = None
         self._watching: asyncio.Task[None] | None = None
         self._queue = Supervisor(self._receive, standbys=standbys, python=pythons[0])
-
-    @property
-    def pythons(self) -> tuple[ModelPython, ...]:
-        """The environments to compare; the first runs the file."""
-        return self._pythons
 
     async def start(self, deliver: Deliver) -> None:
         """Begin with a first run; from then on every save begins one."""
@@ -78,7 +73,7 @@ class FileEngine:
         self._queue.stop_run()
 
     def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
-        """Use these arguments of `torch.compile` from now on, and rerun; without `further`, keep those."""
+        """Use these arguments of `torch.compile` from now on, and rerun; None keeps the `further` arguments."""
         override = ("mode", "backend", "dynamic")
         further = self._config.compile_arguments if further is None else further
         self._config = replace(

@@ -36,7 +36,7 @@ class Choices(NamedTuple):
     """Whether the target was given, so that the one of the last start is not used."""
     appearance: Appearance = Appearance()
     pythons: tuple[ModelPython, ...] = (OWN_PYTHON,)
-    """The first runs the file; the study of modes compares it with the others."""
+    """The environments; the first runs the file, and the study of modes compares it with the others."""
 
 
 def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, choices: Choices) -> int:

@@ -49,7 +49,7 @@ def diff_observations(
 def fill_rewritten(first: Observation, second: Observation) -> None:
     """Count a tensor as changed by both sides if only one changed it, and by no more than rounding.
 
-    A side that writes the values that a tensor already has, such as a cache that it filled last, changes nothing.
+    A side that writes the values that a tensor already has, such as a cache after its last call, changes nothing.
     """
     for one, other in ((first, second), (second, first)):
         for name in one.changed.keys() - other.changed.keys():

@@ -22,16 +22,16 @@ from tests.terminal import Terminal
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 FIXABLE = ("mlp", "graph_breaks")
-"""The samples with breaks that have a fix, and that are no scripts."""
+"""Samples whose breaks have fixes, without scripts."""
 
 GOAL_S = 0.3
 
 WAIT_S = 170.0
-"""Seconds in which the fixes of a sample are verified."""
+"""Maximum seconds until the fixes of a sample are verified."""
 
 READY, PENDING, SHOWN = "✔ h", "not verified yet", "verified on"
 READY_HERE = "fix ready (h)"
-"""In the line below the panes, if the break in view has a verified fix."""
+"""Text below the panes if the break under the cursor has a verified fix."""
 COLUMNS, ROWS = 160, 50
 
 
@@ -52,7 +52,7 @@ class Emulated:
         return "\n".join(self._screen.display)
 
     def wait_for(self, text: str, timeout: float, absent: str | None = None) -> float:
-        """Wait until the screen has a text, and not another one; return `time.perf_counter()` then.
+        """Wait until the screen has `text`, and not `absent`; return the time by `time.perf_counter()`.
 
         Raises `TimeoutError`.
         """

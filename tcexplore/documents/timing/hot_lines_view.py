@@ -64,7 +64,7 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, width: int) -> Iterator[
     """Yield the lines, longest first, then the rest and the whole call."""
     yield heading("Lines of one call", f"share of the {times.side} call")
     if times.lines:
-        yield from wrapped(_most(snapshot, times), width, "strong")
+        yield from wrapped(_name_slowest(snapshot, times), width, "strong")
     yield _columns(times)
     yield from (_line_row(snapshot, time, times, width) for time in times.lines)
     yield BLANK
@@ -79,15 +79,15 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, width: int) -> Iterator[
     yield from _notes(times.lines, width)
 
 
-def _most(snapshot: Snapshot, times: LineTimes) -> str:
+def _name_slowest(snapshot: Snapshot, times: LineTimes) -> str:
     """Return `Most time: eager line 56 (81.3 ms), compiled line 58 (33.0 ms)`."""
     describe = places(snapshot.file).describe
     parts = []
     for side, whole in (("eager", times.eager_us), ("compiled", times.compiled_us)):
         if whole is not None:
-            known = [((time.eager_us if side == "eager" else time.compiled_us) or 0.0, time) for time in times.lines]
-            us, most = max(known, key=lambda each: each[0])
-            parts.append(f"{side} {describe(Location(most.file, most.line))} ({_duration(us)})")
+            timed = [((time.eager_us if side == "eager" else time.compiled_us) or 0.0, time) for time in times.lines]
+            us, slowest = max(timed, key=lambda each: each[0])
+            parts.append(f"{side} {describe(Location(slowest.file, slowest.line))} ({_duration(us)})")
     return f"Most time: {', '.join(parts)}"
 
 

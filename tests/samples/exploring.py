@@ -48,14 +48,17 @@ class Explorer:
         self._loop.run_until_complete(self._queue.close())
 
     def explore(self, name: str, *edits: Edit, entry: str | None = None, **config: Any) -> Snapshot:
-        """Return the finished run of a sample after edits, without timing. Runs without edits are cached."""
+        """Return the finished run of a sample after edits, without timing. Runs without edits are cached.
+
+        Results are compared and calls profiled only without edits: the tests of edits look at what was compiled.
+        """
         key = (name, entry, tuple(sorted(config.items())))
         if not edits and key in self._unedited:
             return self._unedited[key]
         self._number += 1
         job = ev.Job(
             run=self._number, file=str(SAMPLES / name), source=edited(name, *edits), name=entry,
-            config=ev.Config(**config), time_for=0.0,
+            config=ev.Config(**config), time_for=0.0, examine=not edits, profile=not edits,
         )  # fmt: skip
         run = self._loop.run_until_complete(self._run(job))
         if not edits:

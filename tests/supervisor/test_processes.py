@@ -172,7 +172,7 @@ async def test_closing_does_not_wait_for_a_stopped_fork_server(tmp_path: Path) -
 
 
 async def test_workers_that_do_not_fork_serve_one_run_and_are_replaced(tmp_path: Path) -> None:
-    runs = Runs(tmp_path, single=True)
+    runs = Runs(tmp_path, single=True, standbys=1)
     await runs.supervisor.start()
     first = workers(b"--single")
     assert isinstance((await runs.run(GOOD))[-1], Finished)

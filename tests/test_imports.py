@@ -6,6 +6,7 @@ import ast
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -79,6 +80,31 @@ def loaded_by(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(done.stdout.split())
 
 
+FORKED = """
+import importlib, os, sys
+import torch, torch._dynamo, torch._inductor.compile_fx
+for names in sys.argv[1:]:
+    if os.fork() == 0:
+        for name in names.split():
+            importlib.import_module(name)
+        print(*sys.modules, flush=True)
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit(f"cannot import {names}")
+"""
+"""Imports each of its arguments in a fork of a process that has imported torch, and prints all modules."""
+
+
+@cache
+def loaded_with_torch() -> dict[str, frozenset[str]]:
+    """Return, for each package of the worker's process, the modules that it and torch load."""
+    packages = ("worker", *TORCH)
+    arguments = [" ".join(modules(package)) for package in packages]
+    done = subprocess.run([sys.executable, "-c", FORKED, *arguments], capture_output=True, text=True, check=True)
+    lines = (frozenset(line.split()) for line in done.stdout.splitlines())
+    return dict(zip(packages, lines, strict=True))
+
+
 @pytest.mark.parametrize("package", FRONT)
 def test_the_front_end_never_imports_torch(package: str):
     assert not loaded_by(modules(package)) & {"torch", "triton"}
@@ -92,25 +118,25 @@ def test_pure_packages_never_import_textual(package: str):
 @pytest.mark.torch
 @pytest.mark.parametrize("package", ["worker", *TORCH])
 def test_the_worker_never_imports_textual(package: str):
-    loaded = loaded_by(modules(package))
+    loaded = loaded_with_torch()[package]
     assert "textual" not in loaded
     assert not {name for name in loaded if name.startswith(("tcexplore.ui", "tcexplore.cli", "tcexplore.report"))}
 
 
 @pytest.mark.parametrize("package", [package for package in MAY_IMPORT if package not in TORCH])
 def test_packages_import_only_upstream_packages(package: str):
-    assert packages_loaded(package) <= MAY_IMPORT[package] | {"", "_version"}
+    assert own_packages(loaded_by(modules(package))) <= MAY_IMPORT[package] | {"", "_version"}
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("package", TORCH)
 def test_worker_packages_import_only_upstream_packages(package: str):
-    assert packages_loaded(package) <= MAY_IMPORT[package] | {"", "_version"}
+    assert own_packages(loaded_with_torch()[package]) <= MAY_IMPORT[package] | {"", "_version"}
 
 
-def packages_loaded(package: str) -> set[str]:
-    """Return the packages of tcexplore that a package loads; the empty name is tcexplore itself."""
-    own = {name for name in loaded_by(modules(package)) if name.partition(".")[0] == tcexplore.__name__}
+def own_packages(loaded: Iterable[str]) -> set[str]:
+    """Return the packages of tcexplore among modules; the empty name is tcexplore itself."""
+    own = {name for name in loaded if name.partition(".")[0] == tcexplore.__name__}
     return {([*name.split("."), ""])[1] for name in own}
 
 

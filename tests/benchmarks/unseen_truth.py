@@ -70,7 +70,7 @@ class TraceReader(logging.Handler):
             self.compiled.append(graph)
         elif "recompile limit" in str(metrics.get("fail_reason")):
             self.over_limit.append(graph)
-        elif "Unsupported" in str(metrics.get("fail_type")):  # with `fullgraph=True`
+        elif "Unsupported" in str(metrics.get("fail_type")) and metrics["fail_user_frame_filename"]:  # `fullgraph=True`
             file = os.path.basename(metrics["fail_user_frame_filename"])
             self.breaks[file, metrics["fail_user_frame_lineno"]] = None
 

@@ -17,12 +17,16 @@ class Link(NamedTuple):
     `kind` is `line` (`where` is the file, `name` the line number), `node` (graph id, Dynamo node name), `aten`
     (`graph/phase`, post-grad node name), `kernel` (`graph/phase`, kernel name), `statement` (the same, the kernel's
     name and a line of its source), `break` (file, line and kind), `guard` (graph id, guard kind and source) or
-    `entry` (a cache entry: its compile id). `guard filters` stands for all filters of guards.
+    `entry` (a cache entry: its compile id). `GUARD_FILTERS_LINK` has the kind `guard filters`.
     """
 
     kind: str
     where: str
     name: str
+
+
+GUARD_FILTERS_LINK = Link("guard filters", "", "")
+"""Link of the rows that propose guard filters."""
 
 
 def line_link(location: ev.Location) -> Link:

@@ -15,7 +15,7 @@ from tcexplore.events import Standby
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Session
-from tcexplore.session.links import Link
+from tcexplore.session.links import GUARD_FILTERS_LINK, Link
 from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import FixRequested, GuardFiltersTried, RecompileCheckRequested, RunChosen
@@ -139,7 +139,7 @@ class RunActions(App[int]):
     def on_fix_requested(self, message: FixRequested) -> None:
         if self._trace_only():
             return
-        if any(link.kind == "guard filters" for link in message.links):
+        if GUARD_FILTERS_LINK in message.links:
             self._try_guard_filters()
             return
         screen = self._fix_screen(message.links)
@@ -212,7 +212,7 @@ class RunActions(App[int]):
         self.push_screen(DiffScreen(self.session))
 
     def _read_another_rank(self) -> None:
-        """Read a second rank of a trace to diff with: one that differs, if the one in view is the only one so far."""
+        """Read another rank of a trace if only one is read, preferably one that differs."""
         from tcexplore.ui.rank_engine import RankEngine
 
         if not isinstance(self.engine, RankEngine) or len(self.session.runs) != 1:

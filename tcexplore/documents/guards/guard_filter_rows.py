@@ -12,10 +12,7 @@ from tcexplore.keymap import hint
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
 from tcexplore.session.guard_costs import VISIBLE_GUARD_SHARE, GuardCost, guard_cost
-from tcexplore.session.links import Link
-
-FILTERS_LINK = Link("guard filters", "", "")
-"""Link of the rows that propose filters."""
+from tcexplore.session.links import GUARD_FILTERS_LINK
 
 UNSAFE = {
     "skip_guard_on_inbuilt_nn_modules_unsafe": "a change in torch's own layers after the compile, such as train() or "
@@ -33,18 +30,18 @@ UNSAFE = {
 def guard_filter_rows(run: Snapshot, width: int) -> Iterator[Row]:
     """Yield the cost of guards, and the filters that were tried, or how to try them; nothing if guards cost little."""
     cost = guard_cost(run)
-    costly = cost is not None and not cost.cold and cost.share >= VISIBLE_GUARD_SHARE
-    if not costly and not run.guard_filters:
+    expensive = cost is not None and not cost.cold and cost.share >= VISIBLE_GUARD_SHARE
+    if not expensive and not run.guard_filters:
         return
-    for text, style in _lines(run):
-        yield from wrapped(text, width, style, links=(FILTERS_LINK,))
+    for text, style in _sentences(run):
+        yield from wrapped(text, width, style, links=(GUARD_FILTERS_LINK,))
     if not run.guard_filters and not _is_script(run):
         text = f"{hint('fix')} here tries each, and compares its results with eager's."
-        yield from wrapped(text, width, "muted", links=(FILTERS_LINK,), keys_only=True)
+        yield from wrapped(text, width, "muted", links=(GUARD_FILTERS_LINK,), keys_only=True)
     yield BLANK
 
 
-def _lines(run: Snapshot) -> Iterator[tuple[str, str]]:
+def _sentences(run: Snapshot) -> Iterator[tuple[str, str]]:
     if (cost := guard_cost(run)) is not None:
         yield describe_guard_cost(cost), "warn" if cost.share >= VISIBLE_GUARD_SHARE else "muted"
     for tried in run.guard_filters:

@@ -109,11 +109,11 @@ _GROUPS = {
     )
 }
 
-NOT_OF_A_TRACE = frozenset({
+LIVE_ONLY = frozenset({
     "fix", "run-again", "stop", "target", "target-diff", "recompile-check", "calls",
     "modes", "sweep", "recompiles", "bisect", "cold",
 })  # fmt: skip
-"""Actions that need a program which can run; the footers of traces do not offer them."""
+"""Actions that need a live program; the footers of traces leave them out."""
 
 _WAY_OUT: dict[Scope, str] = {
     "diff": "back to the panes",
@@ -128,9 +128,9 @@ _WAY_OUT: dict[Scope, str] = {
 
 def footer(scopes: Collection[Scope], pane: str = "", *, trace: bool = False) -> Line:
     """Return the keys of the actions in these scopes, as many as fit: the way out, those of the pane, then the others
-    in the order of the table of actions. `trace` tells whether the runs are ranks of a trace."""
+    in the order of the table of actions. `trace` if the runs are ranks of a trace."""
     way_out = [_Entry(hint("back"), label, 0) for scope, label in _WAY_OUT.items() if scope in scopes]
-    shown = (action for action in available(scopes) if not trace or action.name not in NOT_OF_A_TRACE)
+    shown = (action for action in available(scopes) if not trace or action.name not in LIVE_ONLY)
     actions = sorted(shown, key=lambda action: not _first(action, pane))
     entries = [*way_out, *(entry for entry in (_entry(action, pane) for action in actions) if entry is not None)]
     if trace and "main" in scopes:

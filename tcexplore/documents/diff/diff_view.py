@@ -18,7 +18,7 @@ from tcexplore.session.run_diff import RunChange, RunDiff, count_changes, run_di
 
 NOTHING = "Nothing to compare with yet. The next save is compared with this one."
 
-NOTHING_OF_A_TRACE = "No other rank to compare with is read."
+NO_OTHER_RANK = "No other rank has been read to compare with."
 
 Rows = Callable[[RunDiff, frozenset[str], int], Iterator[Row]]
 
@@ -34,7 +34,7 @@ def diff_document(
 ) -> Parts:
     """Return the document of the view."""
     if before is None:
-        text = NOTHING_OF_A_TRACE if after.trace else NOTHING
+        text = NO_OTHER_RANK if after.trace else NOTHING
         return Parts("", [fixed(wrapped(text, width, "muted"))])
     diff = _compared(before, after)
     parts = [fixed(_summary(diff, width)), *(_section(section, diff, toggled, width) for section in SECTIONS)]

@@ -64,7 +64,7 @@ def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
         return
     divergence = comparison.divergence
     if divergence is not None:
-        from tcexplore.documents.ranks_view import name_ranks
+        from tcexplore.events.rank_events import name_ranks
 
         yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
         yield piece(f"{name_ranks(divergence.ranks)} {'differs' if len(divergence.ranks) == 1 else 'differ'}", "", 1)

@@ -89,10 +89,10 @@ class MainScreen(ReadingScreen):
 
     def show_session(self, session: Session) -> None:
         """Update the lines, and the selection in the panes."""
-        if self.session.newest is None:
-            self.session = session
-            self._show_footer(self.grid.current)
+        first = self.session.newest is None
         self.session = session
+        if first:
+            self._show_footer(self.grid.current)
         self._verdict.update(verdict_line(session))
         self._history.update(history_line(session))
         if self.selection.update(session):

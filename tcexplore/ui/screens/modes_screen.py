@@ -103,15 +103,17 @@ class EnvironmentsScreen(StudyScreen):
 
     def _ask(self, value: str, problem: str = "") -> None:
         field = PromptField(QUESTION, value, _paths)
-        self.app.push_screen(PromptScreen(Prompt("Compare which environments?", (field,), problem or NOTE)), self._find)
+        self.app.push_screen(
+            PromptScreen(Prompt("Compare which environments?", (field,), problem or NOTE)), self._answered
+        )
 
-    def _find(self, answers: tuple[str, ...] | None) -> None:
+    def _answered(self, answers: tuple[str, ...] | None) -> None:
         if answers is not None:
-            self.run_worker(self._query(answers[0]), group="environments", exit_on_error=False)
+            self.run_worker(self._compare_named(answers[0]), group="environments", exit_on_error=False)
         elif self.state is None:
             self.leave()
 
-    async def _query(self, answer: str) -> None:
+    async def _compare_named(self, answer: str) -> None:
         """Start the interpreters, each of which may take seconds to answer, then compare them."""
         try:
             pythons = [await asyncio.to_thread(named_python, path) for path in _paths(answer)]

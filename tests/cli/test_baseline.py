@@ -79,6 +79,7 @@ def test_each_regression_is_named(change: Callable[[Report], Any], sentence: str
         lambda r: faster(r, 1.3),
         lambda r: faster(r, 1 / 1.05),
         lambda r: r["timing"].update(ci95=[0.5, 2.0], speedup=1.0),
+        lambda r: r["timing"].update(ci95=[0.8, 1.2], speedup=1.0, verdict="undecided"),
         lambda r: r["timing"].update(speedup=0.9, ci95=[0.89, 0.91], noise_floor=0.9),
         lambda r: compile_longer(r, 1.3),
         lambda r: compile_longer(r, 1.5) or r["timing"].update(eager_us=r["timing"]["eager_us"] * 1.5),
@@ -89,7 +90,8 @@ def test_improvements_noise_and_a_slower_machine_pass(change: Callable[[Report],
 
 
 @pytest.mark.parametrize(
-    ("wall", "cpu", "longer"), [(1.6, 1.1, False), (1.5, 1.4, True), (1.1, 1.5, False), (1.5, None, True)]
+    ("wall", "cpu", "longer"),
+    [(1.6, 1.1, False), (1.5, 1.4, True), (1.1, 1.5, True), (0.9, 1.5, False), (1.5, None, True)],
 )
 def test_a_busy_machine_lengthens_the_compile_but_not_its_cpu_time(wall: float, cpu: float | None, longer: bool):
     before, after = baseline(), baseline()

@@ -12,6 +12,7 @@ from typing import Any
 
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.events.job import Config
+from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.files import NotWrittenError, read
 from tcexplore.quantities import count, duration
 
@@ -72,10 +73,16 @@ class SpeedFigures:
     low: float
     high: float
     noise_floor: float
-    decided: bool
-    """Whether the timing ended with a verdict."""
+    verdict: TimingVerdict
     machine: tuple[str, int]
     """Device and number of threads."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Ends of the interval, twice as wide for an undecided timing: such noise differs as much from run to run."""
+        if self.verdict != "undecided" or self.low <= 0:
+            return self.low, self.high
+        return self.low**2 / self.speedup, self.high**2 / self.speedup
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,7 @@ def _speed_figures(timing: Report | None) -> SpeedFigures | None:
         return None
     low, high = timing["ci95"]
     return SpeedFigures(
-        timing["eager_us"], timing["speedup"], low, high, timing["noise_floor"], timing["verdict"] != "measuring",
+        timing["eager_us"], timing["speedup"], low, high, timing["noise_floor"], timing["verdict"],
         (timing["device"], timing["threads"]),
     )  # fmt: skip
 
@@ -183,9 +190,9 @@ def _slower(before: BaselineFigures, after: BaselineFigures, note: Callable[[str
             note(f"the speed is not compared: {'this run' if old else 'the baseline'} is not timed")
     elif old.machine != new.machine:
         note(f"the speed is not compared: the baseline is of {old.machine[0]} with {count(old.machine[1], 'thread')}")
-    elif not (old.decided and new.decided):
+    elif "measuring" in (old.verdict, new.verdict):
         note("the speed is not compared: the timing ended without a verdict")
-    elif new.high < old.low and old.speedup / new.speedup - 1 > max(old.noise_floor, new.noise_floor, SLOWER):
+    elif new.ends[1] < old.ends[0] and old.speedup / new.speedup - 1 > max(old.noise_floor, new.noise_floor, SLOWER):
         yield (
             f"compiled is {new.speedup:.2f}× [{new.low:.2f}, {new.high:.2f}] as fast as eager, "
             f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}] in the baseline"
@@ -224,7 +231,7 @@ def _machine_factor(old: SpeedFigures | None, new: SpeedFigures | None) -> float
 def _compile_growth(old: CompileFigures, new: CompileFigures, slowdown: float) -> tuple[float, float]:
     """Return the growth of the compile time, and the growth that noise explains; `slowdown` is that of the machine.
 
-    CPU times are compared if known, corrected by that of the imports; the wall-clock time has to grow as much.
+    CPU times are compared if known, corrected by that of the imports, unless the compile got shorter.
     """
     if not old.seconds:
         return 0.0, 0.0
@@ -232,7 +239,8 @@ def _compile_growth(old: CompileFigures, new: CompileFigures, slowdown: float) -
     if old.cpu_s and new.cpu_s:
         imports = new.startup_cpu_s / old.startup_cpu_s if old.startup_cpu_s and new.startup_cpu_s else 1.0
         cpu_s = old.cpu_s * max(1.0, imports)
-        return (min(wall, new.cpu_s / cpu_s - 1) if new.cpu_s - cpu_s > COMPILE_SECONDS else 0.0), CPU_MARGIN
+        longer = wall > 0 and new.cpu_s - cpu_s > COMPILE_SECONDS
+        return (new.cpu_s / cpu_s - 1 if longer else 0.0), CPU_MARGIN
     seconds = old.seconds * slowdown
     return (new.seconds / seconds - 1 if new.seconds - seconds > COMPILE_SECONDS else 0.0), compile_margin(old, new)
 

@@ -79,7 +79,7 @@ class SpeedFigures:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Ends of the interval, twice as wide for an undecided timing: such noise differs as much from run to run."""
+        """Ends of the interval, on a log scale twice as wide if undecided: such noise varies from run to run."""
         if self.verdict != "undecided" or self.low <= 0:
             return self.low, self.high
         return self.low**2 / self.speedup, self.high**2 / self.speedup
@@ -231,18 +231,17 @@ def _machine_factor(old: SpeedFigures | None, new: SpeedFigures | None) -> float
 def _compile_growth(old: CompileFigures, new: CompileFigures, slowdown: float) -> tuple[float, float]:
     """Return the growth of the compile time, and the growth that noise explains; `slowdown` is that of the machine.
 
-    CPU times are compared if known, corrected by that of the imports, unless the compile got shorter.
+    CPU times are compared if known, corrected by that of the imports. A compile that got shorter did not grow.
     """
     if not old.seconds:
         return 0.0, 0.0
-    wall = new.seconds / old.seconds - 1
     if old.cpu_s and new.cpu_s:
         imports = new.startup_cpu_s / old.startup_cpu_s if old.startup_cpu_s and new.startup_cpu_s else 1.0
-        cpu_s = old.cpu_s * max(1.0, imports)
-        longer = wall > 0 and new.cpu_s - cpu_s > COMPILE_SECONDS
-        return (new.cpu_s / cpu_s - 1 if longer else 0.0), CPU_MARGIN
-    seconds = old.seconds * slowdown
-    return (new.seconds / seconds - 1 if new.seconds - seconds > COMPILE_SECONDS else 0.0), compile_margin(old, new)
+        before, after, margin = old.cpu_s * max(1.0, imports), new.cpu_s, CPU_MARGIN
+    else:
+        before, after, margin = old.seconds * slowdown, new.seconds, compile_margin(old, new)
+    longer = new.seconds > old.seconds and after - before > COMPILE_SECONDS
+    return (after / before - 1 if longer else 0.0), margin
 
 
 def compile_margin(old: CompileFigures, new: CompileFigures) -> float:

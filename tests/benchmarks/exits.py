@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.end_to_end.test_app import RESTORED, descendants, gone, open_app, save, write_model
+from tests.end_to_end.test_app import RESTORED, gone, open_app, save, write_model
+from tests.supervisor.runs import descendants
 from tests.terminal import Terminal
 
 LONG_S = 300
@@ -101,7 +102,7 @@ def problems(name: str, moment: str) -> list[str]:
             model.write_text(HANGS if moment == "importing" else COMPILES)
         with open_app(model) as app:
             reach(app, model, moment)
-            processes = set(descendants(app.process.pid))
+            processes = descendants(app.process.pid)
             entered = b"\x1b[?1049h" in app.painted
             began = time.perf_counter()
             status = end(app, name, moment)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.supervisor.runs import alive, descendants
 from tests.terminal import Terminal
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
@@ -89,28 +90,12 @@ def save(file: Path, text: str) -> None:
     os.replace(new, file)
 
 
-def descendants(root: int) -> Iterator[int]:
-    """Yield the descendants of a process."""
-    children = Path(f"/proc/{root}/task/{root}/children")
-    for child in map(int, children.read_text().split() if children.exists() else ()):
-        yield child
-        yield from descendants(child)
-
-
 def gone(pids: set[int], within: float = 5.0) -> bool:
     """Return whether all processes have ended and were reaped."""
     end = time.monotonic() + within
     while any(alive(pid) for pid in pids) and time.monotonic() < end:
         select.select([], [], [], 0.05)
     return not any(alive(pid) for pid in pids)
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state != "Z"
 
 
 def test_an_edit_removes_a_break(app: Terminal, edited_model: Path) -> None:
@@ -134,7 +119,7 @@ def test_fifty_quick_saves_end_with_the_last_one_shown(app: Terminal, edited_mod
 
 
 def test_quitting_after_many_saves_leaves_no_process(app: Terminal) -> None:
-    workers = set(descendants(app.process.pid))
+    workers = descendants(app.process.pid)
     assert workers
     app.forget()
     app.type("q")
@@ -152,7 +137,7 @@ def test_a_signal_during_a_study_restores_the_terminal_and_leaves_no_process(
     terminal.wait_for("1 graph break", timeout=200)
     terminal.type(study)
     terminal.wait_for(sign, timeout=100)
-    workers = set(descendants(terminal.process.pid))
+    workers = descendants(terminal.process.pid)
     terminal.forget()
     terminal.process.send_signal(number)
     assert terminal.wait(30) == 128 + number
@@ -164,7 +149,7 @@ def test_a_signal_during_a_study_restores_the_terminal_and_leaves_no_process(
 @pytest.mark.parametrize("continued", [False, True], ids=["silent", "continued"])
 def test_closing_the_terminal_ends_every_process(terminal: Terminal, continued: bool) -> None:
     terminal.wait_for("1 graph break", timeout=200)
-    workers = set(descendants(terminal.process.pid))
+    workers = descendants(terminal.process.pid)
     terminal.hang_up()
     if continued:
         terminal.process.send_signal(signal.SIGCONT)

@@ -71,7 +71,7 @@ def report(environment: Path) -> dict[str, Any]:
         [sys.executable, "-P", "-c", f"import sys; sys.path.append({root!r})\n{WITHOUT_TORCH}",
          "check", str(file), "--json", "--time-for", "0"],
         capture_output=True, text=True, check=False,
-        env={"PATH": "/usr/bin:/bin", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"},  # they hold for one kernel
+        env={"PATH": "/usr/bin:/bin", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"},  # they would serve one kernel
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)

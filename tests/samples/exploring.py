@@ -50,7 +50,7 @@ class Explorer:
     def explore(self, name: str, *edits: Edit, entry: str | None = None, **config: Any) -> Snapshot:
         """Return the finished run of a sample after edits, without timing. Runs without edits are cached.
 
-        Results are compared and calls profiled only without edits: the tests of edits look at what was compiled.
+        Results are compared and calls profiled only without edits: tests with edits check only what was compiled.
         """
         key = (name, entry, tuple(sorted(config.items())))
         if not edits and key in self._unedited:

@@ -13,10 +13,10 @@ from tcexplore.traces.rank_differences import Digests, first_difference
 from tcexplore.traces.rank_prints import CacheTimes, RankCounts, RankPrint, RecordKey, last_phase
 from tcexplore.traces.trace_job import TraceJob
 from tcexplore.traces.unfinished_ranks import (
+    comparable_prints,
+    truncated_divergence,
     unfinished_divergence,
     unfinished_ranks,
-    until_the_ends,
-    without_beginning,
 )
 
 _SKEW_S = 0.05
@@ -51,7 +51,7 @@ def compare_prints(
     unfinished = unfinished_ranks(rows) if ended and len(prints) > 1 and not fake else {}
     # Without its beginning, a trace lacks the names that later records refer to by number.
     whole = [records for records in prints if not records.process.index.foreign_start()] or list(prints)
-    comparison = _Comparison(until_the_ends(whole, unfinished) if unfinished else whole, notes)
+    comparison = _Comparison(comparable_prints(whole, unfinished) if unfinished else whole, notes)
     groups = comparison.groups
     rows = [
         replace(row, group=groups.get(row.rank, len(set(groups.values()))), offset_s=_offset(prints[0], mine))
@@ -60,7 +60,7 @@ def compare_prints(
     notes += _skew(rows)
     divergence = comparison.divergence()
     if divergence is None or divergence.kind == "missing rank":
-        divergence = without_beginning(prints, whole) or divergence
+        divergence = truncated_divergence(prints, whole) or divergence
     if unfinished and divergence is None:
         divergence = unfinished_divergence(prints, unfinished)
     return RanksCompared(

@@ -14,7 +14,7 @@ def unfinished_ranks(rows: Sequence[RankRow]) -> dict[int, RankRow]:
     return {row.rank: row for row in rows if row.phase and row.graph}
 
 
-def until_the_ends(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> list[RankPrint]:
+def comparable_prints(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> list[RankPrint]:
     """Return what can be compared: compiles that end on all ranks, and records that all ranks have."""
     finished: list[set[str]] = []
     for records in prints:
@@ -55,7 +55,7 @@ def unfinished_divergence(prints: Sequence[RankPrint], unfinished: Mapping[int, 
     )
 
 
-def without_beginning(prints: Sequence[RankPrint], whole: Sequence[RankPrint]) -> Divergence | None:
+def truncated_divergence(prints: Sequence[RankPrint], whole: Sequence[RankPrint]) -> Divergence | None:
     """Return the ranks whose traces lack their beginning, so that they cannot be compared; None if there are none."""
     ranks = tuple(records.rank for records in prints if records not in whole)
     if not ranks:

@@ -130,7 +130,7 @@ class Request:
     """The arguments after `--`."""
     config: Config = field(default_factory=Config)
     python: tuple[str, ...] = ()
-    """`--python`; only a study of environments has more than one."""
+    """`--python`; only the app and a study of environments take more than one."""
     json: bool = False
     timeout: float = TIMEOUT
     time_for: float = TIME_FOR

@@ -67,6 +67,8 @@ def _values_of_call(guards: Iterable[ev.Guard], symbols: Iterable[ev.Symbol]) ->
                 else:
                     values[required.name] = required.old
                     values.setdefault(_type_of(required.name), _type_of_literal(required.old))
+        if guard.summary == "is empty":
+            values[f"len({guard.name})"] = "0"
         if guard.kind == "TENSOR_MATCH" and guard.code:
             values[guard.name] = _SYMBOL.sub(lambda match: hints.get(match[0], match[0]), guard.summary)
             values.update(_sizes(guard.name, guard.code[0]))

@@ -61,7 +61,10 @@ def rows(report: dict[str, Any]) -> dict[str, list[Row]]:
     chosen = {kind: [{name: row[name] for name in names} for row in report[kind]] for kind, names in FIELDS.items()}
 
     def nodes(owner: dict[str, Any], **fields: str) -> Iterator[Row]:
-        yield from ({**fields, **{name: node[name] for name in NODE}} for node in owner["nodes"])
+        for node in owner["nodes"]:
+            # torch prints no name of the output.
+            name = f"{node['name'].rpartition('.')[0]}.output" if node["op"] == "output" else node["name"]
+            yield {**fields, **{field: node[field] for field in NODE}, "name": name}
 
     graphs = report["graphs"]
     chosen["nodes"] = [row for graph in graphs for row in nodes(graph, graph=graph["id"])]

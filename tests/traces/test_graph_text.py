@@ -67,6 +67,7 @@ def test_subgraphs_are_read_with_their_paths_and_callers():
     [
         ("f32[4, 8][8, 1]cuda:0", ("4", "8"), ("8", "1"), "cuda:0"),
         ("NestedTensor(f32[2, s27, 4][4*s27, 4, 1]cpu)", ("2", "s27", "4"), None, "cpu"),
+        ("Scaled(f32[3][1]cpu)", ("3",), ("1",), "cpu"),
         ("f32[s0, Min(s1, s2)][Max(1, s1, s2), 1]cpu", ("s0", "Min(s1, s2)"), ("Max(1, s1, s2)", "1"), "cpu"),
     ],
 )

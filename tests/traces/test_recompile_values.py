@@ -28,6 +28,7 @@ FLAG = guard("EQUALS_MATCH", "flag", "L['flag'] == False")
 COUNT = symbol("s1", "3", ev.SymbolSource(name="n", kind="value"))
 NUMBER = guard("TYPE_MATCH", "n", "___check_type_id(L['n'], 12), type=<class 'int'>")
 LENGTH = guard("LENGTH_CHECK", "items", "len(L['items']) == 4")
+EMPTY = guard("LENGTH_CHECK", "rest", "not L['rest']", "is empty")
 TENSOR = guard(
     "TENSOR_MATCH", "x",
     "check_tensor(L['x'], Tensor, DispatchKeySet(CPU), torch.float32, device=None, requires_grad=False, "
@@ -51,11 +52,12 @@ TENSOR = guard(
             "(L['x'].size()[0] * L['x'].size()[1]) % 16 == 8",
             ("condition", "0", "`x.size()[0] * x.size()[1] % 16` is 0; it was compiled for 8."),
         ),
+        ("len(L['rest']) == 1", ("length", "0", "`len(rest)` is 0; it was compiled for 1.")),
         ("L['y'] is None", None),
     ],
 )
 def test_the_new_graph_tells_the_value_that_failed_a_guard(code: str, expected: tuple[str, str, str] | None):
-    known = completed(code, [FLAG, NUMBER, LENGTH, TENSOR], [COUNT, symbol("s77", "8", ROWS)])
+    known = completed(code, [FLAG, NUMBER, LENGTH, EMPTY, TENSOR], [COUNT, symbol("s77", "8", ROWS)])
     assert known == ([expected] if expected else [])
 
 

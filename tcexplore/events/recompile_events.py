@@ -18,6 +18,11 @@ class SymbolSource:
     dim: int | None = None
     """The dimension of a tensor, None for a number."""
 
+    @property
+    def expression(self) -> str:
+        """The value in torch's guards: `x.size()[0]`, or the name of a number."""
+        return self.name if self.kind == "value" else f"{self.name}.{self.kind}()[{self.dim}]"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymbolCondition:

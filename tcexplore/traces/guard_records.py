@@ -87,9 +87,7 @@ def read_guards(context: TraceContext, record: Record, symbols: Iterable[ev.Symb
     for node in nodes:
         for name in node.inputs:
             readers.setdefault(name, node.location)
-    names = {
-        f"{source.name}.{source.kind}()[{source.dim}]": symbol.name for symbol in symbols for source in symbol.sources
-    }
+    names = {source.expression: symbol.name for symbol in symbols for source in symbol.sources}
     leaves = _leaves(text)
     context.module_types |= {leaf.manager.type for leaf in leaves if leaf.manager.is_module}
     guards = tuple(_guard(leaf, context, inputs, readers, names) for leaf in leaves)

@@ -57,7 +57,7 @@ def _values_of_call(guards: Iterable[ev.Guard], symbols: Iterable[ev.Symbol]) ->
     hints = {symbol.name: symbol.hint for symbol in symbols}
     for symbol in symbols:
         for source in symbol.sources:
-            values[source.name if source.kind == "value" else _part(source.name, source.kind, source.dim)] = symbol.hint
+            values[source.expression] = symbol.hint
     for guard in guards:
         for code in guard.code:
             required = required_value(code)
@@ -80,7 +80,7 @@ def _sizes(name: str, code: str) -> dict[str, str]:
     match = _SIZES.search(code)
     parts = {"size": match[1], "stride": match[2]} if match else {}
     return {
-        _part(name, kind, dim): number.strip()
+        f"{name}.{kind}()[{dim}]": number.strip()
         for kind, numbers in parts.items()
         for dim, number in enumerate(numbers.split(","))
         if number.strip().isdecimal()
@@ -96,10 +96,6 @@ def _type_of_literal(text: str) -> str:
 
 def _type_of(name: str) -> str:
     return f"type of {name}"
-
-
-def _part(name: str, kind: str, dim: int | None) -> str:
-    return f"{name}.{kind}()[{dim}]"
 
 
 def _complete(recompile: ev.Recompiled, code: str, values: dict[str, str]) -> ev.Recompiled | None:

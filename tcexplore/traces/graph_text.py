@@ -25,7 +25,7 @@ _TENSOR = re.compile(r"^([a-z]+\d+\w*|b8)\[([^\]]*)\](?:\[([^\]]*)\])?(\S*)$")
 _OUTPUT_COMMENT = re.compile(r"\s+# \w+(?:\(.*)?$")
 _JOINT_OUTPUT = re.compile(r"^pytree\.tree_unflatten\((\[.*\]), self\._out_spec\)$")
 _SUBCLASS = re.compile(r"^([A-Za-z_]\w*)\((.+)\)$")
-"""A tensor subclass: `NestedTensor(f32[2, s27, 4][4*s27, 4, 1]cpu)`, whose strides mean nothing."""
+"""A tensor subclass: `NestedTensor(f32[2, s27, 4][4*s27, 4, 1]cpu)`, whose strides are not meaningful."""
 _AUGMENTED_NAMES = {
     "+": "iadd", "-": "isub", "*": "imul", "/": "itruediv", "//": "ifloordiv", "%": "imod", "@": "imatmul",
     "&": "iand", "|": "ior", "^": "ixor", "**": "ipow", "<<": "ilshift", ">>": "irshift",
@@ -49,8 +49,10 @@ def read_tensor(annotation: str | None) -> Tensor | None:
     match = _TENSOR.match(annotation or "")
     if match is None:
         inner = _SUBCLASS.match(annotation or "")
-        tensor = read_tensor(inner[2]) if inner else None
-        return tensor._replace(stride=None) if tensor and inner and inner[1] == "NestedTensor" else tensor
+        if inner is None:
+            return None
+        tensor = read_tensor(inner[2])
+        return tensor._replace(stride=None) if tensor and inner[1] == "NestedTensor" else tensor
     stride = None if match[3] is None else _sizes(match[3])
     return Tensor(match[1], _sizes(match[2]), stride, match[4] or None)
 

@@ -43,6 +43,8 @@ class UserFiles:
         self._located: set[str] = set()
         self.callers: dict[str, Location] = {}
         """By compile id, the user's line that was running when the frame was compiled."""
+        self.readers: dict[str, dict[str, Location]] = {}
+        """By compile id, the line of the first node that reads each input, by the readable name of the input."""
         self.node_names: dict[str, NodeNames] = {}
         """By compile id, the node names of the Dynamo graph."""
 

@@ -77,3 +77,7 @@ class Scaled(torch.nn.Module):
     def forward(self, x: Tensor):
         h = self.norm(x)
         return self.dropout(h) * self.scale
+
+
+def doubled(_module: torch.nn.Module, args: tuple[Tensor, ...]):
+    return (args[0] * 2,)

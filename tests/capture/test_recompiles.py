@@ -110,6 +110,18 @@ def test_a_changed_closure():
     assert (recompile.failed_guard, recompile.old, recompile.new) == ("k[0] == 2", "2", "7")
 
 
+def test_a_guard_of_library_code_has_the_line_that_reads_the_value():
+    model = torch.nn.Sequential(torch.nn.GELU())
+    model.register_forward_pre_hook(guard_programs.doubled)
+    with capture_events(guard_programs.__file__) as events:
+        compiled = torch.compile(model, backend="eager")
+        compiled(torch.ones(2, 8))
+        compiled(torch.ones(3, 8))
+    (recompile,) = select(Recompiled, events)
+    assert (recompile.name, recompile.old, recompile.new) == ("args[0]", "2", "3")
+    assert recompile.location == location_of(guard_programs.doubled, "args[0]")
+
+
 def test_a_changed_grad_mode_is_explained():
     with capture_events(guard_programs.__file__) as events:
         compiled = torch.compile(guard_programs.plain, backend="eager")

@@ -13,7 +13,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.node_stacks import record_caller
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
-from tcexplore.events import GraphCaptured, Location
+from tcexplore.events import FxNode, GraphCaptured, Location
 from tcexplore.events.compile_ids import backward_number
 from tcexplore.events.dynamo_events import with_subgraphs
 
@@ -48,6 +48,7 @@ class _GraphObserver:
         names = frozenset(node.name for node in with_subgraphs(nodes, subgraphs))
         first_names = dict(_first_names(gm.graph.nodes))
         self._user_files.node_names[graph] = NodeNames(names, first_names, subgraph_paths(gm))
+        self._user_files.readers[graph] = dict(_first_readers(nodes))
         printed_graph, code = self._printed
         self._hooks.emit(
             GraphCaptured(
@@ -69,6 +70,15 @@ class _GraphObserver:
         if code is None or (backward_number(graph) and code.co_filename.startswith(_GENERATED_FILE)):
             return None
         return self._user_files.location(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def _first_readers(nodes: tuple[FxNode, ...]) -> Iterator[tuple[str, Location]]:
+    """Yield the readable name of an input, and the line of a node that reads it, the first reader last."""
+    inputs = {node.name: node.target for node in nodes if node.op == "placeholder"}
+    for node in reversed(nodes):
+        for name in node.inputs:
+            if name in inputs and node.location is not None:
+                yield inputs[name], node.location
 
 
 def _first_names(nodes: Iterable[Any]) -> Iterator[tuple[str, str]]:

@@ -72,9 +72,7 @@ def summary_sentence(comparison: RanksCompared) -> str:
         return f"{text}; all ranks compile the same"
     at = divergence.location
     place = f" at {at.file}:{at.line}" if at else ""
-    return f"{text}; {name_ranks(divergence.ranks)} {'differs' if len(divergence.ranks) == 1 else 'differ'}: " + (
-        f"{divergence.kind}{place}"
-    )
+    return f"{text}; {divergence.subject}: {divergence.kind}{place}"
 
 
 def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:

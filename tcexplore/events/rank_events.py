@@ -89,6 +89,11 @@ class Divergence:
     detail: str = ""
     sides: tuple[DivergenceSide, ...] = ()
 
+    @property
+    def subject(self) -> str:
+        """`rank 1 differs`, `ranks 1 to 3 differ`."""
+        return f"{name_ranks(self.ranks)} {'differs' if len(self.ranks) == 1 else 'differ'}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RanksCompared(Event):

@@ -64,10 +64,8 @@ def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
         return
     divergence = comparison.divergence
     if divergence is not None:
-        from tcexplore.events.rank_events import name_ranks
-
         yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
-        yield piece(f"{name_ranks(divergence.ranks)} {'differs' if len(divergence.ranks) == 1 else 'differ'}", "", 1)
+        yield piece(divergence.subject, "", 1)
     else:
         so_far = " so far" if comparison.partial else ""
         style = "badge.muted" if so_far or comparison.ended_early else "badge.ok"

@@ -103,7 +103,8 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     yield piece(count_kernels(shown) if shown.code.kernels else "", "", 3)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
-    yield from _speed(shown, label="" if brief and not fix else "vs. eager: ")
+    now = "now " if fix and not brief else ""
+    yield from _speed(shown, label="" if brief and not fix else f"{now}vs. eager: ")
 
 
 def _breaks(shown: Snapshot) -> Piece:

@@ -148,6 +148,24 @@ def test_the_version_option_loads_next_to_nothing():
     assert not set(done.stdout.split()) & {"torch", "textual", "rich", "asyncio", "watchfiles"}
 
 
+FIRST_FRAME = (
+    "ui.app", "ui.screens.main_screen", "ui.screen_lines", "documents.source.source_view",
+    "documents.strip.title_line", "documents.strip.verdict_line", "documents.strip.history_strip",
+    "documents.strip.peek_line",
+)  # fmt: skip
+
+
+def test_the_first_frame_defines_no_events():
+    """To create the event classes takes tens of milliseconds."""
+    code = (
+        "import sys; from importlib import import_module\n"
+        f"for name in {FIRST_FRAME}: import_module('tcexplore.' + name)\n"
+        "print([name for name in sys.modules if name.startswith('tcexplore.events.') and name.endswith('_events')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_the_command_line_reads_no_device_at_start():
     assert not loaded_by(("tcexplore.cli.arguments", "tcexplore.cli.explore_command")) & {
         "tcexplore.targets.device_table",

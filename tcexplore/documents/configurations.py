@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
-from tcexplore.events import Config, GradMode, Standby
 from tcexplore.events.job import SKIP_GUARD_EVAL
 
 DYNAMIC = {True: "true", False: "false", None: "auto"}
@@ -20,14 +20,14 @@ SHORT_SETTINGS = {
 }
 
 
-def describe_variant(config: Config) -> str:
+def describe_variant(config: ev.Config) -> str:
     """Return what a configuration has beyond backend, mode and dynamic: `nested regions`; empty for nothing."""
     unbacked = f"unbacked {' '.join(config.mark_unbacked)}" if config.mark_unbacked else ""
     settings = (SHORT_SETTINGS.get(text, text) for text in config.settings)
     return ", ".join(filter(None, (REGIONS[config.regions], unbacked, config.guard_filter, *settings)))
 
 
-def describe_configuration(config: Config) -> str:
+def describe_configuration(config: ev.Config) -> str:
     """Return `inductor, max-autotune, dynamic false`."""
     fusion = "" if config.fuse else ", no fusion"
     variant = describe_variant(config)
@@ -35,7 +35,7 @@ def describe_configuration(config: Config) -> str:
     return f"{config.backend}, {config.mode}, dynamic {DYNAMIC[config.dynamic]}{fusion}{rest}"
 
 
-def format_torch(machine: Standby) -> str:
+def format_torch(machine: ev.Standby) -> str:
     """Return `torch 2.13.0`, with Python and its environment if it is not the one that runs tcexplore."""
     if not machine.environment:
         return f"torch {machine.torch}"
@@ -44,7 +44,7 @@ def format_torch(machine: Standby) -> str:
     return f"torch {machine.torch}, Python {machine.python} ({place})"
 
 
-def format_compile_call(config: Config) -> str:
+def format_compile_call(config: ev.Config) -> str:
     """Return the code for a configuration: `torch.compile(…, mode="max-autotune", dynamic=False)`."""
     stance = config.guard_filter == SKIP_GUARD_EVAL
     filtered = f"options={{'guard_filter_fn': torch.compiler.{config.guard_filter}}}"
@@ -66,7 +66,7 @@ def format_compile_call(config: Config) -> str:
     return " with ".join((call, " and ".join(extra))) if extra else call
 
 
-def format_configuration(config: Config) -> str:
+def format_configuration(config: ev.Config) -> str:
     """Return `inductor · default` and what differs from the defaults."""
     parts = [config.backend, config.mode]
     parts += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
@@ -76,7 +76,7 @@ def format_configuration(config: Config) -> str:
     return " · ".join(parts)
 
 
-def describe_grad_mode(mode: GradMode | None) -> str:
+def describe_grad_mode(mode: ev.GradMode | None) -> str:
     """Return a sentence on a grad mode that the user did not choose, empty if it changes nothing."""
     if mode is None or not mode.matters:
         return ""

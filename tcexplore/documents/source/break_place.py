@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from tcexplore.events import GraphBreak
+from tcexplore import events as ev
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def break_place(graph_break: GraphBreak, line: str) -> tuple[int, int]:
+def break_place(graph_break: ev.GraphBreak, line: str) -> tuple[int, int]:
     """Return the first and last character of the call or keyword that breaks the graph, else of the whole line.
 
     Torch gives a line and a context such as `method: item`; the last name of it that the line calls is the place.
@@ -32,7 +32,7 @@ def _closing(line: str, start: int) -> int:
     return len(line.rstrip())
 
 
-def broken_expression(graph_break: GraphBreak) -> str:
+def broken_expression(graph_break: ev.GraphBreak) -> str:
     """Return the call or keyword that breaks the graph, such as `.item()`."""
     start, end = break_place(graph_break, graph_break.code)
     return graph_break.code[start:end]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.labels import KernelLabel, labels
@@ -11,7 +12,6 @@ from tcexplore.documents.locations import places
 from tcexplore.documents.prose import shortened
 from tcexplore.documents.source.break_place import broken_expression
 from tcexplore.documents.source.line_facts import describe_time, describe_traffic, hot, line_facts, shares_of_lines
-from tcexplore.events import GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -103,7 +103,7 @@ def _breaks(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Pi
             yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key")), 1)
 
 
-def _expression(graph_break: GraphBreak) -> str:
+def _expression(graph_break: ev.GraphBreak) -> str:
     return shortened(broken_expression(graph_break), EXPRESSION_WIDTH)
 
 

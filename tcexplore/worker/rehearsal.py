@@ -15,13 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._dtype_abbrs import dtype_abbrs
 
+from tcexplore.capture.entry.input_values import dtypes_by_name
 from tcexplore.events import FxNode
 from tcexplore.events.commands import Rehearsal
 from tcexplore.worker.priming import forget_registrations, hooks_installed
-
-_DTYPES = {text: dtype for dtype, text in dtype_abbrs.items()}
 
 
 def rehearse_steps(rehearsal: Rehearsal) -> Iterator[None]:
@@ -60,5 +58,5 @@ def _tensor(node: FxNode) -> torch.Tensor:
     if node.shape is None or node.stride is None or node.dtype is None:
         raise ValueError(f"{node.name} is not a tensor with strides")
     shape, stride = [int(size) for size in node.shape], [int(step) for step in node.stride]
-    tensor = torch.empty_strided(shape, stride, dtype=_DTYPES[node.dtype], device=node.device).zero_()
+    tensor = torch.empty_strided(shape, stride, dtype=dtypes_by_name()[node.dtype], device=node.device).zero_()
     return torch.nn.Parameter(tensor, tensor.is_floating_point()) if "_parameters_" in node.name else tensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -52,9 +53,9 @@ def parse_value(text: str, spec: str, device: torch.device | None) -> Any:
 
 def _make_tensor(match: re.Match[str], spec: str, device: torch.device | None) -> torch.Tensor:
     name, sizes, bound = match.groups()
-    dtype = _dtypes().get(name)
+    dtype = dtypes_by_name().get(name)
     if dtype is None:
-        known = ", ".join(sorted(n for n in _dtypes() if len(n) <= 4))
+        known = ", ".join(sorted(n for n in dtypes_by_name() if len(n) <= 4))
         raise EntryError(f"--input {spec!r}: there is no dtype {name!r}.", f"torch has {known} and more.", "arguments")
     try:
         shape = tuple(int(size) for size in sizes.split(",")) if sizes.strip() else ()
@@ -72,7 +73,8 @@ def _random_tensor(dtype: torch.dtype, shape: tuple[int, ...], bound: int) -> to
     return torch.randint(0, max(bound, 1), shape).to(dtype)
 
 
-def _dtypes() -> dict[str, torch.dtype]:
+@cache
+def dtypes_by_name() -> dict[str, torch.dtype]:
     """Return every dtype by torch's name and by its abbreviation."""
     dtypes = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
     return dtypes | {dtype_text(value): value for value in dtypes.values()}

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar
 
 from tcexplore import events as ev
@@ -45,6 +46,8 @@ async def _run(job: ev.Job, limit: float, line: Line | None, python: ModelPython
         line.write("waiting for a worker")
         watcher = line.show
     async with Runs(partial(Supervisor, once=True, python=python), watcher) as runs:
+        await asyncio.sleep(0)  # the worker starts
+        import_module("tcexplore.report.check_report")  # while the worker imports torch
         return await runs.run(job, limit)
 
 

@@ -131,6 +131,8 @@ class ForkServer:
         yield from priming.import_steps(accelerated)
         if accelerated:
             self._verify_fork()
+        elif not self._prime:
+            yield from priming.vector_steps()
         self._self_priming = self._prime and accelerated and self._worker.policy.forks
         self._reach("imported")
         if self._prime and not accelerated:

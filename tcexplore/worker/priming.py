@@ -101,6 +101,18 @@ def import_steps(accelerated: bool) -> Iterator[None]:
     gc.freeze()
 
 
+def vector_steps() -> Iterator[None]:
+    """Have torch test, in processes that it starts, which vector instructions this machine can use: one set a step."""
+    with contextlib.suppress(Exception):  # otherwise, each run tests it
+        from torch._inductor import cpu_vec_isa
+
+        flags = set(cpu_vec_isa.x86_isa_checker())
+        for isa in cpu_vec_isa.supported_vec_isa_list:
+            if flags.issuperset(str(isa).split()):
+                bool(isa)  # torch keeps the result
+                yield
+
+
 def prime_steps(device: str) -> Iterator[None]:
     """Prime a process that serves one run, in steps: from initializing the device to compiling with a backward."""
     import torch

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import threading
+
 import pytest
 import torch
+from torch._inductor import cpu_vec_isa
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import vectorization
@@ -13,6 +17,7 @@ from tcexplore.documents.code.target_notes import describe_loops
 from tcexplore.events import Job, Kernel, LoopVectorized
 from tcexplore.session.kernel_facts import kernel_loops
 from tcexplore.session.snapshot import start_snapshot
+from tcexplore.worker.priming import vector_steps
 from tests.capture.compiling import compiled, watching
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -59,3 +64,28 @@ def test_without_vector_instructions_the_reason_names_the_setting():
     assert forms.keys() == {"scalar"}
     assert forms["scalar"].isa == ""
     assert "cpp.simdlen = 1" in describe_loops(list(forms.values()))
+
+
+def test_torch_tests_its_vector_instructions_in_a_thread_and_the_compile_waits_for_it(monkeypatch: pytest.MonkeyPatch):
+    threads: list[str] = []
+    known = cpu_vec_isa.valid_vec_isa_list()
+
+    @functools.cache
+    def valid_vec_isa_list() -> object:
+        threads.append(threading.current_thread().name)
+        return known
+
+    monkeypatch.setattr(cpu_vec_isa, "valid_vec_isa_list", valid_vec_isa_list)
+    forms = loops_by_form()
+    assert threads == ["vector probe"]
+    assert cpu_vec_isa.valid_vec_isa_list is valid_vec_isa_list
+    loops_by_form()
+    assert len(threads) == 1, "a known result is not tested again"
+    assert "scalar int16" in forms
+
+
+def test_a_server_that_only_imports_tests_each_set_of_vector_instructions_in_a_step():
+    if not cpu_vec_isa.valid_vec_isa_list():
+        pytest.skip("torch has no vector instructions for this machine")
+    steps = sum(1 for _ in vector_steps())
+    assert steps >= len(cpu_vec_isa.valid_vec_isa_list())

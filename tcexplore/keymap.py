@@ -24,7 +24,7 @@ DEFAULT_KEYS: dict[Scope, dict[str, str]] = {
         "wider": ">", "narrower": "<", "taller": "+", "lower": "-", "default-sizes": "0", "follow": "f",
         "go-back": "backspace", "go-forward": "F", "next-break": "b", "previous-break": "B", "next-kernel": ")",
         "previous-kernel": "(", "next-view": "v", "previous-view": "V", "as-code": "c", "mark": "m", "compare": "=",
-        "recompile-check": "R", "fix": "h", "target-diff": "K",
+        "recompile-check": "R", "fix": "h", "row-guards": "i", "machine-code": "P", "target-diff": "K",
     },
     "view": {
         "up": "up,k", "down": "down,j", "page-up": "pageup", "page-down": "pagedown,space", "first": "home,g",

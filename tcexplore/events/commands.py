@@ -74,7 +74,10 @@ class PauseTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecompileQuery:
-    """Front end to run: would these inputs recompile? The run answers with a `RecompileAnswer` of the same number."""
+    """Front end to run: would these inputs recompile? The run answers with a `RecompileAnswer` of the same number.
+
+    A query with the number of an earlier one replaces it.
+    """
 
     inputs: tuple[str, ...]
     """Such as `f32[33,512]` or `lr=0.01`."""

@@ -290,6 +290,12 @@ def _replace_fix(snapshot: Snapshot, event: ev.BreakFix) -> Snapshot:
     return replace(snapshot, fixes=(*others, event))
 
 
+def _replace_recompile_answer(snapshot: Snapshot, event: ev.RecompileAnswer) -> Snapshot:
+    """Add an answer, last, and drop that to an earlier query of the same number: the user is still typing it."""
+    others = tuple(answer for answer in snapshot.recompile_answers if answer.number != event.number)
+    return replace(snapshot, recompile_answers=(*others, event))
+
+
 def _replace_guard_filter(snapshot: Snapshot, event: ev.GuardFilterTried) -> Snapshot:
     known = {tried.name: tried for tried in snapshot.guard_filters}
     return replace(snapshot, guard_filters=tuple({**known, event.name: event}.values()))
@@ -305,6 +311,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.Recompiled: _add_recompile,
         ev.BreakFix: _replace_fix,
         ev.GuardFilterTried: _replace_guard_filter,
+        ev.RecompileAnswer: _replace_recompile_answer,
         ev.FrameEntered: _add_frame,
         ev.TimingEstimate: _add_measured,
         ev.CallProfiled: _add_measured,

@@ -59,7 +59,7 @@ class Engine(Protocol):
         """Send a command to the current run; return False if no run can take it.
 
         Timing stays paused until each `PauseTiming(paused=True)` is matched by a `PauseTiming(paused=False)`. The
-        answer to a `RecompileQuery`, whose number the engine sets, is delivered as a `RecompileAnswer`.
+        answer to a `RecompileQuery` is delivered as a `RecompileAnswer`.
         """
         ...
 

@@ -16,7 +16,7 @@ from tcexplore.events import (
     TargetLowered,
     TargetSkipped,
 )
-from tcexplore.events.commands import PauseTiming, RecompileQuery, Retarget, RunCommand
+from tcexplore.events.commands import PauseTiming, Retarget, RunCommand
 from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.session.code import target_of
 from tcexplore.studies.study_runs import Emit, Runner
@@ -48,7 +48,6 @@ class FileEngine:
         self.pythons = pythons
         self._run = 0
         self._run_due = False
-        self._queries = 0
         self._pauses = 0
         self._pending_target = ""
         """The target of the last `Retarget` that the current run has not handled."""
@@ -108,13 +107,10 @@ class FileEngine:
         return True
 
     def send(self, command: RunCommand) -> bool:
-        """Send a command to the current run; count pauses, and number queries."""
+        """Send a command to the current run, and count pauses."""
         if isinstance(command, PauseTiming):
             self._pauses += 1 if command.paused else -1
             command = PauseTiming(paused=self._pauses > 0)
-        elif isinstance(command, RecompileQuery):
-            self._queries += 1
-            command = replace(command, number=self._queries)
         return self._queue.send(command)
 
     def study_queue(self, emit: Emit) -> Runner:

@@ -76,6 +76,11 @@ class RecompileCheckRequested(Message):
 
 
 @dataclass
+class MachineCodeRequested(Message):
+    """The user wants the machine code of the selected row."""
+
+
+@dataclass
 class GuardFiltersTried(Message):
     """A study tried guard filters on a job of the model file."""
 

@@ -20,10 +20,13 @@ class Navigation:
         self._selection = selection
         self._jumplist = JumpList()
 
-    async def follow(self) -> bool:
-        """Jump to the selection's first row in the next pane that has one; return whether there is such a pane."""
+    async def follow(self, to: str = "") -> bool:
+        """Jump to the selection's first row in the pane `to`, by default the next one with such a row.
+
+        Return whether there is such a row.
+        """
         position = self._position
-        for pane in self._other_panes():
+        for pane in [self._grid.panes[to]] if to else self._other_panes():
             pane.build_hidden(self._grid.pane.rows.text_width)
             await pane.ready()
             row = await pane.rows.first_highlighted()
@@ -32,6 +35,10 @@ class Navigation:
                 self._go_to(pane, row)
                 return True
         return False
+
+    def leave(self) -> None:
+        """Remember the current place as one that the user jumps from."""
+        self._jumplist = self._jumplist.leave(self._position)
 
     def open_chapter(self, fold: str) -> None:
         """Jump to the chapter of the current pane whose first row has this fold."""

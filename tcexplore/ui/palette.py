@@ -204,10 +204,8 @@ class CommandProvider(Provider):
                 yield Command(f"{stages} for {choice.key}", name, "machine code assembly gpu target stages", show, 71)
 
     def _show_stages(self, choice: TargetChoice) -> None:
-        """Generate code for a target, and show its stages, with the assembly of the selected row open."""
         self._leave_screens()
-        self.explorer.show_target(choice)
-        self.explorer.main.show_assembly()
+        self.explorer.show_stages(choice)
 
 
 def score_words(query: str, title: str, keywords: str) -> float:

@@ -1,17 +1,24 @@
-"""The form that asks which inputs to check for a recompile."""
+"""The form that asks which inputs to check for a recompile, and answers while the user types."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from textual.containers import Vertical
+from textual.widgets import Input
+
+from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.guards.recompile_check_view import answer_rows
+from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
 from tcexplore.keymap import hint
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.session.region_query import QueryRegion, query_regions, select_region
 from tcexplore.studies.study import Prompt, PromptField
+from tcexplore.ui.lines.row_painter import MARGIN
+from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.screens.prompt_screen import PromptScreen
 
 _NO_RUN = "No run to check yet."
@@ -26,25 +33,63 @@ _LABEL = "The inputs of one call, initially the file's own. Typing replaces the 
 _REGION_LABEL = (
     "The inputs of one call of {name}, initially the last that it was compiled for. Typing replaces the marked number:"
 )
+_MOST_ROWS = 12
+"""Rows of an answer below the inputs; the check view has all."""
+
 _NOTE = (
     "f32[33, 512], mask=bool[64], 0.01, [f32[4], 2], f32[4, 6] strides[1, 4], f32[4] grad. "
     "Nothing is run: torch's own guards answer."
 )
 
 
-@dataclass(frozen=True)
-class RecompilePrompt:
-    """The form, and how to read its answers."""
+Send = Callable[[RecompileQuery], object]
 
-    screen: PromptScreen
-    region: QueryRegion | None
-    """The region under the cursor, if the file is a script."""
-    regions: dict[str, QueryRegion]
 
-    def query(self, answers: tuple[str, ...]) -> tuple[tuple[str, ...], int | None]:
-        """Return the inputs and the number of the region to check them for."""
-        region = self.region if len(answers) == 1 else self.regions[answers[0].strip()]
-        return tuple(split_arguments(answers[-1])), region.region.region if region else None
+class RecompileCheckScreen(PromptScreen):
+    """Sends a query whenever the user has typed other inputs, and shows the answer below them.
+
+    All queries of one form have one number, so that the run keeps the last answer only.
+    """
+
+    def __init__(self, prompt: Prompt, number: int, regions: Sequence[QueryRegion], send: Send | None) -> None:
+        """Make the form; `regions` are those of a script. Without `send` it does not answer while the user types."""
+        super().__init__(prompt)
+        self._number = number
+        self._regions = {region.name: region for region in regions}
+        self._send = send
+        self._sent = tuple(field.value for field in prompt.fields)
+        """Values that were sent last, at first the initial ones."""
+        self._rows = RowView(id="answer")
+        self._rows.can_focus = False
+
+    def on_mount(self) -> None:
+        self.query_one(Vertical).mount(self._rows, before="#note")
+        self.watch(self.app, "session", self._show_answer, init=False)
+
+    def query_for(self, answers: Sequence[str]) -> RecompileQuery:
+        """Return the query for the values of the form."""
+        only = next(iter(self._regions.values()), None)
+        region = only if len(answers) == 1 else self._regions[answers[0].strip()]
+        inputs = tuple(split_arguments(answers[-1]))
+        return RecompileQuery(number=self._number, inputs=inputs, region=region.region.region if region else None)
+
+    def on_input_changed(self) -> None:
+        answers = self.valid_values()
+        if self._send is not None and answers not in (None, self._sent):
+            self._sent = answers
+            self._send(self.query_for(answers))
+
+    def _show_answer(self, session: Session) -> None:
+        run = session.shown
+        answer = next((each for each in run.recompile_answers if each.number == self._number), None) if run else None
+        if run is None or answer is None:
+            return
+        width = self.query(Input).first().size.width - MARGIN
+        rows = tuple(answer_rows(answer, run, width))[:_MOST_ROWS]
+        self._rows.show(StaticDocument("", rows))
+        self._rows.styles.height = len(rows)
+        self._rows.display = True
+        self.query_one("#note").display = False
 
 
 def ended() -> str:
@@ -52,7 +97,7 @@ def ended() -> str:
     return f"The run has ended, and its compiled code is gone: press {hint('run-again')} to run again, then check."
 
 
-def recompile_prompt(session: Session, links: Sequence[Link] = ()) -> RecompilePrompt | str:
+def recompile_prompt(session: Session, links: Sequence[Link], send: Send) -> RecompileCheckScreen | str:
     """Return the form for a recompile check, in a script of the region of these links; or why no run can answer."""
     shown = session.shown
     if shown is None:
@@ -67,14 +112,16 @@ def recompile_prompt(session: Session, links: Sequence[Link] = ()) -> RecompileP
     region = select_region(shown, links) if script else None
     if script and region is None:
         return _NO_REGION
-    regions = {each.name: each for each in query_regions(shown)} if region else {}
+    regions = query_regions(shown) if region else ()
+    names = [each.name for each in regions]
     label = _REGION_LABEL.format(name=region.name) if region else _LABEL
     inputs = _initial_inputs(shown, region)
     fields = [PromptField(label, inputs, _check_inputs, _first_number(inputs))]
     if len(regions) > 1 and region is not None:
-        choices = f"The region of the script: {', '.join(regions)}"
-        fields.insert(0, PromptField(choices, region.name, _region_check(regions)))
-    return RecompilePrompt(PromptScreen(Prompt(_TITLE, tuple(fields), _NOTE)), region, regions)
+        choices = f"The region of the script: {', '.join(names)}"
+        fields.insert(0, PromptField(choices, region.name, _region_check(names)))
+    number = 1 + max((answer.number for answer in shown.recompile_answers), default=0)
+    return RecompileCheckScreen(Prompt(_TITLE, tuple(fields), _NOTE), number, regions, send if shown.complete else None)
 
 
 def _initial_inputs(snapshot: Snapshot, region: QueryRegion | None) -> str:
@@ -101,7 +148,7 @@ def _check_inputs(text: str) -> object:
     return text
 
 
-def _region_check(regions: dict[str, QueryRegion]) -> Callable[[str], object]:
+def _region_check(regions: Sequence[str]) -> Callable[[str], object]:
     def check(text: str) -> object:
         if text.strip() not in regions:
             raise ValueError(f"There is no region {text.strip()!r}. Regions: {', '.join(regions)}.")

@@ -15,6 +15,7 @@ from tcexplore.events import Standby
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Session
+from tcexplore.session.code import NATIVE
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link
 from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
@@ -24,11 +25,15 @@ from tcexplore.ui.screens.main_screen import MainScreen
 
 if TYPE_CHECKING:
     from tcexplore.documents.code.target_choices import TargetChoice  # not imported before the first frame
+    from tcexplore.events.commands import RecompileQuery
     from tcexplore.session.packed_run import StoredRun
     from tcexplore.ui.fix_preparation import FixPreparation
     from tcexplore.ui.run_history import RunHistory
     from tcexplore.ui.screens.fix_screen import FixScreen
     from tcexplore.ui.screens.study_screen import LastStudies
+
+USUAL_GPU = "h100"
+"""The target that is offered first for machine code on a machine without a GPU."""
 
 
 class RunActions(App[int]):
@@ -183,26 +188,29 @@ class RunActions(App[int]):
             return
         from tcexplore.ui.recompile_query import recompile_prompt
 
-        prompt = recompile_prompt(self.session, message.links)
-        if isinstance(prompt, str):
-            self.main.say(prompt)
+        screen = recompile_prompt(self.session, message.links, self._send_query)
+        if isinstance(screen, str):
+            self.main.say(screen)
             return
 
         def answered(answers: tuple[str, ...] | None) -> None:
             if answers is not None:
-                self._query_recompile(*prompt.query(answers))
+                self._query_recompile(screen.query_for(answers))
 
-        self.push_screen(prompt.screen, answered)
+        self.push_screen(screen, answered)
 
-    def _query_recompile(self, inputs: tuple[str, ...], region: int | None) -> None:
-        from tcexplore.events.commands import RecompileQuery
+    def _send_query(self, query: RecompileQuery) -> bool:
+        """Send a query to the current run; return whether it can answer."""
+        return self.engine is not None and self.engine.send(query)
+
+    def _query_recompile(self, query: RecompileQuery) -> None:
         from tcexplore.ui.recompile_query import ended
 
         self.main.show_view("guards", "check")
-        if self.engine is None or not self.engine.send(RecompileQuery(inputs=inputs, region=region)):
+        if not self._send_query(query):
             self.main.say(ended(), "warning")
         elif self.session.shown is not None and not self.session.shown.complete:
-            when = "once everything is compiled" if region is None else "after the script's next call"
+            when = "once everything is compiled" if query.region is None else "after the script's next call"
             self.main.say(f"The answer comes {when}.")
 
     def action_diff(self) -> None:
@@ -233,6 +241,26 @@ class RunActions(App[int]):
 
         device = self.standby.device if self.standby is not None else ""
         self.push_screen(TargetScreen(self.session.shown, self.target_files, device, self._retarget))
+
+    def on_machine_code_requested(self) -> None:
+        """Show the machine code of the selected row, after asking for a target if there is none."""
+        shown = self.session.shown
+        if shown is not None and (shown.target != NATIVE or shown.code.assembled):
+            self.main.show_assembly()
+            return
+        if self._trace_only():
+            return
+        from tcexplore.ui.screens.target_screen import TargetScreen
+
+        device = self.standby.device if self.standby is not None else ""
+        title = "Machine code for which target?"
+        self.push_screen(TargetScreen(shown, self.target_files, device, self.show_stages, title, USUAL_GPU))
+
+    def show_stages(self, choice: TargetChoice) -> None:
+        """Generate code for a target, and show its stages, with the assembly of the selected row open."""
+        if not self._trace_only():
+            self._retarget(choice)
+            self.main.show_assembly()
 
     def _retarget(self, choice: TargetChoice) -> None:
         """Show the code for the chosen device, at once if it has been generated."""

@@ -20,6 +20,12 @@ def test_a_line_names_its_kernel_ops_and_guards():
     assert peek(Link("line", fakes.FILE, "23")).startswith("line 23 → kernel ▐1▌ · 2 ops · ")
 
 
+def test_a_line_names_the_key_to_its_guards():
+    guard = next(guard for guard in fakes.complete(7).guards[0].guards if guard.location)
+    assert guard.location is not None
+    assert "(i)" in peek(Link("line", guard.location.file, str(guard.location.line)))
+
+
 def test_a_kernel_names_its_lines():
     kernel = next(kernel for kernel in fakes.complete(7).code.kernels if kernel.language != "extern")
     assert peek(kernel_link(kernel)).startswith("kernel 1 → line 23, line 24, line 25 · 4 ops")

@@ -36,6 +36,7 @@ class FakeEngine:
         self.pythons: tuple[ModelPython, ...] = (OWN_PYTHON,)
         self.story: Story = lambda _: (Finished(),)
         """The events of each job that a study runs."""
+        self.queries: list[RecompileQuery] = []
         self.pauses = 0
         self.alive = True
         """Whether a run can take commands."""
@@ -63,6 +64,7 @@ class FakeEngine:
         if isinstance(command, PauseTiming):
             self.pauses += 1 if command.paused else -1
         elif isinstance(command, RecompileQuery):
+            self.queries.append(command)
             of = "" if command.region is None else f" of region {command.region}"
             self.requests.append(f"ask {', '.join(command.inputs)}{of}")
         return self.alive

@@ -7,11 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.events import Location
+from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.palette import CommandProvider
+from tcexplore.ui.screens.target_screen import TargetScreen
 from tests import fakes
 from tests.snapshots import gpu
 from tests.snapshots.codes import with_code
 from tests.ui.app_under_test import AppUnderTest, run_app
+
+
+def _text(view: RowView, row: int) -> str:
+    return view.document.row(row).text if row < len(view.document) else ""
 
 
 def position(ui: AppUnderTest) -> tuple[str, str]:
@@ -236,6 +242,51 @@ async def test_the_assembly_of_the_selected_line_opens_once_it_is_known(size: tu
         assert "max.f32" in ui.screen
         assert ui.row("code").split(maxsplit=2)[2].startswith("ld.global"), "the first instruction of the line"
         assert "EXIT" not in ui.screen, "machine code stays folded"
+
+
+async def test_one_key_shows_the_assembly_of_the_line_and_asks_for_a_target_first():
+    async with run_app(fakes.session(replace(gpu.run(), target="native"))) as ui:
+        await ui.press("1", "home")
+        await select(ui, "torch.relu")
+        await ui.press("P")
+        assert isinstance(ui.app.screen, TargetScreen)
+        assert "h100" in ui.app.screen.reader.document.row(ui.app.screen.reader.cursor).text
+        ui.app.screen.reader.move_to(next(row for row in range(20) if "l4" in _text(ui.app.screen.reader, row)))
+        await ui.press("enter")
+        assert ui.engine.requests == ["retarget l4 known"]
+        assert ui.row("code").split(maxsplit=2)[2].startswith("ld.global")
+        await ui.press("backspace")
+        assert "torch.relu" in ui.row("source")
+        await ui.press("P")
+        assert ui.current == "code", "once there is a target, the key asks for nothing"
+
+
+async def test_a_line_without_a_kernel_has_no_assembly():
+    async with run_app(fakes.session(gpu.run())) as ui:
+        await ui.press("1", "home")
+        await select(ui, "x.is_cuda")
+        await ui.press("P")
+        assert "No generated kernel comes from this row" in ui.notifications[-1]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
+async def test_one_key_goes_to_the_guards_of_a_line_and_another_back(size: tuple[int, int]):
+    run = fakes.complete(7)
+    guard = next(guard for guard in run.guards[0].guards if guard.location and not guard.structural)
+    assert guard.location is not None
+    async with run_app(fakes.session(run), size) as ui:
+        await ui.press("4", "v", "1", "home")
+        ui.view("source").move_to(guard.location.line - 1)
+        await ui.settle()
+        line = position(ui)
+        await ui.press("i")
+        assert (ui.current, ui.pane("guards").view.name) == ("guards", "guards")
+        assert guard.source in ui.row("guards")
+        await ui.press("backspace")
+        assert position(ui) == line
+        await ui.press("home", "i")
+        assert "No guard comes from this row" in ui.notifications[-1]
+        assert ui.current == "source"
 
 
 async def test_views_of_the_code_open_at_the_same_statement():

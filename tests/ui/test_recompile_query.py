@@ -9,6 +9,7 @@ from textual.widgets import Input
 
 from tcexplore import events as ev
 from tcexplore.events.run_events import Phase
+from tcexplore.ui.recompile_query import RecompileCheckScreen
 from tests import fakes
 from tests.snapshots import recompiling
 from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
@@ -49,6 +50,33 @@ async def test_typing_replaces_the_first_size():
     async with run_app(alive()) as ui:
         await ui.press("R", "3", "3", "enter")
         assert ui.engine.requests[-1] == "ask f32[33, 8], f32[6, 8], 0.1"
+
+
+async def test_the_form_answers_while_the_user_types():
+    async with run_app(alive()) as ui:
+        await ui.press("R", "3", "3")
+        assert ui.engine.requests == ["ask f32[3, 8], f32[6, 8], 0.1", "ask f32[33, 8], f32[6, 8], 0.1"]
+        answer = recompiling.run().recompile_answers[0]
+        for query in ui.engine.queries:
+            await ui.show(ui.app.session.apply(replace(answer, number=query.number, inputs=query.inputs)))
+        assert isinstance(ui.app.screen, RecompileCheckScreen)
+        assert "↻ would recompile" in ui.screen
+        assert [each.inputs[0] for each in ui.app.session.runs[-1].recompile_answers] == ["f32[33, 8]"]
+        ui.app.screen.query_one(Input).value = ""
+        await ui.press("enter")
+        assert "Type the inputs" in ui.screen
+        await ui.press("escape", "R")
+        assert len(ui.engine.requests) == 2, "nothing is asked before the user types"
+
+
+async def test_the_form_of_a_run_that_still_compiles_answers_only_once():
+    run = replace(recompiling.run(), status="running", phase="dynamo", recompile_answers=())
+    async with run_app(fakes.session(run)) as ui:
+        await ui.press("R", "3", "3")
+        assert ui.engine.requests == []
+        await ui.press("enter")
+        assert ui.engine.requests == ["ask f32[33, 8], f32[6, 8], 0.1"]
+        assert "once everything is compiled" in ui.notifications[-1]
 
 
 async def test_the_form_suggests_the_inputs_checked_last():

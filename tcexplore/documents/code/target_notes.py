@@ -103,10 +103,26 @@ def format_progress(snapshot: Snapshot) -> str:
     done = len(snapshot.code.lowered) + len(snapshot.code.not_lowered)
     if done < len(snapshot.graphs):
         return f"{snapshot.target}: lowering, {done} of {count(len(snapshot.graphs), 'graph')}"
-    made = {(e.graph, e.phase, e.kernel) for e in snapshot.code.assembled}
-    made |= {(e.graph, e.phase, e.kernel) for e in snapshot.code.not_assembled}
-    wanted = sum(kernel.language == "triton" for kernel in snapshot.code.kernels)
-    return f"{snapshot.target}: {len(made)} of {count(wanted, 'kernel')} assembled"
+    wanted = count(_kernels_wanted(snapshot), "kernel")
+    return f"{snapshot.target}: {_kernels_made(snapshot)} of {wanted} assembled"
+
+
+def is_assembled(snapshot: Snapshot) -> bool:
+    """Return whether no more machine code will come for the target in view."""
+    if snapshot.target == NATIVE:
+        return snapshot.complete
+    lowered = len(snapshot.code.lowered) + len(snapshot.code.not_lowered) >= len(snapshot.graphs)
+    return lowered and _kernels_made(snapshot) >= _kernels_wanted(snapshot)
+
+
+def _kernels_made(snapshot: Snapshot) -> int:
+    """Return how many kernels of the target in view are assembled, or can't be."""
+    made = {(end.graph, end.phase, end.kernel) for end in snapshot.code.assembled}
+    return len(made | {(end.graph, end.phase, end.kernel) for end in snapshot.code.not_assembled})
+
+
+def _kernels_wanted(snapshot: Snapshot) -> int:
+    return sum(kernel.language == "triton" for kernel in snapshot.code.kernels)
 
 
 def describe_not_lowered(skipped: ev.TargetSkipped) -> str:

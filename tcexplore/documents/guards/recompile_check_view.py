@@ -48,8 +48,14 @@ def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = froze
 
 
 def _answer(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iterator[Row]:
-    where, region = places(snapshot.file), region_name(snapshot, answer.region)
+    region = region_name(snapshot, answer.region)
     yield row((" ? ", "key"), (format_inputs(answer.inputs), "heading"), (f"  {region}", "muted"))
+    yield from answer_rows(answer, snapshot, width)
+
+
+def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the verdict of each frame, with the entries tried."""
+    where = places(snapshot.file)
     if answer.problem:
         yield from wrapped(answer.problem, width, "error", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]

@@ -77,7 +77,8 @@ def _linked(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Pi
         yield piece(count(ops, "op"), "muted", 3)
     guards = sum(link.kind == "guard" for link in chain)
     if subject.kind != "guard" and guards:
-        yield piece(count(guards, "guard"), "guard", 3)
+        key = (Span(f" ({hint('row-guards')})", "key"),) if subject.kind == "line" else ()
+        yield Piece((Span(count(guards, "guard"), "guard"), *key), 3)
     if subject.kind == "line":
         yield from _line_facts(run, (subject.where, int(subject.name)))
 

@@ -16,7 +16,14 @@ from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.lines.row_scan import own_links
 from tcexplore.ui.lines.row_view import RowView
-from tcexplore.ui.messages import CursorMoved, FixRequested, RecompileCheckRequested, RowEntered, RunChosen
+from tcexplore.ui.messages import (
+    CursorMoved,
+    FixRequested,
+    MachineCodeRequested,
+    RecompileCheckRequested,
+    RowEntered,
+    RunChosen,
+)
 from tcexplore.ui.navigation import Navigation
 from tcexplore.ui.panes.pane_grid import PaneGrid, tabs
 from tcexplore.ui.panes.pane_sizes import PaneSizes
@@ -97,6 +104,8 @@ class MainScreen(ReadingScreen):
         self._history.update(history_line(session))
         if self.selection.update(session):
             self._highlight(everywhere=False)
+        elif self._assembly_awaited:
+            self._open_assembly()
         shown = session.shown
         if shown is not None:
             self.grid.suggested = "breaks" if shown.breaks else "graph"
@@ -167,23 +176,32 @@ class MainScreen(ReadingScreen):
         if (view := self.grid.pane.spec.view(view_name)) is not None:
             self.grid.pane.show_view(view)
 
+    def action_machine_code(self) -> None:
+        self.post_message(MachineCodeRequested())
+
     def show_assembly(self) -> None:
         """Show the stages of the kernels, with the assembly of the selected row open, now or once it is known."""
         if not self.selection.links:
             self.selection.select(self._links_at_cursor, self.session)
+        self.navigation.leave()
         self.show_view("code", "stages")
         self._assembly_awaited = True
         self._highlight(everywhere=False)
 
     def _open_assembly(self) -> None:
         from tcexplore.documents.code.stages_view import find_assembly_folds
+        from tcexplore.documents.code.target_notes import is_assembled
 
         pane, snapshot = self.grid.panes["code"], self._code_snapshot
-        if snapshot is not None and pane.view.name == "stages":
-            statements = [link for link in self.selection.chain if link.kind == "statement"]
-            if folds := find_assembly_folds(snapshot, statements):
-                self._assembly_awaited = False
-                pane.open_folds(folds, statements)
+        if snapshot is None or pane.view.name != "stages":
+            return
+        statements = [link for link in self.selection.chain if link.kind == "statement"]
+        if folds := find_assembly_folds(snapshot, statements):
+            self._assembly_awaited = False
+            pane.open_folds(folds, statements)
+        elif is_assembled(snapshot):
+            self._assembly_awaited = False
+            self.say("No generated kernel comes from this row: library calls and lines outside the graphs have none.")
 
     def action_next_view(self, by: int) -> None:
         pane = self.grid.pane
@@ -229,20 +247,32 @@ class MainScreen(ReadingScreen):
             self.action_follow()
 
     def action_follow(self) -> None:
+        if self._select_row():
+            self._follow()
+        else:
+            self.say("Nothing to follow.")
+
+    def _select_row(self) -> bool:
+        """Select the row under the cursor, unless it belongs to the selection; return whether it has links."""
         row = self.reader.cursor_row
         if row is None or not row.links:
-            self.say("Nothing to follow.")
-            return
+            return False
         if self.selection.chain.isdisjoint(own_links(row)):
             self.selection.select(row.links, self.session)
             self._highlight(everywhere=False)
-        self._follow()
+        return True
 
     @work(group="follow", exclusive=True, exit_on_error=False)
-    async def _follow(self) -> None:
+    async def _follow(self, pane: str = "") -> None:
         await self._index.wait()
-        if not await self.navigation.follow():
-            self.say("No other pane has a row for this one.")
+        if not await self.navigation.follow(pane):
+            self.say("No guard comes from this row." if pane else "No other pane has a row for this one.")
+
+    def action_row_guards(self) -> None:
+        guards = self.grid.panes["guards"]
+        if self._select_row():
+            guards.show_view(guards.spec.views[0])
+        self._follow("guards")
 
     def action_next_chapter(self, by: int) -> None:
         self.reader.next_hit(by, chapter=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentTypeError
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -21,7 +22,7 @@ from tcexplore.studies.study import Prompt, PromptField
 class PromptScreen(ModalScreen[tuple[str, ...] | None]):
     """Returns the values, all checked, or None if the user pressed escape."""
 
-    CSS_PATH = "prompt.tcss"
+    CSS_PATH = Path(__file__).with_name("prompt.tcss")  # Textual resolves a bare name relative to the subclass
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", show=False)]
 
     def __init__(self, prompt: Prompt) -> None:
@@ -40,6 +41,16 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
     def on_mount(self) -> None:
         self.query(Input).first().focus()
 
+    def valid_values(self) -> tuple[str, ...] | None:
+        """Return the values if all are valid, else None."""
+        values = tuple(entered.value for entered in self.query(Input))
+        try:
+            for field, value in zip(self._prompt.fields, values, strict=True):
+                field.check(value)
+        except ValueError:
+            return None
+        return values
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         inputs = list(self.query(Input))
         for field, entered in zip(self._prompt.fields, inputs, strict=True):
@@ -57,6 +68,7 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
     def _show_error(self, message: str) -> None:
         note = self.query_one("#note", Static)
         note.update(Content(message))
+        note.display = True
         note.add_class("-error")
 
 

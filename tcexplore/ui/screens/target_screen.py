@@ -12,7 +12,10 @@ from tcexplore.ui.screens.overlay_screen import BoxScreen
 
 
 class TargetScreen(BoxScreen):
-    """Calls `choose` with the user's choice; `target_files` are those of the command line."""
+    """Calls `choose` with the user's choice; `target_files` are those of the command line.
+
+    The cursor begins on the target `at`, by default on the one in view.
+    """
 
     BINDINGS = bindings("target")
     SCOPES = ("view", "reading", "target")
@@ -23,8 +26,11 @@ class TargetScreen(BoxScreen):
         target_files: Sequence[str],
         device: str,
         choose: Callable[[TargetChoice], None],
+        title: str = "Target to generate code for",
+        at: str = "",
     ) -> None:
-        super().__init__("Target to generate code for")
+        super().__init__(title)
+        self._at = at or (snapshot.target if snapshot else "")
         self._choose = choose
         self._snapshot = snapshot
         self._device = device
@@ -38,8 +44,7 @@ class TargetScreen(BoxScreen):
         first = not len(self._view.document)
         self._show_document(choice_rows(self._choices, self._snapshot, self._device, self._view.text_width))
         if first:
-            key = self._snapshot.target if self._snapshot else ""
-            self._view.move_to(FIRST + next((i for i, choice in enumerate(self._choices) if choice.key == key), 0))
+            self._view.move_to(FIRST + next((i for i, choice in enumerate(self._choices) if choice.key == self._at), 0))
 
     def on_row_entered(self, _: RowEntered) -> None:
         index = self._view.cursor - FIRST

@@ -235,26 +235,23 @@ class RunActions(App[int]):
             self.engine.load(other)
 
     def action_target(self) -> None:
-        if self._trace_only():
-            return
-        from tcexplore.ui.screens.target_screen import TargetScreen
-
-        device = self.standby.device if self.standby is not None else ""
-        self.push_screen(TargetScreen(self.session.shown, self.target_files, device, self._retarget))
+        self._choose_target(self._retarget, "Target to generate code for")
 
     def on_machine_code_requested(self) -> None:
         """Show the machine code of the selected row, after asking for a target if there is none."""
         shown = self.session.shown
         if shown is not None and (shown.target != NATIVE or shown.code.assembled):
             self.main.show_assembly()
-            return
+        else:
+            self._choose_target(self.show_stages, "Machine code for which target?", USUAL_GPU)
+
+    def _choose_target(self, choose: Callable[[TargetChoice], None], title: str, at: str = "") -> None:
         if self._trace_only():
             return
         from tcexplore.ui.screens.target_screen import TargetScreen
 
         device = self.standby.device if self.standby is not None else ""
-        title = "Machine code for which target?"
-        self.push_screen(TargetScreen(shown, self.target_files, device, self.show_stages, title, USUAL_GPU))
+        self.push_screen(TargetScreen(self.session.shown, self.target_files, device, choose, title, at))
 
     def show_stages(self, choice: TargetChoice) -> None:
         """Generate code for a target, and show its stages, with the assembly of the selected row open."""

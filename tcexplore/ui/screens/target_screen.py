@@ -14,7 +14,7 @@ from tcexplore.ui.screens.overlay_screen import BoxScreen
 class TargetScreen(BoxScreen):
     """Calls `choose` with the user's choice; `target_files` are those of the command line.
 
-    The cursor begins on the target `at`, by default on the one in view.
+    The cursor begins on the target `at`, or on the one in view if that is empty.
     """
 
     BINDINGS = bindings("target")
@@ -26,8 +26,8 @@ class TargetScreen(BoxScreen):
         target_files: Sequence[str],
         device: str,
         choose: Callable[[TargetChoice], None],
-        title: str = "Target to generate code for",
-        at: str = "",
+        title: str,
+        at: str,
     ) -> None:
         super().__init__(title)
         self._at = at or (snapshot.target if snapshot else "")

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from textual.containers import Vertical
-from textual.widgets import Input
+from textual.content import Content
+from textual.widgets import Input, Static
 
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.guards.recompile_check_view import answer_rows
@@ -33,6 +34,7 @@ _LABEL = "The inputs of one call, initially the file's own. Typing replaces the 
 _REGION_LABEL = (
     "The inputs of one call of {name}, initially the last that it was compiled for. Typing replaces the marked number:"
 )
+_WAITING = "◐ waiting for the run's answer"
 _MOST_ROWS = 12
 """Rows of an answer below the inputs; the check view has all."""
 
@@ -77,6 +79,8 @@ class RecompileCheckScreen(PromptScreen):
         answers = self.valid_values()
         if self._send is not None and answers not in (None, self._sent):
             self._sent = answers
+            if not self._rows.display:
+                self.query_one("#note", Static).update(Content(_WAITING))
             self._send(self.query_for(answers))
 
     def _show_answer(self, session: Session) -> None:

@@ -56,6 +56,7 @@ async def test_the_form_answers_while_the_user_types():
     async with run_app(alive()) as ui:
         await ui.press("R", "3", "3")
         assert ui.engine.requests == ["ask f32[3, 8], f32[6, 8], 0.1", "ask f32[33, 8], f32[6, 8], 0.1"]
+        assert "◐ waiting for the run's answer" in ui.screen
         answer = recompiling.run().recompile_answers[0]
         for query in ui.engine.queries:
             await ui.show(ui.app.session.apply(replace(answer, number=query.number, inputs=query.inputs)))

@@ -29,6 +29,9 @@ SIZE = (160, 46)
 TIMEOUT_S = 110.0
 
 DECIDED = ("faster", "slower", "no difference")
+DECIDED_PAIRS = 100
+"""Interleaved pairs after which a verdict rarely changes."""
+
 SETTLED_PAIRS = 1500
 """Interleaved pairs after which a timing is shown even if it is undecided."""
 
@@ -38,7 +41,8 @@ def is_timed(snapshot: Snapshot | None) -> bool:
     if snapshot is not None and snapshot.failure is not None:
         raise SystemExit(f"{snapshot.failure.type}: {snapshot.failure.message}")
     timing = snapshot.timing if snapshot is not None else None
-    return timing is not None and (timing.verdict in DECIDED or timing.pairs >= SETTLED_PAIRS)
+    least = DECIDED_PAIRS if timing is not None and timing.verdict in DECIDED else SETTLED_PAIRS
+    return timing is not None and timing.pairs >= least
 
 
 class Session:
@@ -77,6 +81,7 @@ async def record() -> None:
             session = Session(app, pilot)
             await session.until(lambda run: is_timed(run) and any(fix.state == "verified" for fix in run.fixes))
             await session.press("b")
+            await session.until(is_timed)
             await session.take("b: the graph break, and all that is linked to its line")
             await session.press("h")
             await session.take("h: the fix, verified in a separate process")

@@ -74,7 +74,16 @@ def read_start(context: TraceContext, record: Record) -> None:
 
 def read_source_name(context: TraceContext, record: Record) -> None:
     """Learn the readable name of a tensor's source by the name of the graph's input."""
-    context.name_input(str(record.meta.get("source") or ""))
+    source = str(record.meta.get("source") or "")
+    context.name_input(source)
+    context.name_inner_inputs(source, record.meta.get("describer_id"), record.meta.get("id"))
+
+
+def read_tensor_description(context: TraceContext, record: Record) -> None:
+    """Keep which tensors are inside a tensor subclass."""
+    attributes = record.meta.get("attrs")
+    if isinstance(attributes, dict):
+        context.inner_tensors[record.meta.get("describer_id"), record.meta.get("id")] = attributes
 
 
 def read_dynamo_graph(context: TraceContext, record: Record) -> None:

@@ -20,7 +20,7 @@ MOST_PROBLEMS = 20
 SAMPLE_CHARS = 4_000
 """Characters of the payload of a kind that is not read."""
 
-_SILENT = frozenset({"str", "describe_tensor", "describe_storage"})
+_SILENT = frozenset({"describe_storage"})
 """Kinds that need no conversion."""
 
 NOT_IN_TRACES = (
@@ -72,6 +72,7 @@ class EventReader:
         return {
             "str": _read_string,
             "dynamo_start": dynamo_records.read_start,
+            "describe_tensor": dynamo_records.read_tensor_description,
             "describe_source": dynamo_records.read_source_name,
             "dynamo_output_graph": dynamo_records.read_dynamo_graph,
             "dynamo_graph_break_reason": dynamo_records.read_break,

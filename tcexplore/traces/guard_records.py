@@ -218,6 +218,9 @@ _LIBRARY_TYPES = re.compile(
 
 
 def _is_library_object(manager: _Manager, module_types: Collection[str]) -> bool:
-    """Return whether the object is torch's, Python's or a module; a trace does not hold the base classes of a class."""
-    of_library = manager.in_module or _LIBRARY_TYPES.match(manager.type) is not None
+    """Return whether the object is torch's, Python's, a tensor or a module.
+
+    A trace does not hold the base classes of a class, but only tensors have a guard of this kind.
+    """
+    of_library = manager.in_module or "TENSOR_MATCH" in manager.kinds or _LIBRARY_TYPES.match(manager.type) is not None
     return of_library or manager.type in module_types or _SUBMODULE.search(manager.source) is not None

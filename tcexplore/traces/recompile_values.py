@@ -13,6 +13,7 @@ from tcexplore.torch_text.failure_causes import ComparedValues, cause_of_values,
 from tcexplore.traces.static_values import ARITHMETIC, compare_code, is_constant, required_value
 
 _SIZES = re.compile(r"size=\[(.*?)\], stride=\[(.*?)\]")
+_TENSOR_CLASS = re.compile(r"^check_tensor\(.+?, (\w+), DispatchKeySet\(")
 _SYMBOL = re.compile(r"\bs\d+\b")
 _WRITTEN_AS_VALUES = frozenset({
     "bool", "int", "float", "complex", "str", "bytes", "NoneType", "type", "function", "code", "method", "Tensor",
@@ -72,6 +73,8 @@ def _values_of_call(guards: Iterable[ev.Guard], symbols: Iterable[ev.Symbol]) ->
         if guard.kind == "TENSOR_MATCH" and guard.code:
             values[guard.name] = _SYMBOL.sub(lambda match: hints.get(match[0], match[0]), guard.summary)
             values.update(_sizes(guard.name, guard.code[0]))
+            if tensor_class := _TENSOR_CLASS.match(guard.code[0]):
+                values.setdefault(_type_of(guard.name), tensor_class[1])
     return values
 
 

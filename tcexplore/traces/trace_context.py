@@ -52,6 +52,8 @@ class TraceContext:
     """By compile id."""
     input_names: dict[str, str] = field(default_factory=dict)
     """Names of graph inputs by the names that Dynamo makes of their sources."""
+    inner_tensors: dict[tuple[object, object], dict[str, object]] = field(default_factory=dict)
+    """Ids of the tensors inside each tensor subclass, by the attribute that holds them; the key is describer and id."""
     graphs: dict[str, tuple[ev.FxNode, ...]] = field(default_factory=dict)
     """Dynamo's nodes by compile id."""
     module_types: set[str] = field(default_factory=set)
@@ -79,6 +81,13 @@ class TraceContext:
             name = readable_source(source if converted[1] == "from_numpy" else converted[2])
             self.input_names[_input_name(converted[2])] = name
         self.input_names[_input_name(source)] = readable_source(source)
+
+    def name_inner_inputs(self, source: str, describer: object, tensor: object) -> None:
+        """Learn the names of the tensors inside a tensor subclass, which a graph may have as inputs of its own."""
+        for attribute, inner in self.inner_tensors.pop((describer, tensor), {}).items():
+            name = f"{source}.{attribute}"
+            self.name_input(name)
+            self.name_inner_inputs(name, describer, inner)
 
     def payload(self, record: Record) -> str:
         """Return a record's payload; its checksum is verified."""

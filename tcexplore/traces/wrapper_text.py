@@ -16,6 +16,8 @@ _HANDLE = re.compile(r"\[Provenance debug handles\] (\S+)")
 _MAPPING = re.compile(r"^#\s{2,}(\S+) => (.+)$")
 _FRAGMENT = re.compile(r"^#\s+%(\w+) : .*= call_function\[target=([\w.]+)\]")
 _EXTERN = re.compile(r"^(?:(\w+) = )?((?:extern_kernels|aten|torch\.ops)\.[\w.]+)\((.*)$")
+_DEFINED_SIZE = re.compile(r"^(?:u|zuf)\d+ = (\w+)[.\[]")
+"""A size or value that torch reads from the result of a call: `u0 = buf5.size(0)`."""
 _REUSE = re.compile(r"^(\w+) = (\w+); del \2  # reuse$|^(\w+) = reinterpret_tensor\((\w+), .*\); del \4  # reuse$")
 
 
@@ -143,10 +145,18 @@ def _read_calls(wrapper: WrapperText, lines: Iterable[str]) -> None:
         if call is not None:
             wrapper.calls.append(WrittenCall(call, code, read_comment(comment)))
             comment = []
+        elif wrapper.calls and _reads_result(code, wrapper.calls[-1]):
+            wrapper.calls[-1].text += f"\n{code}"
         elif reuse := _REUSE.match(code):
             wrapper.reused.append((reuse[2] or reuse[4], reuse[1] or reuse[3]))
         elif not _keeps_comment(code):
             comment = []
+
+
+def _reads_result(code: str, call: WrittenCall) -> bool:
+    """Return whether a statement defines a symbol from the result of an extern call: it is part of that call."""
+    match = _DEFINED_SIZE.match(code)
+    return match is not None and call.text.startswith(f"{match[1]} = ")
 
 
 def _body(lines: Iterable[str]) -> Iterator[str]:

@@ -246,6 +246,47 @@ def test_a_frame_at_its_limit_and_a_break_with_fullgraph_are_read_from_the_metri
     )  # fmt: skip
 
 
+WRAPPED = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_args_0_a: "f32[3][1]cpu", L_args_0_b_c: "f32[3][1]cpu"):
+        l_args_0_a = L_args_0_a
+        l_args_0_b_c = L_args_0_b_c
+
+        add: "f32[3][1]cpu" = l_args_0_a + l_args_0_b_c;  l_args_0_a = l_args_0_b_c = None
+        return (add,)
+"""
+WRAPPER_GUARDS = """
+TREE_GUARD_MANAGER:
++- RootGuardManager
+| +- GuardManager: source=L['args'][0], accessed_by=TupleGetItemGuardAccessor(0), type=<class '__main__.Scaled'>
+| | +- TYPE_MATCH: ___check_type_id(L['args'][0], 12), type=<class '__main__.Scaled'> (HINT: type Scaled)
+| | +- TENSOR_MATCH: check_tensor(L['args'][0], Scaled, DispatchKeySet(CPU, Python), torch.float32, device=None, \
+requires_grad=False, size=[3], stride=[1])
+| +- GuardManager: source=L['options'], accessed_by=DictGetItemGuardAccessor('options'), type=<class '__main__.Options'>
+| | +- TYPE_MATCH: ___check_type_id(L['options'], 13), type=<class '__main__.Options'> (HINT: type Options)
+"""
+
+
+def test_a_tensor_subclass_has_the_names_of_its_tensors_and_a_structural_type(traces: Path, tmp_path: Path):
+    (source,) = (traces / "same").glob("*_rank_0_*")
+    path = tmp_path / source.name
+    path.write_text(source.read_text())
+    for tensor, attributes in ((2, {"c": 1}), (3, {"a": 0, "b": 2}), (4, {"itself": 4})):
+        add_record(path, "", "", "describe_tensor", 3, describer_id=7, id=tensor, attrs=attributes)
+    for tensor, argument in ((3, "L['args'][0]"), (4, "L['damaged']")):
+        add_record(path, "", "", "describe_source", 3, describer_id=7, id=tensor, source=argument)
+    add_record(path, "", WRAPPED, "dynamo_output_graph", 3)
+    add_record(path, "", WRAPPER_GUARDS, "dynamo_cpp_guards_str", 3)
+    run = snapshot_of(tmp_path)
+    nodes = next(graph.nodes for graph in run.graphs if graph.graph == "0/3")
+    assert [node.target for node in nodes if node.op == "placeholder"] == ["args[0].a", "args[0].b.c"]
+    guards = next(installed.guards for installed in run.guards if installed.graph == "0/3")
+    assert {(guard.name, guard.kind): guard.structural for guard in guards} == {
+        ("args[0]", "TYPE_MATCH"): True, ("args[0]", "TENSOR_MATCH"): False, ("options", "TYPE_MATCH"): False,
+    }  # fmt: skip
+    assert not [missing for missing in run.missing_facts if missing.fact == "a record"]
+
+
 def test_views_that_a_trace_cannot_fill_say_so(same: Snapshot):
     texts = {}
     for pane in (pane for pane in vars(pane_table).values() if isinstance(pane, PaneSpec)):

@@ -158,6 +158,21 @@ def test_kernels_that_a_subgraph_calls_are_read():
     ]
 
 
+def test_a_call_includes_the_sizes_that_are_read_from_its_result():
+    code = """
+class Runner:
+    def call(self, args):
+        buf5 = torch.ops.aten.index.Tensor(arg1_1, [arg2_1])
+        u0 = buf5.size(0)
+        buf7 = torch.ops.aten.nonzero.default(arg3_1)
+        u1 = buf5.size(1)
+"""
+    assert [call.text for call in read_wrapper(code).calls] == [
+        "buf5 = torch.ops.aten.index.Tensor(arg1_1, [arg2_1])\nu0 = buf5.size(0)",
+        "buf7 = torch.ops.aten.nonzero.default(arg3_1)",
+    ]
+
+
 def test_a_function_of_the_users_module_has_its_dotted_name():
     sources = TraceSources()
     sources.observe_line("/job/blocks/tools.py", 3, "y = inside(x)")

@@ -43,6 +43,10 @@ TENSOR = guard(
         ("L['flag'] == True", ("bool", "False", "`flag` is False; it was compiled for True.")),
         ("L['n'] == 2", ("int", "3", "`n` is 3; it was compiled for 2.")),
         ("___check_type_id(L['n'], 7), type=<class 'str'>", ("type", "int", "`n` is int; it was compiled for str.")),
+        (
+            "___check_type_id(L['x'], 7), type=<class '__main__.Scaled'>",
+            ("type", "Tensor", "`x` is Tensor; it was compiled for Scaled."),
+        ),
         ("len(L['items']) == 2", ("length", "4", "`len(items)` is 4; it was compiled for 2.")),
         (
             "L['x'].size()[0] <= 4",

@@ -52,7 +52,10 @@ def ranks_screen_document(
 def _title(comparison: RanksCompared) -> str:
     ranks = count(len(comparison.rows), "rank")
     divergence = comparison.divergence
-    return f"{ranks}, identical" if divergence is None else f"{ranks}, {divergence.kind} differs"
+    if divergence is None:
+        return f"{ranks}, identical"
+    unfinished = divergence.kind == "unfinished rank"
+    return f"{ranks}, {divergence.subject if unfinished else f'{divergence.kind} differs'}"
 
 
 def summary_sentence(comparison: RanksCompared) -> str:
@@ -103,7 +106,7 @@ def _divergence(divergence: Divergence, width: int) -> Iterator[Row]:
     links = (line_link(at),) if at else ()
     yield row(
         (f" ✖ {divergence.kind.upper()} ", "badge.break"), (f"  {name_ranks(divergence.ranks)}", "strong"),
-        (" differs" if len(divergence.ranks) == 1 else " differ", ""), (graph, ""),
+        (f" {divergence.verb}", ""), (graph, ""),
         (f", {place}" if place else "", "location"), location=at, links=links,
     )  # fmt: skip
     detail = f"{divergence.detail[:1].upper()}{divergence.detail[1:]}".rstrip(".")

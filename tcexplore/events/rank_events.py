@@ -91,8 +91,15 @@ class Divergence:
 
     @property
     def subject(self) -> str:
-        """`rank 1 differs`, `ranks 1 to 3 differ`."""
-        return f"{name_ranks(self.ranks)} {'differs' if len(self.ranks) == 1 else 'differ'}"
+        """`rank 1 differs`, `ranks 1 to 3 differ`, `rank 1 ended early`."""
+        return f"{name_ranks(self.ranks)} {self.verb}"
+
+    @property
+    def verb(self) -> str:
+        """What the ranks do: `differs`."""
+        if self.kind == "unfinished rank":
+            return "ended early"
+        return "differs" if len(self.ranks) == 1 else "differ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +112,7 @@ class RanksCompared(Event):
     notes: tuple[str, ...] = ()
     """Sentences: what was tolerated, clock skew, unreadable files."""
     ended_early: tuple[str, ...] = ()
-    """Sentences: why fake ranks ended before the end of the script. Only what they compiled before is compared."""
+    """Sentences: why ranks ended before the end of the script. Only what they compiled before is compared."""
     partial: bool = False
     """Whether the job is still running: the verdict covers only what all ranks have compiled so far."""
 

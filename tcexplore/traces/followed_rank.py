@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from tcexplore.events.rank_events import RankRow, RanksCompared
 from tcexplore.traces.process_stacks import ProcessStack
@@ -14,6 +15,7 @@ from tcexplore.traces.record_index import BadRecordError
 from tcexplore.traces.span_records import SpanRecords
 from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_job import TraceProcess
+from tcexplore.traces.unfinished_ranks import RankEnd
 
 QUIET_S = 3.0
 """Seconds without a record after which a compile that only some ranks made counts as a difference."""
@@ -99,8 +101,11 @@ def _common_beginning(prints: Sequence[RankPrint]) -> list[RankPrint]:
     ]
 
 
-def compare_running(ranks: Mapping[int, FollowedRank], problems: Sequence[str], *, over: bool = False) -> RanksCompared:
-    """Return the comparison of ranks of which some may be ahead of others.
+def compare_running(
+    ranks: Mapping[int, FollowedRank], problems: Sequence[str], *, over: bool = False,
+    ends: Mapping[int, RankEnd] = MappingProxyType({}),
+) -> RanksCompared:  # fmt: skip
+    """Return the comparison of ranks of which some may be ahead of others; `ends` are reasons why some ended early.
 
     A rank that lacks a record may still write it: only records that all ranks have are compared, until no rank compiles
     and none has written for `QUIET_S`, or the job is `over`.
@@ -112,7 +117,7 @@ def compare_running(ranks: Mapping[int, FollowedRank], problems: Sequence[str], 
     if partial and prints:
         prints = _common_beginning(prints)
     notes = [*problems, *([STILL_RUNNING] if partial else [])]
-    compared = replace(compare_prints(prints, rows_of(ranks), notes, ended=over), partial=partial)
+    compared = replace(compare_prints(prints, rows_of(ranks), notes, ended=over, ends=ends), partial=partial)
     divergence = compared.divergence
     if divergence is not None and divergence.kind == "missing rank" and partial:
         return replace(compared, divergence=None)

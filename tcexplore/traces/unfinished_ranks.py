@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
+from tcexplore.events import Location
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, name_ranks
 from tcexplore.traces.rank_prints import RankPrint
+
+
+class RankEnd(NamedTuple):
+    """End of a process before the others."""
+
+    reason: str
+    location: Location | None = None
+    """The user's line that raised an exception."""
 
 
 def unfinished_ranks(rows: Sequence[RankRow]) -> dict[int, RankRow]:
@@ -51,6 +61,38 @@ def unfinished_divergence(prints: Sequence[RankPrint], unfinished: Mapping[int, 
         sides=(
             DivergenceSide(ranks=ranks, text=f"ends in the phase {first.phase}", location=line),
             DivergenceSide(ranks=others, text="continues", location=line),
+        ),
+    )
+
+
+def first_compiles(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -> list[RankPrint]:
+    """Return as many compiles of each rank as those have that ended before the others."""
+    most = min((len(records.graphs) for records in prints if records.rank in ends), default=None)
+    kept = [{"", *records.graphs[:most]} for records in prints]
+    return [
+        replace(records, items={key: item for key, item in records.items.items() if key.graph in graphs})
+        for records, graphs in zip(prints, kept, strict=True)
+    ]
+
+
+def early_divergence(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -> Divergence | None:
+    """Return the ranks whose processes ended before the others, with the reason."""
+    ranks = tuple(sorted(ends))
+    others = tuple(records.rank for records in prints if records.rank not in ends)
+    mine = next((records for records in prints if records.rank in ends), None)
+    if mine is None or not others:
+        return None
+    last, end = mine.graphs[-1] if mine.graphs else "", ends[mine.rank]
+    line = end.location or (mine.user_line(last) if last else None)
+    compiled = f"; its last compile is {last}" if last else ""
+    return Divergence(
+        kind="unfinished rank",
+        ranks=ranks,
+        location=line,
+        detail=f"{name_ranks(ranks)} ended before the others; up to there, all ranks agree",
+        sides=(
+            DivergenceSide(ranks=ranks, text=f"{end.reason}{compiled}", location=line),
+            DivergenceSide(ranks=others, text="ran on"),
         ),
     )
 

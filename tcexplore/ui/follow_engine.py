@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -20,6 +18,7 @@ from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.engine import Deliver
 from tcexplore.ui.launched_job import LaunchedJob
+from tcexplore.ui.rank_ends import RankEnds
 from tcexplore.ui.rank_engine import RankEngine
 
 POLL_S = 0.5
@@ -66,14 +65,13 @@ class FollowedJob:
     """The runs by rank."""
     ended: set[int] = field(default_factory=set)
     """Runs that have ended."""
-    seen_alive: set[int] = field(default_factory=set)
-    """Processes of this machine that were alive while they were followed."""
+    ends: RankEnds = field(default_factory=RankEnds)
     rows_at: float = 0.0
     """Time of the last growth of the trace that the ranks' figures show."""
     compare_at: float = 0.0
     """When the ranks may be compared again, on the monotonic clock."""
-    compared: tuple[float, bool, bool] | None = None
-    """Time of the last growth, whether the job was quiet, and over, at the last comparison."""
+    compared: tuple[float, bool, bool, tuple[int, ...]] | None = None
+    """Last growth, whether the job was quiet, and over, and ranks that had ended early, at the last comparison."""
     comparison: RanksCompared | None = None
     stacks: StackWatch = field(default_factory=StackWatch)
 
@@ -174,7 +172,7 @@ class FollowEngine(RankEngine):
     async def _show_run(self, cut: bool, run: TraceRun) -> None:
         """Deliver what a rank did since the last time; end its run when its process has ended."""
         known = run.machine
-        over = self._is_over(run.process.pid)
+        over = self._followed.ends.is_over(run.process.pid)
         batches = run.new_events(last=not cut)
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             for event in batch:
@@ -201,13 +199,6 @@ class FollowEngine(RankEngine):
             job.ended.add(job.first_run)
             self._deliver(Finished(run=job.first_run))
 
-    def _is_over(self, pid: int) -> bool:
-        """Return whether a process has ended. A process that was never seen may run on another machine."""
-        if _is_alive(pid):
-            self._followed.seen_alive.add(pid)
-            return False
-        return pid in self._followed.seen_alive
-
     # ---- all ranks
 
     async def _show_ranks(self) -> None:
@@ -216,13 +207,17 @@ class FollowEngine(RankEngine):
             return
         ended = job.launched is not None and job.launched.over
         for rank in trace.ranks.values():
-            rank.over = ended or self._is_over(rank.process.pid)
+            rank.over = job.ends.is_over(rank.process.pid) or ended
         over = all(rank.over for rank in trace.ranks.values())
-        state = (trace.grown, time.time() - trace.grown >= QUIET_S, over)
+        early = job.ends.early(trace.ranks, job.launched)
+        state = (trace.grown, time.time() - trace.grown >= QUIET_S, over, tuple(early))
         # What is final is compared at once.
-        if state != job.compared and (now >= job.compare_at or state[1] or over):
+        news = over or state[1] or (job.compared is not None and state[3] != job.compared[3])
+        if state != job.compared and (news or now >= job.compare_at):
             job.compared = state
-            job.comparison = await asyncio.to_thread(compare_running, trace.ranks, trace.problems, over=over)
+            job.comparison = await asyncio.to_thread(
+                compare_running, trace.ranks, trace.problems, over=over, ends=early
+            )
             spent = time.monotonic() - now
             job.compare_at = now + max(COMPARE_S, spent * _COMPARE_SHARE)
         elif job.comparison is not None and (
@@ -256,16 +251,4 @@ class FollowEngine(RankEngine):
     async def _stop_following(self) -> None:
         self._followed.stop.set()
         await super().close()
-
-
-def _is_alive(pid: int) -> bool:
-    """Return whether a process of this machine has the id."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
-    return True
+        self._followed.ends.close()

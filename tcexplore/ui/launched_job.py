@@ -24,6 +24,8 @@ class LaunchedJob:
         self._job = job
         self._tails = (_OutputTail(job.folder, STDOUT, "stdout"), _OutputTail(job.folder, STDERR, "stderr"))
         self._ended = False
+        self.report = ""
+        """End of the job's stderr, if it failed: torchrun's report on its ranks."""
 
     def job(self, run: int) -> Job:
         """Return the run that shows the job: the file is the first one of the command that is Python source."""
@@ -45,6 +47,7 @@ class LaunchedJob:
         if status is not None and not self._ended:
             self._ended = True
             if status:
+                self.report = self._tails[1].end()
                 kind = f"exit status {status}" if status > 0 else f"signal {-status}"
                 yield Failed(
                     stage="worker", blame="user", type=kind, message=f"The job ended with {kind}; see its output."
@@ -81,6 +84,15 @@ class _OutputTail:
         self.behind = self._at < size
         if text := self._decoder.decode(data):
             yield self._output(clean(text))
+
+    def end(self) -> str:
+        """Return the last part of the output, shown or not."""
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _CHUNK))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def _output(self, text: str) -> Output:
         return Output(stream=self._stream, text=text)

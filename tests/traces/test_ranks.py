@@ -13,14 +13,17 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.ranks_view import verdict_rows
-from tcexplore.events.rank_events import ENDED_EARLY, RanksCompared
+from tcexplore.events import Location
+from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared
 from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
-from tcexplore.traces.rank_comparison import compare_ranks
+from tcexplore.traces.rank_comparison import compare_prints, compare_ranks
 from tcexplore.traces.rank_normal import follows_rank
+from tcexplore.traces.rank_prints import RankCounts, RankPrint
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
+from tcexplore.traces.unfinished_ranks import RankEnd
 
 SEEDED = Path(__file__).parent / "programs" / "seeded.py"
 RECORD_TIME = re.compile(r"(?m)^([VIWE]\d{4} \d\d:)(\d\d)(?=:\d\d\.)")
@@ -288,6 +291,40 @@ def test_a_difference_before_the_end_of_a_cut_trace_is_named_first(traces: Path,
     divergence = compared(tmp_path / "cut").divergence
     assert divergence is not None
     assert (divergence.kind, divergence.ranks) == ("branch", (1,))
+
+
+def ended(folder: Path, ends: dict[int, RankEnd]) -> RanksCompared:
+    prints: list[RankPrint] = []
+    rows: list[RankRow] = []
+    for process in open_inputs(trace_inputs([str(folder)])).jobs[0].ranks:
+        counts = RankCounts()
+        prints.append(RankPrint(process))
+        prints[-1].read(counts)
+        rows.append(counts.row(process, None))
+    return compare_prints(prints, rows, ends=ends)
+
+
+def test_a_rank_that_ended_between_two_compiles_is_named_with_the_reason(traces: Path, tmp_path: Path):
+    shutil.copytree(traces / "same", tmp_path / "ended")
+    (path,) = (tmp_path / "ended").glob("*_rank_0_*")
+    records = RECORD.split(path.read_text())
+    second = next(n for n, record in enumerate(records) if '"dynamo_start"' in record and '"frame_id": 1' in record)
+    path.write_text("".join(records[:second]))
+    line = Location("/project/train.py", 9, "main")
+    comparison = ended(tmp_path / "ended", {0: RankEnd("exit status 1: ValueError: bad batch", line)})
+    assert comparison.divergence is not None
+    divergence = comparison.divergence
+    assert (divergence.kind, divergence.ranks, divergence.location) == ("unfinished rank", (0,), line)
+    assert divergence.sides[0].text.startswith("exit status 1: ValueError: bad batch; its last compile is 0/0")
+    assert divergence.subject == "rank 0 ended early"
+    assert comparison.ended_early == ()
+
+
+def test_a_difference_before_the_end_of_a_rank_is_named_first(traces: Path):
+    comparison = ended(traces / "branch", {1: RankEnd("signal 9 (SIGKILL)")})
+    assert comparison.divergence is not None
+    assert comparison.divergence.kind == "branch"
+    assert comparison.ended_early == ("Rank 1 ended early: signal 9 (SIGKILL)",)
 
 
 def test_figures_of_a_rank_are_those_of_its_records(traces: Path):

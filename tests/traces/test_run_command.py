@@ -170,3 +170,50 @@ async def test_the_app_shows_the_trace_the_output_and_the_failure_of_a_job(trace
     finally:
         job.end()
     assert job.status() == 3
+
+
+RANKS = """
+import os, pathlib, signal, sys
+folder, go, *files = map(pathlib.Path, sys.argv[1:])
+ranks = []
+for rank, file in enumerate(files):
+    ranks.append(os.fork())
+    if not ranks[-1]:
+        text = file.read_text().replace(" " + file.read_text().split(maxsplit=3)[2] + " ", f" {os.getpid()} ")
+        (folder / file.name).write_text(text)
+        if rank:
+            open(go).read()  # a pipe that the test writes to
+            os._exit(7)
+        signal.pause()
+os.waitpid(ranks[1], 0)
+os.kill(ranks[0], signal.SIGTERM)
+os.waitpid(ranks[0], 0)
+line = '[rank1]:   File "/project/tests/traces/programs/seeded.py", line 40, in main'
+print("[rank1]: Traceback (most recent call last):", line, "[rank1]: ValueError: bad batch", sep="\\n", file=sys.stderr)
+for status, pid in zip((-15, 7), ranks):
+    print(f"  exitcode  : {status} (pid: {pid})", file=sys.stderr)
+sys.exit(1)
+"""
+"""A job of two ranks of which the second one fails: it reports on them as torchrun does."""
+
+
+async def test_the_rank_that_fails_first_is_named_with_its_error_and_line(traces: Path, tmp_path: Path):
+    files = [str(next((traces / "same").glob(f"*_rank_{rank}_*"))) for rank in (0, 1)]
+    go, folder = tmp_path / "go", tmp_path / "trace"
+    os.mkfifo(go)
+    job = TracedJob([sys.executable, "-c", RANKS, str(folder), str(go), *files], str(folder))
+    job.start(capture=True)
+    try:
+        app = ExplorerApp(lambda: FollowEngine(FollowedTrace([job.folder], job.earlier), None, job))
+        async with app.run_test(size=(160, 50), notifications=True) as pilot:
+            await until(app, pilot, lambda: "2 ranks identical" in text_of(app))
+            go.write_text("go")
+            await until(app, pilot, lambda: "UNFINISHED RANK" in text_of(app))
+            await pilot.press("o")
+            await until(app, pilot, lambda: "exit status 7: ValueError: bad batch" in text_of(app))
+            assert "rank 1 ended early, " in text_of(app)
+            assert "seeded.py:40" in text_of(app)
+            assert app.engine is not None
+            await app.engine.close()
+    finally:
+        job.end()

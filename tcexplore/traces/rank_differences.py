@@ -23,6 +23,8 @@ from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, 
 Digests = dict[tuple[str, str], str]
 
 _RANK_NAMES = re.compile(r"rank|device|local_?id", re.I)
+_CONFIG_STATE = re.compile(r"\b_config\['\w+'\]\.user_override\b")
+"""torch's record of how a setting was set: a compile whose result is in the cache leaves it as it is."""
 _VALUE_CHECK = re.compile(r"^(.*?) == (?:(-?\d+)|'([^']*)')$")
 
 
@@ -287,7 +289,9 @@ class _Pair:
         return side.user_line(graph)
 
     def _checks(self, side: RankPrint, graph: str) -> list[GuardCheck]:
-        return [check for item in side.of(graph, "dynamo_cpp_guards_str") for check in guard_checks(side.payload(item))]
+        items = side.of(graph, "dynamo_cpp_guards_str")
+        checks = (check for item in items for check in guard_checks(side.payload(item)))
+        return [check for check in checks if not _CONFIG_STATE.search(check.code)]
 
     def _follows_rank(self, mine: str, other: str, graph: str) -> bool:
         """Return whether both values are the rank's number, or the names of the same process group."""

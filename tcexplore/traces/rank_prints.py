@@ -106,7 +106,9 @@ class RankPrint:
     configs: dict[str, str] = field(default_factory=dict)
     """JSON texts of torch's configurations by name, from the first compile that has them."""
     environment: dict[str, str] = field(default_factory=dict)
-    """torch's environment variables, from Inductor's first script."""
+    """torch's environment variables, from the first script that Inductor wrote on this rank."""
+    _script_environment: dict[str, str] = field(default_factory=dict)
+    """Those of a script that may come from a cache: it has the variables of the process that compiled the graph."""
     world_size: int = 0
     """Size of the largest process group that a graph names."""
     frames: dict[str, ev.Location] = field(default_factory=dict)
@@ -223,6 +225,8 @@ class RankPrint:
         kind = "cache" if record.kind in CACHE_KINDS else record.kind
         if kind == "dynamo_start" and record.attempt:
             return
+        if kind == "cache":
+            self._accept_environment(hit=CACHE_KINDS[record.kind][1] == "hit")
         number = 0
         while (key := RecordKey(record.graph, kind, number)) in self.items:
             number += 1
@@ -244,6 +248,11 @@ class RankPrint:
         self.frames.setdefault(record.graph, frames[-1])
         return f"{frames[-1].file.rpartition('/')[2]}:{frames[-1].line} {frames[-1].function}"
 
+    def _accept_environment(self, *, hit: bool) -> None:
+        """Learn the environment of the last script, unless it comes from a cache: records of its outcome follow it."""
+        self.environment = self.environment or ({} if hit else self._script_environment)
+        self._script_environment = {}
+
     def _read_facts(self, record: Record, row: RankCounts) -> None:
         if record.kind == "fx_graph_runnable":
             if not self.environment or not self.world_size:
@@ -253,6 +262,7 @@ class RankPrint:
             self.ended_early = ev.clean(self.payload(ComparedRecord(record, "")))
             return
         facts = record.meta if isinstance(record.meta, dict) else {}
+        self._accept_environment(hit=False)
         if record.kind == "torch_version":
             facts = self.json(ComparedRecord(record, ""))
         for key, name in _VERSIONS.items():
@@ -266,7 +276,7 @@ class RankPrint:
     def _read_script(self, script: str) -> None:
         """Read the environment, the versions and the number of ranks in a script of Inductor."""
         head = script.partition("class Repro")[0]
-        self.environment = self.environment or dict(_VARIABLE.findall(head))
+        self._script_environment = dict(_VARIABLE.findall(head))
         for pattern, name in ((_CUDA_VERSION, "CUDA"), (_GPU, "GPU")):
             if match := pattern.search(head):
                 self.versions.setdefault(name, match[1])

@@ -102,10 +102,29 @@ def test_another_version_of_a_library_is_named(traces: Path, tmp_path: Path):
     assert [side.text for side in divergence.sides] == ["torch 2.12.1+cpu", "torch 2.13.0+cpu"]
 
 
-def test_an_environment_variable_of_one_rank_is_named(traces: Path, tmp_path: Path):
-    def add_variable(text: str) -> str:
-        return text.replace("\timport os\n", "\timport os\n\tos.environ['TORCHINDUCTOR_MAX_AUTOTUNE'] = '1'\n")
+def add_variable(text: str) -> str:
+    return text.replace("\timport os\n", "\timport os\n\tos.environ['TORCHINDUCTOR_MAX_AUTOTUNE'] = '1'\n")
 
+
+def test_a_script_from_a_cache_does_not_tell_the_environment_of_its_rank(traces: Path, tmp_path: Path):
+    divergence = compared(edited(traces / "cache", tmp_path / "cached", 1, add_variable)).divergence
+    assert divergence is not None
+    assert divergence.kind == "cache"
+
+
+def test_a_guard_of_how_a_setting_was_set_is_no_difference(traces: Path, tmp_path: Path):
+    state = "torch.compiler.config._config['compile_on_one_rank'].user_override.get()"
+    guard = f"\t| +- TYPE_MATCH: ___check_type_id(__import_torch.{state}, 12), type=<class 'object'>\n"
+
+    def add_guard(text: str) -> str:
+        return text.replace("\t+- RootGuardManager\n", f"\t+- RootGuardManager\n{guard}")
+
+    folder = edited(traces / "same", tmp_path / "state", 1, add_guard)
+    assert any(guard in path.read_text() for path in folder.iterdir())
+    assert compared(folder).divergence is None
+
+
+def test_an_environment_variable_of_one_rank_is_named(traces: Path, tmp_path: Path):
     divergence = compared(edited(traces / "same", tmp_path / "variable", 1, add_variable)).divergence
     assert divergence is not None
     assert (divergence.kind, divergence.ranks) == ("environment", (1,))

@@ -42,9 +42,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 async def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runs]:
     """Runs of one supervisor for all tests of a test process: to start and prime workers takes more than ten seconds.
 
-    Studies and samples use further queues of its supervisor, as studies in the app do.
+    Studies and samples use further queues of its supervisor, as studies in the app do. The process for the next run
+    does not warm up: with all cores busy, that takes longer than it saves.
     """
-    runs = Runs(tmp_path_factory.mktemp("project"))
+    runs = Runs(tmp_path_factory.mktemp("project"), warm_up=False)
     await runs.supervisor.start()
     # The first run has a separate worker; the fork server starts once that run has its first graph, or ends.
     await runs.run("def model(x): return x\ninputs = (1.0,)\n")

@@ -39,6 +39,8 @@ class OpenRun:
 
     number: int
     """Identifies the run process on this worker."""
+    warm_up: bool = True
+    """Whether the process warms up until its job arrives."""
     rehearsal: Rehearsal | None = None
 
 

@@ -21,12 +21,16 @@ LONGEST_HOLD_S = 30.0
 class WorkerPool:
     """Starts workers and gives their run processes to the queues that have a job waiting."""
 
-    def __init__(self, *, single: bool, once: bool, prime: bool, standbys: int, python: ModelPython) -> None:
+    def __init__(
+        self, *, single: bool, once: bool, prime: bool, standbys: int, python: ModelPython, warm_up: bool
+    ) -> None:
         self._single = single or once
         self._once = once
         self._prime = prime
         self._standbys = standbys
         self._python = python
+        self.warm_up = warm_up
+        """Whether the processes that wait for the next job warm up on a CPU."""
         self._workers: list[WorkerProcess] = []
         self._started = 0
         self._restock = True
@@ -134,7 +138,8 @@ class WorkerPool:
         if worker.standby is not None and not (worker.prepare_sent or unanswered or waiting):
             worker.prepare(prime=self._prime)
         while len(worker.idle) < (waiting if unanswered else kept):
-            worker.open_run(next((queue.rehearsal for queue in self._queues if queue.rehearsal), None))
+            rehearsal = next((queue.rehearsal for queue in self._queues if queue.rehearsal), None)
+            worker.open_run(rehearsal, warm_up=self.warm_up)
 
     def _unanswered(self) -> bool:
         """Return whether a run has no graph yet, or a job waits for a process."""
@@ -176,7 +181,8 @@ class Supervisor(RunQueue):
 
     `single` asks for workers that don't fork. With `once` there is only one job, so no other worker is prepared.
     `prime` asks for workers that compile a tiny model before later runs. `standbys` is the number of processes to keep
-    ready where each primes itself. `python` runs the workers.
+    ready where each primes itself. `python` runs the workers. Without `warm_up`, the process for the next job only
+    waits: that costs less where all cores are busy and jobs follow one another.
     """
 
     def __init__(
@@ -188,8 +194,11 @@ class Supervisor(RunQueue):
         prime: bool = True,
         standbys: int = STANDBYS,
         python: ModelPython = OWN_PYTHON,
+        warm_up: bool = True,
     ) -> None:
-        self._pool = WorkerPool(single=single, once=once, prime=prime, standbys=standbys, python=python)
+        self._pool = WorkerPool(
+            single=single, once=once, prime=prime, standbys=standbys, python=python, warm_up=warm_up
+        )
         super().__init__(self._pool, emit)
 
     async def start(self) -> None:

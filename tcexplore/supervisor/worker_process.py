@@ -136,14 +136,14 @@ class WorkerProcess:
         behind = self.prepare_sent and STAGES.index(self._stage) < STAGES.index(self._prepared_stage)
         return self.standby is None or behind or (self.self_priming and not all(run.primed for run in self.idle))
 
-    def open_run(self, rehearsal: Rehearsal | None = None) -> None:
+    def open_run(self, rehearsal: Rehearsal | None = None, *, warm_up: bool = True) -> None:
         """Provide a run process for the next job; it rehearses unless an earlier one ended while it waited."""
         self._opened += 1
         run = RunProcess(self._opened)
         self.idle.append(run)
         self._runs[self._opened] = run
         rehearsal = None if self._lost_standby else rehearsal
-        self._send(OpenRun(number=self._opened, rehearsal=rehearsal), run.descriptors)
+        self._send(OpenRun(number=self._opened, warm_up=warm_up, rehearsal=rehearsal), run.descriptors)
         run.close_worker_ends()
         asyncio.get_running_loop().call_later(ANSWER_S, self._check_opened, run, 1)
 

@@ -247,7 +247,7 @@ class ForkServer:
             if self._prime and self._worker.policy.accelerator:
                 yield from priming.prime_steps("cuda")
                 self._channel.send(RunPrimed(number=command.number))
-            elif self._prime:
+            elif self._prime and command.warm_up:
                 yield from priming.warm_steps(self._worker.threads)
                 if command.rehearsal is not None:
                     from tcexplore.worker.rehearsal import rehearse_steps

@@ -48,7 +48,8 @@ class FakeRunProcess:
 class FakeWorker(SimpleNamespace):
     """A worker whose state the test sets."""
 
-    def open_run(self, _rehearsal: Rehearsal | None = None) -> None:
+    def open_run(self, _rehearsal: Rehearsal | None = None, *, warm_up: bool) -> None:
+        assert warm_up
         self.idle.append(FakeRunProcess())
 
     def prepare(self, *, prime: bool) -> None:

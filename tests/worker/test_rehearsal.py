@@ -75,7 +75,10 @@ async def test_only_a_graph_that_costs_little_is_rehearsed(
 
 @pytest.mark.torch
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_run_after_a_rehearsal_gives_the_same_graphs(shared_runs: Runs) -> None:
+async def test_a_run_after_a_rehearsal_gives_the_same_graphs(
+    shared_runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_runs.supervisor._pool, "warm_up", True)
     source = "def model(x):\n    return (x * 2).sin()\nimport torch\ninputs = (torch.ones(3),)\n"
     graphs = [[event for event in await shared_runs.run(source) if isinstance(event, GraphCaptured)] for _ in range(3)]
     assert shared_runs.supervisor.rehearsal is not None

@@ -56,6 +56,12 @@ inputs = (torch.randn(4, 16),)
 """
 
 
+@pytest.fixture(autouse=True)
+def warm_up(shared_runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the process for each next run warm up, as in the app."""
+    monkeypatch.setattr(shared_runs.supervisor._pool, "warm_up", True)
+
+
 async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -> None:
     events = await runs.run(MLP, backend="inductor", time_for=0.2)
     assert isinstance(events[-1], Finished), events[-1]

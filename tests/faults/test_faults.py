@@ -63,25 +63,28 @@ def describe_end(event: Event) -> str:
     return f"{event.stage} {event.blame} {event.type}" if isinstance(event, Failed) else "ok"
 
 
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_fault_is_reported_and_the_next_save_is_answered(shared_runs: Runs, name: str) -> None:
+    """The next save is the next fault, or after the last one a good program: nothing ends the run before it."""
+    fault = FAULTS[name]
+    events = await shared_runs.run(fault.source, **fault.options)
+    last = events[-1]
+    assert all(is_safe(text) for event in events for text in texts(event))
+    assert describe_end(last).startswith(fault.ends), last
+    assert not isinstance(last, Failed) or fault.text in last.message
+
+
 async def assert_answers(runs: Runs) -> None:
     """Assert that the next good save gets its result."""
     assert isinstance((await runs.run(programs.GOOD, examine=False))[-1], Finished)
 
 
-@pytest.mark.parametrize("name", FAULTS)
-async def test_a_fault_is_reported_and_the_next_save_is_answered(runs: Runs, name: str) -> None:
-    fault = FAULTS[name]
-    events = await runs.run(fault.source, **fault.options)
-    last = events[-1]
-    assert all(is_safe(text) for event in events for text in texts(event))
+async def test_a_good_save_is_answered_after_all_faults(runs: Runs) -> None:
     await assert_answers(runs)
-    assert describe_end(last).startswith(fault.ends), last
-    assert not isinstance(last, Failed) or fault.text in last.message
 
 
 @pytest.mark.parametrize("name", programs.ENDLESS)
 async def test_the_next_save_ends_a_program_that_does_not_end(runs: Runs, name: str) -> None:
-    await assert_answers(runs)
     others = descendants(os.getpid())
     runs.submit(programs.ENDLESS[name])
     await runs.wait_for(Output)

@@ -22,7 +22,8 @@ EXCEPTIONS = {
     "no such module": ("import torch\nimport nowhere_at_all\n", "ModuleNotFoundError", "nowhere_at_all", 2),
     "raises": ("x = 1\nraise ValueError('boom')\n", "ValueError", "boom", 2),
     "raises without text": ("class E(Exception):\n  def __str__(self): 1 / 0\nraise E\n", "E", "not be formatted", 3),
-    "endless text": ("class E(Exception):\n  def __str__(self):\n    while True: pass\nraise E\n", "E", "not be", 4),
+    "endless text": ("from tcexplore.worker import failure\nfailure.FORMAT_S = 0.1\nclass E(Exception):\n"
+                     "  def __str__(self):\n    while True: pass\nraise E\n", "E", "not be", 6),
     "huge text": ("raise ValueError('x' * 50_000_000)\n", "ValueError", "xxx", 1),
     "huge text in forward": (MODEL + "  def forward(self, x):\n    raise ValueError('x' * 50_000_000)\nmodel, inputs = "
                              "M(), (1,)\n", "ValueError", "xxx", 4),

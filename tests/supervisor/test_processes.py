@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tcexplore.events import Failed, Finished, Output, PhaseStarted, Standby
+from tcexplore.events import Event, Failed, Finished, Output, PhaseStarted, Standby
 from tests.supervisor.runs import Runs, alive, descendants, printed, until
 
 pytestmark = [
@@ -116,37 +116,59 @@ async def test_the_next_save_is_answered_after_the_primed_server_was_killed(runs
     assert alive(server)
 
 
-async def test_a_run_whose_server_is_killed_before_its_first_event_runs_again(runs: Runs) -> None:
+async def prepared(runs: Runs) -> None:
+    """Wait until the servers are prepared, and a process waits for the next job."""
+    pool = runs.supervisor._pool
+    await until(lambda: bool(idle(runs)) and not any(worker.preparing for worker in pool._workers))
+
+
+async def run_while_killing(runs: Runs, server: int) -> Event:
+    """Kill a server before its run has sent an event; return the run's last event."""
+    # A killed server frees its memory before its processes end. A stopped process sends no event meanwhile.
+    for process in idle(runs):
+        os.kill(process, signal.SIGSTOP)
+    runs.submit(GOOD)
+    os.kill(server, signal.SIGKILL)
+    return await runs.wait_for(Finished, Failed)
+
+
+async def test_a_run_whose_primed_server_is_killed_before_its_first_event_runs_again(runs: Runs) -> None:
     await runs.run(GOOD)
-    for index in (1, 0):  # the primed server, then the first one
-        await until(lambda: bool(idle(runs)) and len(workers()) == SERVERS_AND_STANDBY)
-        server = by_age(workers())[index]
-        # A killed server frees its memory before its processes end. A stopped process sends no event meanwhile.
-        for process in idle(runs):
-            os.kill(process, signal.SIGSTOP)
-        runs.submit(GOOD)
-        os.kill(server, signal.SIGKILL)
-        assert isinstance(await runs.wait_for(Finished, Failed), Finished)
+    await prepared(runs)
+    _, primed, *_ = by_age(workers())
+    assert isinstance(await run_while_killing(runs, primed), Finished)
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped_or_killed(
-    runs: Runs, number: signal.Signals
+    runs: Runs, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If it is killed, the run that has not sent an event runs again."""
     await runs.run(GOOD)
-    await until(lambda: bool(idle(runs)) and len(workers()) == SERVERS_AND_STANDBY)
+    await prepared(runs)
     server = min(workers())
     started = {server, *descendants(server)}
-    os.kill(server, number)
-    await until(lambda: number == signal.SIGSTOP or not idle(runs) <= started)
+    monkeypatch.setattr(runs.supervisor._pool, "_prime", False)  # the next server is replaced soon
+    if number == signal.SIGKILL:
+        assert isinstance(await run_while_killing(runs, server), Finished)
+    else:
+        os.kill(server, number)
     for _ in range(2):
         assert isinstance((await runs.run(GOOD))[-1], Finished)
     await until(lambda: not any(map(alive, started)))
 
 
-async def test_a_worker_that_is_stopped_while_it_imports_is_replaced(tmp_path: Path) -> None:
-    runs = Runs(tmp_path, prime=False)
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def restarted_runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runs]:
+    """Runs of a supervisor whose first worker the first test stops, and whose second one the next test."""
+    runs = Runs(tmp_path_factory.mktemp("restarted"), prime=False)
     await runs.supervisor.start()
+    yield runs
+    await runs.supervisor.close()
+
+
+async def test_a_worker_that_is_stopped_while_it_imports_is_replaced(restarted_runs: Runs) -> None:
+    runs = restarted_runs
     runs.submit(GOOD)
     pool = runs.supervisor._pool
     (first,) = pool._workers
@@ -157,12 +179,10 @@ async def test_a_worker_that_is_stopped_while_it_imports_is_replaced(tmp_path: P
     assert isinstance(await runs.wait_for(Finished, Failed), Finished)
     assert first.gone
     assert first not in pool._workers
-    await runs.supervisor.close()
 
 
-async def test_closing_does_not_wait_for_a_stopped_fork_server(tmp_path: Path) -> None:
-    runs = Runs(tmp_path, prime=False)
-    await runs.supervisor.start()
+async def test_closing_does_not_wait_for_a_stopped_fork_server(restarted_runs: Runs) -> None:
+    runs = restarted_runs
     await runs.run(GOOD)
     (process,) = [worker._process for worker in runs.supervisor._pool._workers]
     assert process is not None
@@ -175,7 +195,7 @@ async def test_closing_does_not_wait_for_a_stopped_fork_server(tmp_path: Path) -
 
 
 async def test_workers_that_do_not_fork_serve_one_run_and_are_replaced(tmp_path: Path) -> None:
-    runs = Runs(tmp_path, single=True, standbys=1)
+    runs = Runs(tmp_path, single=True, standbys=1, prime=False)
     await runs.supervisor.start()
     first = workers(b"--single")
     assert isinstance((await runs.run(GOOD))[-1], Finished)

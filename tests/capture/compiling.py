@@ -56,14 +56,17 @@ def watching(file: str, *, traced: bool = True, modules: tuple[ModuleType, ...] 
         hooks.remove()
 
 
-def compiled(model: Any, inputs: tuple[Any, ...], *, train: bool = False, gpu: bool = False) -> Any:
+def compiled(
+    model: Any, inputs: tuple[Any, ...], *, train: bool = False, gpu: bool = False, code_only: bool = False
+) -> Any:
     """Compile and run a model, with a backward pass to `train`, and return its output.
 
-    For a `gpu` only the code is generated.
+    For a `gpu` or with `code_only`, only the code is generated, and the graph runs eagerly.
     """
+    backend = no_gpu.backend if gpu else no_gpu.cpu_backend if code_only else "inductor"
     torch._dynamo.reset()
     with torch._inductor.config.patch(fx_graph_cache=False), torch._functorch.config.patch(enable_autograd_cache=False):
-        program = torch.compile(model, backend=no_gpu.backend if gpu else "inductor")
+        program = torch.compile(model, backend=backend)
         with contextlib.nullcontext() if train else torch.no_grad():
             output = program(*inputs)
             total = loss(output) if train else None
@@ -107,12 +110,13 @@ def captured(
     *,
     train: bool = False,
     gpu: bool = False,
+    code_only: bool = False,
     modules: tuple[ModuleType, ...] = MODULES,
 ) -> list[Event]:
     """Return the events of one compile."""
     with contextlib.ExitStack() as stack:
-        if gpu:
+        if gpu or code_only:
             stack.enter_context(no_gpu.stop_after_codegen())
         events = stack.enter_context(watching(file, modules=modules))
-        compiled(model, inputs, train=train, gpu=gpu)
+        compiled(model, inputs, train=train, gpu=gpu, code_only=code_only)
     return events

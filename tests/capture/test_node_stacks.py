@@ -52,7 +52,8 @@ def test_each_part_of_the_library_belongs_to_the_line_that_calls_it(
     library = _imported(tmp_path / "site-packages" / "library.py", LIBRARY)
     monkeypatch.setitem(sys.modules, "library", library)
     file = tmp_path / "model.py"
-    events = captured(_imported(file, MODEL).model, (torch.randn(8, requires_grad=True),), str(file), train=True)
+    inputs = (torch.randn(8, requires_grad=True),)
+    events = captured(_imported(file, MODEL).model, inputs, str(file), train=True, code_only=True)
     kernel_lines = {
         (line.file, line.line, kernel.phase)
         for kernel in events

@@ -18,7 +18,7 @@ from tcexplore.events import Job, Kernel, LoopVectorized
 from tcexplore.session.kernel_facts import kernel_loops
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.worker.priming import vector_steps
-from tests.capture.compiling import compiled, watching
+from tests.capture.compiling import compiled, no_gpu, watching
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -29,12 +29,12 @@ def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def loops_by_form(**options: object) -> dict[str, LoopVectorized]:
     """Return the loop nests of the model by their form."""
-    with watching(__file__, traced=False) as events:
+    with no_gpu.stop_after_codegen(), watching(__file__, traced=False) as events:
         hooks = Hooks(events.append)
         vectorization.install(hooks, StructuredTrace(hooks), UserFiles(__file__))
         try:
             with torch._inductor.config.patch(options):
-                compiled(model, (torch.randn(64, 128),))
+                compiled(model, (torch.randn(64, 128),), code_only=True)
         finally:
             hooks.remove()
     snapshot = start_snapshot(Job(run=0, file=__file__, source=""))

@@ -146,7 +146,10 @@ async def test_a_way_that_this_torch_lacks_is_missing_with_the_reason(monkeypatc
 @pytest.mark.torch
 @pytest.mark.asyncio(loop_scope="session")
 async def test_torch_loads_in_a_second_process_what_the_first_one_saved(tmp_path: Path, shared_runs: SharedRuns):
-    job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=SOURCE)
+    # Each of three ways of compiling C++ would precompile its headers for one or two files.
+    settings = ("cpp_cache_precompile_headers=False", "aot_inductor.precompile_headers=False")
+    config = ev.Config(settings=tuple(f"torch._inductor.config.{setting}" for setting in settings))
+    job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=SOURCE, config=config)
     state: StudyState[ArtifactsOptions, Any] = StudyState(job, ArtifactsOptions(), 120.0)
     async with Runs(shared_runs.supervisor.study_queue) as runs:
         await run_study(STUDY, state, runs, lambda _: None, lambda _: None)

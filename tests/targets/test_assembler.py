@@ -16,6 +16,7 @@ import pytest
 
 from tcexplore.events import Kernel
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
+from tcexplore.targets import assembler as assembler_module
 from tcexplore.targets.assembler import Assembler
 from tcexplore.targets.cpu_assembly import compile_to_assembly
 from tcexplore.targets.device_table import find_target
@@ -80,6 +81,15 @@ def test_amd_machine_code(assembler: Assembler, recorded: tuple[Kernel, Any]):
     assert event.resources.threads % 64 == 0
 
 
+@pytest.fixture
+def forked_replacements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork processes that replace another one: a new Python would import torch each time."""
+    from tcexplore.worker.kernel_assembly import fork_assembler
+
+    monkeypatch.setattr(assembler_module, "spawn_assembler", fork_assembler)
+
+
+@pytest.mark.usefixtures("forked_replacements")
 def test_after_a_crash_the_next_kernel_is_assembled(assembler: Assembler, recorded: tuple[Kernel, Any]):
     crash = replace(recorded[0], source="import triton, os\nos._exit(7)\n")
     wrong = replace(recorded[0], source="import triton\nk = 1 / 0\n")
@@ -90,6 +100,7 @@ def test_after_a_crash_the_next_kernel_is_assembled(assembler: Assembler, record
     assert type(next(iter(assembler.assemble(recorded[0], find_target("h200"))))) is KernelAssembled
 
 
+@pytest.mark.usefixtures("forked_replacements")
 def test_a_killed_process_is_replaced_and_the_kernel_assembled(recorded: tuple[Kernel, Any]):
     def start_silent(log: IO[str]) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", "input()"]

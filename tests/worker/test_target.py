@@ -24,7 +24,7 @@ from tcexplore.events import (
     TimingSkipped,
     Wrapper,
 )
-from tcexplore.events.commands import Retarget
+from tcexplore.events.commands import PauseTiming, Retarget
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import only
 
@@ -80,6 +80,7 @@ async def test_a_failure_in_code_for_a_target_does_not_fail_the_run(runs: Runs, 
 async def test_retargeting_lowers_the_recorded_graphs_without_a_new_trace(runs: Runs) -> None:
     number = runs.submit(MODEL, backend="inductor", threads=1, time_for=None, retargetable=True)
     await runs.wait_for(PairsMeasured)
+    assert runs.supervisor.send(PauseTiming(paused=True))
     before = len(runs.events)
     assert runs.supervisor.send(Retarget(target="l4"))
     await runs.until(lambda e: isinstance(e, KernelAssembled) and (e.run, e.target) == (number, "l4"))
@@ -88,6 +89,7 @@ async def test_retargeting_lowers_the_recorded_graphs_without_a_new_trace(runs: 
     await runs.wait_for(TargetSkipped)
     runs.supervisor.stop_run()
     await runs.wait_for(Finished, Failed)
+    runs.supervisor.send(PauseTiming(paused=False))
     run = [event for event in runs.events if event.run == number]
     after = [event for event in runs.events[before:] if event.run == number]
     assert len(only(run, GraphCaptured)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 
@@ -27,14 +28,15 @@ def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.relu(x) * 2, x.to(torch.int16) + 1, x.t().contiguous() + 3
 
 
-def loops_by_form(**options: object) -> dict[str, LoopVectorized]:
+def loops_by_form(simdlen: int | None = None, *, code_only: bool = True) -> dict[str, LoopVectorized]:
     """Return the loop nests of the model by their form."""
-    with no_gpu.stop_after_codegen(), watching(__file__, traced=False) as events:
+    stopped = no_gpu.stop_after_codegen() if code_only else contextlib.nullcontext()
+    with stopped, watching(__file__, traced=False) as events:
         hooks = Hooks(events.append)
         vectorization.install(hooks, StructuredTrace(hooks), UserFiles(__file__))
         try:
-            with torch._inductor.config.patch(options):
-                compiled(model, (torch.randn(64, 128),), code_only=True)
+            with torch._inductor.config.patch({"cpp.simdlen": simdlen}):
+                compiled(model, (torch.randn(64, 128),), code_only=code_only)
         finally:
             hooks.remove()
     snapshot = start_snapshot(Job(run=0, file=__file__, source=""))
@@ -60,7 +62,7 @@ def test_tiles_and_the_reason_for_a_scalar_loop():
 
 
 def test_without_vector_instructions_the_reason_names_the_setting():
-    forms = loops_by_form(**{"cpp.simdlen": 1})
+    forms = loops_by_form(simdlen=1)
     assert forms.keys() == {"scalar"}
     assert forms["scalar"].isa == ""
     assert "cpp.simdlen = 1" in describe_loops(list(forms.values()))
@@ -76,10 +78,10 @@ def test_torch_tests_its_vector_instructions_in_a_thread_and_the_compile_waits_f
         return known
 
     monkeypatch.setattr(cpu_vec_isa, "valid_vec_isa_list", valid_vec_isa_list)
-    forms = loops_by_form()
+    forms = loops_by_form(code_only=False)
     assert threads == ["vector probe"]
     assert cpu_vec_isa.valid_vec_isa_list is valid_vec_isa_list
-    loops_by_form()
+    loops_by_form(code_only=False)
     assert len(threads) == 1, "a known result is not tested again"
     assert "scalar int16" in forms
 

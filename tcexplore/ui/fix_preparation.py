@@ -71,6 +71,16 @@ class FixPreparation:
         self.stop()
         return task
 
+    def keep(self, run: Snapshot, graph_break: ev.GraphBreak, task: StudyTask) -> None:
+        """Keep a verification that a screen has shown to its end, unless there is one or the program has changed."""
+        job, state = self._engine.job, task.state
+        if job is None or job.run != run.run or not state.over or state.stopped or state.error:
+            return
+        key = _key(job, run, graph_break)
+        self._targets.setdefault(key, state.options.target)
+        kept = self._tasks.setdefault(key, task)
+        self._deliver(break_fix(run, self._targets[key], kept.state))
+
     def _may_start(self, key: Key) -> bool:
         target = self._targets.get(key)
         return bool(target and target.changes) and (self._current is None or self._current.state.over)

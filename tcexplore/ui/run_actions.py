@@ -180,8 +180,7 @@ class RunActions(App[int]):
             return f"Put the cursor on a graph break or on its line: {hint('next-break')} goes to the next one."
         from tcexplore.ui.screens.fix_screen import FixScreen
 
-        prepared = self._fixes.take(run, graph_break) if self._fixes is not None else None
-        return FixScreen(engine, engine.job, run, graph_break, self.undo, prepared)
+        return FixScreen(engine, engine.job, run, graph_break, self.undo, self._fixes)
 
     def on_recompile_check_requested(self, message: RecompileCheckRequested) -> None:
         if self._trace_only():

@@ -46,11 +46,13 @@ def clicked_run(session: Session, texts: Sequence[str]) -> int | None:
     return next((run for text in reversed(texts) if (run := run_of(session, text)) is not None), None)
 
 
-def peek_line(run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link]) -> Line:
-    """Return what is linked to the selected row."""
+def peek_line(
+    run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link], shown: Snapshot | None = None
+) -> Line:
+    """Return what is linked to the selected row in a run, marked as old unless it is the one that is `shown`."""
     from tcexplore.documents.strip.peek_line import peek_row
 
-    return lambda width: peek_row(run, links, chain, width)
+    return lambda width: peek_row(run, links, chain, width, old=run is not shown)
 
 
 def study_line(title: str, job: ev.Job, state: StudyState[Any, Any] | None) -> Line:

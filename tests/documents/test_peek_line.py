@@ -31,6 +31,13 @@ def test_a_kernel_names_its_lines():
     assert peek(kernel_link(kernel)).startswith("kernel 1 → line 23, line 24, line 25 · 4 ops")
 
 
+def test_an_old_run_is_named():
+    snapshot = fakes.complete(6)
+    link = Link("line", fakes.FILE, "23")
+    text = peek_row(snapshot, (link,), closure(snapshot, (link,)), 80, old=True).text
+    assert text.startswith(" old, run 6: line 23 → kernel ▐1▌")
+
+
 def test_a_narrow_line_keeps_the_break():
     graph_break = fakes.complete(6).breaks[0]
     assert graph_break.location is not None

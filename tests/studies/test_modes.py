@@ -143,7 +143,7 @@ def test_eager_is_recommended_if_nothing_is_faster_and_undecided_runs_are_counte
     assert list(conclusions([slow, finished(0.9, "lite", verdict="undecided")])) == list(conclusions([slow]))
     (recommendation,) = conclusions([slow, unknown])
     assert recommendation.startswith(
-        "No recommendation: 1 of 2 runs undecided because of noise; the other is not faster. "
+        "No recommendation: 1 of 2 runs may be faster, undecided because of noise; the other is not faster. "
     )
     assert "--threads 1" in recommendation
 

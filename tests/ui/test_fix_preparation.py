@@ -39,6 +39,27 @@ async def test_a_verified_fix_is_ready_before_the_key(tmp_path: Path):
         assert file.read_text() == TEXT
 
 
+async def test_a_fix_that_a_screen_has_verified_is_ready(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = verified
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await ui.show(ui.app.session.apply(ev.Output(run=1, stream="stdout", text="measuring")))
+        assert "not verified yet" in ui.screen
+        await ui.press("3", "b", "h")
+        for _ in range(20):
+            await ui.settle()
+        assert "verified on 4 inputs" in ui.screen
+        runs = len(ui.engine.queues)
+        await ui.press("escape")
+        await ui.settle()
+        assert "fix ready (h): 2.0× faster than now" in ui.screen
+        await ui.press("h")
+        assert "verified on 4 inputs" in ui.screen
+        assert len(ui.engine.queues) == runs, "it is not verified again"
+
+
 async def test_a_refused_fix_is_never_called_ready(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text(TEXT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.session import RunSummary, Session
+from tcexplore.session.code import NATIVE
 
 NAME = " history "
 EARLIER = "‹ "
@@ -66,7 +67,8 @@ def _figures(save: RunSummary) -> tuple[Span, ...]:
         return (Span("nothing compiled", "break"),)
     broken = Span(f"✖{save.breaks}", "break") if save.breaks else Span("✔", "ok")
     graphs = Span(f" {save.graphs}g", "muted") if save.graphs > 1 and not save.breaks else Span("")
-    kernels = Span(f" {save.kernels}k", "muted") if save.kernels else Span("")
+    target = f" {save.target}" if save.target != NATIVE else ""
+    kernels = Span(f" {save.kernels}k{target}", "muted") if save.kernels else Span("")
     return broken, graphs, kernels, Span(" wrong", "error") if save.wrong else _speed(save)
 
 

@@ -28,15 +28,21 @@ SHOWN_LINES = 3
 HOW = " Put the cursor on a row: what it is linked to appears here."
 
 
-def peek_row(run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link], width: int) -> Row:
-    """Return `line 24 → kernel 2 · break · 2 guards` for the selected row, at most `width` cells wide."""
+def peek_row(
+    run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link], width: int, *, old: bool = False
+) -> Row:
+    """Return `line 24 → kernel 2 · break · 2 guards` for the selected row, at most `width` cells wide.
+
+    `old` if the run is not the one in view.
+    """
     if run is None or not links:
         return fitted([piece(HOW, "dim")], width)
     linked = list(_linked(run, links[0], chain)) or [piece("nothing", "muted")]
     dotted = [
         Piece((Span(" · " if index else " ", "muted"), *item.spans), item.rank) for index, item in enumerate(linked)
     ]
-    return fitted([_subject(run, links[0]), *dotted], width - 1, gap="")
+    origin = [piece(f" old, {run.label}:", "muted", 1)] if old else []
+    return fitted([*origin, _subject(run, links[0]), *dotted], width - 1, gap="")
 
 
 def _subject(run: Snapshot, link: Link) -> Piece:

@@ -158,7 +158,7 @@ def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
     since = Span(f"since {base}{before.label}: ", "muted")
     changed = changes(summarize(before), summarize(shown))
     if not changed:
-        yield Piece((since, Span("no change", "muted")), 4)
+        yield Piece((since, Span("counts unchanged", "muted")), 4)
         return
     yield Piece((since, Span(changed[0], "changed")), 1)
     yield from (piece(text, "changed", 2) for text in changed[1:])

@@ -234,7 +234,8 @@ def _stay_eager(good: Sequence[RunFigures]) -> str:
     rest = len(timed) - len(unknown)
     others = f"; {'none of the others is' if rest > 1 else 'the other is not'} faster" if rest else ""
     return (
-        f"No recommendation: {len(unknown)} of {count(len(timed), 'run')} undecided because of noise{others}. "
+        f"No recommendation: {len(unknown)} of {count(len(timed), 'run')} may be faster, undecided because of noise"
+        f"{others}. "
         f"{suggest_less_noise(timed[0])}"
     )
 

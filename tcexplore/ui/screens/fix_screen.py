@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcexplore.documents.document import Document
 from tcexplore.documents.locations import display_path
@@ -19,7 +19,9 @@ from tcexplore.ui.actions import bindings
 from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.screens.study_screen import StudyScreen
-from tcexplore.ui.study_task import StudyTask
+
+if TYPE_CHECKING:
+    from tcexplore.ui.fix_preparation import FixPreparation
 
 
 class FixScreen(StudyScreen):
@@ -36,11 +38,12 @@ class FixScreen(StudyScreen):
         run: Snapshot,
         broken: GraphBreak,
         undo: Undo,
-        prepared: StudyTask | None = None,
+        fixes: FixPreparation | None = None,
     ) -> None:
-        """Make the screen; `prepared` is a verification of this break that has begun before."""
+        """Make the screen; `fixes` keeps verifications, also this one once it is finished."""
         super().__init__(STUDY, engine, job, {}, run)
-        self._prepared = prepared
+        self._fixes = fixes
+        self._prepared = fixes.take(run, broken) if fixes is not None else None
         self._target = FixTarget(run, broken, (), "")
         self._undo = undo
 
@@ -48,6 +51,10 @@ class FixScreen(StudyScreen):
     def job(self) -> Job:
         """Return the job of the run that has the break."""
         return self._job
+
+    def on_unmount(self) -> None:
+        if self._fixes is not None and self.study_task is not None:
+            self._fixes.keep(self._target.run, self._target.broken, self.study_task)
 
     def open(self) -> None:
         if self._prepared is not None:

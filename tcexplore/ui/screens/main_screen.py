@@ -307,12 +307,13 @@ class MainScreen(ReadingScreen):
 
     def _show_peek(self) -> None:
         """Show what the selection is linked to, or the row under the cursor while nothing is selected."""
-        run = self.session.view(lambda snapshot: snapshot.compiled)
+        run, shown = self.session.view(lambda snapshot: snapshot.compiled), self.session.shown
         if self.selection.links or run is None or is_large(run):
             known = None if self.selection.unindexed is not None else run
-            self._peek.update(peek_line(known, self.selection.links, self.selection.chain))
+            self._peek.update(peek_line(known, self.selection.links, self.selection.chain, shown))
         else:
-            self._peek.update(peek_line(run, self._links_at_cursor, closure(run, self._links_at_cursor)))
+            links = self._links_at_cursor
+            self._peek.update(peek_line(run, links, closure(run, links), shown))
 
     def _on_indexed(self, _: None) -> None:
         self.selection.select(self.selection.links, self.session)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
-QUIET_S = 0.004
+QUIET_S = 0.001
 """Seconds without activity before files are read: a rename or several files written together are one activity."""
 
 LONGEST_S = 0.25

@@ -119,7 +119,7 @@ class RunProcess:
         `on_answer` is called once the run is `answered`.
         """
         self._emit, self._on_answer, self._run_again = emit, on_answer, run_again
-        self._task = asyncio.create_task(self._run(job), name=f"run {job.run}")
+        self._task = asyncio.create_task(self._run(job, self._send_at_once(encode(job))), name=f"run {job.run}")
 
     def mute(self) -> None:
         """Drop the run's further events."""
@@ -155,12 +155,21 @@ class RunProcess:
         if not self.started:
             self._close()
 
-    async def _run(self, job: Job) -> None:
+    def _send_at_once(self, frame: bytes) -> bytes:
+        """Send what fits into the socket's buffer, before the event loop paints the new run; return the rest."""
+        self._sock.setblocking(False)
+        try:
+            return frame[self._sock.send(frame) :]
+        except OSError:  # the end of the process is noticed when its events are read
+            return frame
+
+    async def _run(self, job: Job, unsent: bytes) -> None:
         try:
             reader, writer = await asyncio.open_connection(sock=self._sock)
             self._read_output(job)
-            for record in (job, *self._commands):
-                writer.write(encode(record))
+            writer.write(unsent)
+            for command in self._commands:
+                writer.write(encode(command))
             self._writer = writer
             last = await self._read_until_last(reader, job)
             await self._drain(last)

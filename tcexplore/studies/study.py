@@ -177,6 +177,10 @@ class Study(ABC, Generic[Options, Result]):
         """Return the environments that its runs need; empty for the one that runs the model file."""
         return ()
 
+    def answer(self, state: StudyState[Options, Result]) -> str:  # noqa: ARG002
+        """Return the main result so far in one sentence, for the title of the screen; empty if there is none."""
+        return ""
+
     def result_line(self, result: Result) -> str:  # noqa: ARG002
         """Return one line about a result, for the log of the command; empty for none."""
         return ""

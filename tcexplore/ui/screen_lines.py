@@ -55,11 +55,11 @@ def peek_line(
     return lambda width: peek_row(run, links, chain, width, old=run is not shown)
 
 
-def study_line(title: str, job: ev.Job, state: StudyState[Any, Any] | None) -> Line:
-    """Return the title line of a study."""
+def study_line(title: str, job: ev.Job, state: StudyState[Any, Any] | None, answer: str = "") -> Line:
+    """Return the title line of a study, with its main result so far."""
     from tcexplore.studies.study_text import study_title
 
-    return lambda width: study_title(title, job, state, width)
+    return lambda width: study_title(title, job, state, answer, width)
 
 
 def diff_line(before: Snapshot | None, after: Snapshot | None, base: int | None) -> Line:

@@ -54,6 +54,8 @@ async def test_every_run_has_a_row_and_one_is_recommended(size: tuple[int, int])
         assert 'Use torch.compile(…, mode="max-autotune", dynamic=False): 1.50×' in text
         assert "Within 5% of it: inductor, max-autotune, dynamic true." in text
         assert "eager, default, dynamic true: InductorError: lowering failed" in text
+        title = next(line for line in ui.screen.splitlines() if line.startswith(" modes"))
+        assert 'Use torch.compile(…, mode="max-autotune"' in title, "also where the table hides the end"
         check_screen(f"modes_{size[0]}x{size[1]}", ui)
 
 

@@ -189,17 +189,24 @@ def _eager_peak(results: Sequence[RunFigures]) -> str:
 def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterator[str]:
     """Yield sentences, the recommendation first; `more` is whether runs are still planned."""
     good = [result for result in results if not result.failure]
-    choice = choose_mode(good)
-    if choice is not None:
-        yield _use(choice, more=more)
+    if advice := recommendation(results, more=more):
+        yield advice
+    if (choice := choose_mode(good)) is not None:
         yield from _alternatives(choice)
-    elif good and not more:
-        yield _stay_eager(good)
     yield from variant_sentences(good)
     if wrong := wrong_runs(good):
         yield f"{ERROR_MARK}result differs from eager's: {_names(wrong)}"
     if warning := uneven_eager(good):
         yield warning
+
+
+def recommendation(results: Sequence[RunFigures], *, more: bool) -> str:
+    """Return which mode to use, as a sentence; empty as long as this is open and runs are planned."""
+    good = [result for result in results if not result.failure]
+    choice = choose_mode(good)
+    if choice is not None:
+        return _use(choice, more=more)
+    return _stay_eager(good) if good and not more else ""
 
 
 def _use(choice: ModeChoice, *, more: bool) -> str:

@@ -19,7 +19,7 @@ from tcexplore.model_python import ModelPython
 from tcexplore.report.json_report import configuration
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
-from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document
+from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document, recommendation
 from tcexplore.studies.modes.modes_result import choose_mode, may_be_best, may_be_decided
 from tcexplore.studies.modes.modes_variants import (
     BACKEND_WITH_MODES,
@@ -151,6 +151,10 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         order: Order = ORDERS[0],
     ) -> Document:
         return modes_document(state, order, width)
+
+    def answer(self, state: StudyState[ModesOptions, RunFigures]) -> str:
+        more = not state.over or len(state.results) < len(state.planned)
+        return recommendation(state.results, more=more)
 
     def fields(self, state: StudyState[ModesOptions, RunFigures]) -> dict[str, Any]:
         """`use` is the configuration to use, null if none is faster than eager."""

@@ -84,9 +84,7 @@ def _conclusions(sweep: Sweep, width: int) -> Iterator[Row]:
 
 def conclusions(sweep: Sweep) -> Iterator[str]:
     """Yield sentences: the sizes at which compiling helps, those that recompiled, failures."""
-    for form in (STATIC, DYNAMIC):
-        if any(step.form == form and step.size and step.figures.run.timing for step in sweep.steps):
-            yield f"{form}: {_helps(sweep, form)}"
+    yield from helps(sweep)
     for form in ALL_SIZES:
         if sweep.all_sizes(form) is not None:
             yield f"all sizes, dynamic={'auto' if form == 'auto' else 'True'}: {_recompiles(sweep, form)}"
@@ -100,6 +98,13 @@ def conclusions(sweep: Sweep) -> Iterator[str]:
         if warning := uneven_eager(filter(None, (sweep.at(STATIC, size), sweep.at(DYNAMIC, size))), f" at size {size}"):
             yield warning
             return
+
+
+def helps(sweep: Sweep) -> Iterator[str]:
+    """Yield for which sizes compiling helps, with static and with dynamic shapes, as far as they are timed."""
+    for form in (STATIC, DYNAMIC):
+        if any(step.form == form and step.size and step.figures.run.timing for step in sweep.steps):
+            yield f"{form}: {_helps(sweep, form)}"
 
 
 def _helps(sweep: Sweep, form: Form) -> str:

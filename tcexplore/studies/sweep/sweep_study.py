@@ -17,7 +17,7 @@ from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
 from tcexplore.studies.study_runs import Runs, failure_status, has_ended
-from tcexplore.studies.sweep.sweep_document import conclusions, step_name, sweep_document
+from tcexplore.studies.sweep.sweep_document import conclusions, helps, step_name, sweep_document
 from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, SweepStep
 from tcexplore.studies.timed_cells import Cell, TimedCells, may_become_certain, settled
 
@@ -122,6 +122,9 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
         toggled: frozenset[str] = frozenset(),  # noqa: ARG002
     ) -> Document:
         return sweep_document(_sweep(state), frozenset() if state.over else state.active, width)
+
+    def answer(self, state: StudyState[SweepOptions, SweepStep]) -> str:
+        return next(helps(_sweep(state)), "")
 
     def fields(self, state: StudyState[SweepOptions, SweepStep]) -> Fields:
         sweep = _sweep(state)

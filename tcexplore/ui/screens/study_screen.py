@@ -157,14 +157,18 @@ class StudyScreen(OverlayScreen):
 
     def _moved(self) -> None:
         if self.is_mounted:
-            self._title.update(study_line(self.study.title, self._job, self.state))
+            self._show_title()
             if self.study.live:
                 self._show_document()
 
     def _show(self) -> None:
         if self.state is not None and self.is_mounted:
-            self._title.update(study_line(self.study.title, self._job, self.state))
+            self._show_title()
             self._show_document()
+
+    def _show_title(self) -> None:
+        answer = self.study.answer(self.state) if self.state is not None else ""
+        self._title.update(study_line(self.study.title, self._job, self.state, answer))
 
     def _show_document(self) -> None:
         state = self.state

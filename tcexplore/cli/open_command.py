@@ -33,14 +33,17 @@ def is_trace(target: str) -> bool:
     """Return whether the argument of `check` is a trace, not a model file."""
     if _URL_MARK in target or target.endswith(_NO_MODEL):
         return True
-    if os.path.isdir(target):
-        return any("torch_trace" in name or name.endswith(_NO_MODEL) for name in os.listdir(target))
-    if target.endswith(".py") or not os.path.isfile(target):
-        return False
-    from tcexplore.traces.record_index import RecordIndex
+    try:
+        if os.path.isdir(target):
+            return any("torch_trace" in name or name.endswith(_NO_MODEL) for name in os.listdir(target))
+        if target.endswith(".py") or not os.path.isfile(target):
+            return False
+        from tcexplore.traces.record_index import RecordIndex
 
-    with open(target, "rb") as file:
-        return not RecordIndex(file.read(64)).foreign_start()
+        with open(target, "rb") as file:
+            return not RecordIndex(file.read(64)).foreign_start()
+    except PermissionError:
+        return True  # the trace's reader says why
 
 
 def open_trace(request: Request) -> int:
@@ -104,7 +107,7 @@ def report_trace(request: Request) -> int:
     for problem in opened.problems:
         print_error(problem)
     run = TraceRun(process, 1, len(job.ranks))
-    comparison = compare_ranks(job, opened.problems)
+    comparison = compare_ranks(job, opened.problems, in_turns=request.fake is not None)
     if request.fake is not None and request.fake.rank is not None:
         comparison = replace(comparison, divergence=None)  # the other ranks are missing on purpose
     snapshot = replace(read_snapshot(run), rank_comparison=comparison)

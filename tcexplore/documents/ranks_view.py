@@ -54,8 +54,8 @@ def _title(comparison: RanksCompared) -> str:
     divergence = comparison.divergence
     if divergence is None:
         return f"{ranks}, identical"
-    unfinished = divergence.kind == "unfinished rank"
-    return f"{ranks}, {divergence.subject if unfinished else f'{divergence.kind} differs'}"
+    compared = divergence.kind not in ("unfinished rank", "missing rank")
+    return f"{ranks}, {f'{divergence.kind} differs' if compared else divergence.subject}"
 
 
 def summary_sentence(comparison: RanksCompared) -> str:

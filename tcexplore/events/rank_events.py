@@ -91,7 +91,7 @@ class Divergence:
 
     @property
     def subject(self) -> str:
-        """`rank 1 differs`, `ranks 1 to 3 differ`, `rank 1 ended early`."""
+        """`rank 1 differs`, `ranks 1 to 3 differ`, `rank 1 ended early`, `rank 2 cannot be compared`."""
         return f"{name_ranks(self.ranks)} {self.verb}"
 
     @property
@@ -99,6 +99,8 @@ class Divergence:
         """What the ranks do: `differs`."""
         if self.kind == "unfinished rank":
             return "ended early"
+        if self.kind == "missing rank":
+            return "cannot be compared"
         return "differs" if len(self.ranks) == 1 else "differ"
 
 

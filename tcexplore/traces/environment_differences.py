@@ -65,7 +65,9 @@ def _versions(mine: RankPrint, other: RankPrint) -> Difference | None:
     for name in _LIBRARIES:
         a, b = mine.versions.get(name), other.versions.get(name)
         if a and b and a != b:
-            return Difference("library version", "", f"the ranks run another {name}", f"{name} {a}", f"{name} {b}")
+            return Difference(
+                "library version", "", f"the ranks run different versions of {name}", f"{name} {a}", f"{name} {b}"
+            )
     return None
 
 

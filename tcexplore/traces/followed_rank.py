@@ -103,7 +103,7 @@ def _common_beginning(prints: Sequence[RankPrint]) -> list[RankPrint]:
 
 def compare_running(
     ranks: Mapping[int, FollowedRank], problems: Sequence[str], *, over: bool = False,
-    ends: Mapping[int, RankEnd] = MappingProxyType({}),
+    ends: Mapping[int, RankEnd] = MappingProxyType({}), in_turns: bool = False,
 ) -> RanksCompared:  # fmt: skip
     """Return the comparison of ranks of which some may be ahead of others; `ends` are reasons why some ended early.
 
@@ -117,7 +117,9 @@ def compare_running(
     if partial and prints:
         prints = _common_beginning(prints)
     notes = [*problems, *([STILL_RUNNING] if partial else [])]
-    compared = replace(compare_prints(prints, rows_of(ranks), notes, ended=over, ends=ends), partial=partial)
+    compared = replace(
+        compare_prints(prints, rows_of(ranks), notes, ended=over, ends=ends, in_turns=in_turns), partial=partial
+    )
     divergence = compared.divergence
     if divergence is not None and divergence.kind == "missing rank" and partial:
         return replace(compared, divergence=None)

@@ -12,6 +12,7 @@ from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, Ra
 from tcexplore.traces.environment_differences import Difference, stable_variables
 from tcexplore.traces.rank_differences import Digests, first_difference
 from tcexplore.traces.rank_prints import CacheTimes, RankCounts, RankPrint, RecordKey, last_phase
+from tcexplore.traces.trace_inputs import MOST_FILES
 from tcexplore.traces.trace_job import TraceJob
 from tcexplore.traces.unfinished_ranks import (
     RankEnd,
@@ -28,8 +29,9 @@ _SKEW_S = 0.05
 
 
 def compare_ranks(
-    job: TraceJob, problems: Iterable[str] = (), progress: Callable[[int, int], None] | None = None
-) -> RanksCompared:
+    job: TraceJob, problems: Iterable[str] = (), progress: Callable[[int, int], None] | None = None,
+    *, in_turns: bool = False,
+) -> RanksCompared:  # fmt: skip
     """Return the comparison of a job's ranks; `progress` is told how many ranks are read, and of how many."""
     processes = job.ranks
     hosts = {process.source.folder for process in processes}
@@ -43,16 +45,17 @@ def compare_ranks(
         rows.append(counts.row(process, process.source.folder if len(hosts) > 1 else None))
         if progress is not None:
             progress(number, len(processes))
-    return compare_prints(prints, rows, problems)
+    return compare_prints(prints, rows, problems, in_turns=in_turns)
 
 
 def compare_prints(
     prints: Sequence[RankPrint], rows: Sequence[RankRow], problems: Iterable[str] = (), *, ended: bool = True,
-    ends: Mapping[int, RankEnd] = MappingProxyType({}),
+    ends: Mapping[int, RankEnd] = MappingProxyType({}), in_turns: bool = False,
 ) -> RanksCompared:  # fmt: skip
     """Return the comparison of ranks whose records are read.
 
-    `ended` if the job is over; `ends` are the reasons why processes ended before the others, by rank.
+    `ended` if the job is over; `ends` are the reasons why processes ended before the others, by rank. The clocks of
+    ranks that run `in_turns` cannot be compared.
     """
     notes = list(problems)
     fake = any(records.ended_early for records in prints)  # fake ranks record why they ended
@@ -66,7 +69,7 @@ def compare_prints(
         replace(row, group=groups.get(row.rank, len(set(groups.values()))), offset_s=_offset(prints[0], mine))
         for row, mine in zip(rows, prints, strict=True)
     ]
-    notes += _skew(rows)
+    notes += [] if in_turns else _skew(rows)
     divergence = comparison.divergence()
     if divergence is None or divergence.kind == "missing rank":
         divergence = truncated_divergence(prints, whole) or divergence
@@ -163,18 +166,19 @@ class _Comparison:
 
     def _missing(self) -> Divergence | None:
         ranks = {mine.rank for mine in self._prints}
-        if len(self._prints) == 1 and self._prints[0].process.rank is None:
+        single = len(self._prints) == 1 and self._prints[0].process.rank is None
+        if single or len(self._prints) >= MOST_FILES:  # there may be files that are not read
             return None
         size = max([max(ranks) + 1, *(mine.world_size for mine in self._prints)])
         missing = tuple(rank for rank in range(size) if rank not in ranks)
         if not missing:
             return None
         names = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
-        detail = f"{'rank' if len(missing) == 1 else 'ranks'} {names} of {size} wrote no trace"
+        detail = f"no readable trace of {'rank' if len(missing) == 1 else 'ranks'} {names} of {size}"
         first = self._prints[0]
         line = next((line for graph in first.graphs if (line := first.user_line(graph)) is not None), None)
         sides = (
-            DivergenceSide(ranks=missing, text="no trace"),
+            DivergenceSide(ranks=missing, text="no readable trace"),
             DivergenceSide(ranks=tuple(sorted(ranks)), text="has a trace; its first compile", location=line),
         )
         return Divergence(kind="missing rank", ranks=missing, location=line, detail=detail, sides=sides)

@@ -19,6 +19,7 @@ from tcexplore.traces.guard_records import GuardCheck, guard_checks
 from tcexplore.traces.inductor_differences import InductorPair
 from tcexplore.traces.rank_normal import group_names, normalize, rank_pairs
 from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, RecordKey
+from tcexplore.traces.record_index import BadRecordError
 
 Digests = dict[tuple[str, str], str]
 
@@ -107,11 +108,24 @@ class _Pair:
             mine, other = self._mine.items.get(key), self._other.items.get(key)
             if mine is None or other is None:
                 return mine is not other
-            if mine.digest != other.digest and self._mine.normal(key, self._digests) != self._other.normal(
-                key, self._digests
-            ):
+            if mine.digest != other.digest and not self._is_equal(key) and not self._is_damaged(key):
                 return True
             number += 1
+
+    def _is_equal(self, key: RecordKey) -> bool:
+        return self._mine.normal(key, self._digests) == self._other.normal(key, self._digests)
+
+    def _is_damaged(self, key: RecordKey) -> bool:
+        """Return whether a record of either side has a wrong checksum, and note it."""
+        for side in (self._mine, self._other):
+            record = side.items[key].record
+            try:
+                side.process.index.payload(record.number, record.checksum)
+            except BadRecordError:
+                note = f"{key.kind} of {key.graph} is not compared: rank {side.rank} has it with a wrong checksum."
+                self._notes.extend([note] if note not in self._notes else [])
+                return True
+        return False
 
     @staticmethod
     def _start(side: RankPrint, graph: str) -> str:

@@ -88,7 +88,8 @@ def _add_local(path: str, inputs: Inputs) -> None:
         inputs.files += _file(path)
         return
     try:
-        names = sorted(entry.name for entry in os.scandir(path) if entry.is_file() and _TRACE_NAME.search(entry.name))
+        entries = (entry.name for entry in os.scandir(path) if entry.is_file() and _TRACE_NAME.search(entry.name))
+        names = sorted(entries, key=_by_rank)
     except OSError as error:
         raise InputError(f"{shown}: {(error.strerror or str(error)).lower()}") from None
     if not names:
@@ -100,6 +101,11 @@ def _add_local(path: str, inputs: Inputs) -> None:
             inputs.files += _file(os.path.join(path, name))
         except InputError as error:
             inputs.problems.append(str(error))
+
+
+def _by_rank(name: str) -> tuple[int, str]:
+    rank = _RANK.search(name)
+    return int(rank[1]) if rank else -1, name
 
 
 def _file(path: str) -> list[TraceInput]:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 from tcexplore.events import Finished, Output, RanksCompared
@@ -70,14 +71,17 @@ class FollowedJob:
     """Time of the last growth of the trace that the ranks' figures show."""
     compare_at: float = 0.0
     """When the ranks may be compared again, on the monotonic clock."""
-    compared: tuple[float, bool, bool, tuple[int, ...]] | None = None
-    """Last growth, whether the job was quiet, and over, and ranks that had ended early, at the last comparison."""
+    compared: tuple[float, bool, bool, object] | None = None
+    """Last growth, whether the job was quiet, whether it was over, which ranks had ended, at the last comparison."""
     comparison: RanksCompared | None = None
     stacks: StackWatch = field(default_factory=StackWatch)
 
 
 class FollowEngine(RankEngine):
     """Shows the first rank as soon as it writes, and the figures of all ranks."""
+
+    in_turns = False
+    """Whether ranks run one after another, so that their times cannot be compared."""
 
     def __init__(self, trace: FollowedTrace, rank: int | None, launched: TracedJob | None = None) -> None:
         """`launched` is the job if tcexplore started it: its output is shown, too."""
@@ -210,14 +214,15 @@ class FollowEngine(RankEngine):
             rank.over = job.ends.is_over(rank.process.pid) or ended
         over = all(rank.over for rank in trace.ranks.values())
         early = job.ends.early(trace.ranks, job.launched)
-        state = (trace.grown, time.time() - trace.grown >= QUIET_S, over, tuple(early))
+        note = "" if self.in_turns else job.ends.note(trace.ranks)
+        state = (trace.grown, time.time() - trace.grown >= QUIET_S, over, (tuple(early), note))
         # What is final is compared at once.
         news = over or state[1] or (job.compared is not None and state[3] != job.compared[3])
         if state != job.compared and (news or now >= job.compare_at):
             job.compared = state
-            job.comparison = await asyncio.to_thread(
-                compare_running, trace.ranks, trace.problems, over=over, ends=early
-            )
+            notes = (*trace.problems, *([note] if note else []))
+            compare = partial(compare_running, over=over, ends=early, in_turns=self.in_turns)
+            job.comparison = await asyncio.to_thread(compare, trace.ranks, notes)
             spent = time.monotonic() - now
             job.compare_at = now + max(COMPARE_S, spent * _COMPARE_SHARE)
         elif job.comparison is not None and (
@@ -225,9 +230,9 @@ class FollowEngine(RankEngine):
         ):
             groups = {row.rank: row.group for row in job.comparison.rows}
             rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in rows_of(trace.ranks))
-            notes = [note for note in job.comparison.notes if note != job.stacks.note]
-            notes += [job.stacks.note] if job.stacks.note else []
-            job.comparison = replace(job.comparison, rows=rows, notes=tuple(notes))
+            kept = [text for text in job.comparison.notes if text != job.stacks.note]
+            kept += [job.stacks.note] if job.stacks.note else []
+            job.comparison = replace(job.comparison, rows=rows, notes=tuple(kept))
         else:
             return
         job.rows_at = trace.grown

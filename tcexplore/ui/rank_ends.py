@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Mapping
 
+from tcexplore.events.rank_events import name_ranks
 from tcexplore.torch_text.torchrun_report import exit_codes, rank_errors
 from tcexplore.traces.followed_rank import QUIET_S, FollowedRank
 from tcexplore.traces.unfinished_ranks import RankEnd
@@ -16,8 +17,6 @@ from tcexplore.ui.launched_job import LaunchedJob
 
 _TOGETHER_S = 0.02
 """Ends that are closer than this have no known order."""
-
-_STILL_RUN = RankEnd("its process has ended, the others still run")
 
 
 class RankEnds:
@@ -65,21 +64,29 @@ class RankEnds:
             self._release(pid)
 
     def early(self, ranks: Mapping[int, FollowedRank], launched: LaunchedJob | None) -> dict[int, RankEnd]:
-        """Return the ranks that ended before the others, with the reason.
-
-        While others run, a rank counts only after some seconds: ranks of a job that is complete end one after another.
-        """
-        ended = {rank: self._ended[known.process.pid] for rank, known in ranks.items()
-                 if known.process.pid in self._ended}  # fmt: skip
-        if not ended or len(ranks) < 2:
+        """Return the ranks that failed first, with the reason; none before torchrun has reported on them."""
+        ended = self._ends_of(ranks)
+        if launched is None or not launched.report or not ended:
             return {}
         first = min(ended.values())
-        earliest = {rank: ranks[rank] for rank, at in ended.items() if at - first <= _TOGETHER_S}
-        failed = _failed(earliest, launched.report) if launched is not None and launched.report else {}
-        if failed:
-            return failed
-        waits = len(ended) < len(ranks) and time.monotonic() - first >= QUIET_S
-        return dict.fromkeys(earliest, _STILL_RUN) if waits else {}
+        return _failed({rank: ranks[rank] for rank, at in ended.items() if at - first <= _TOGETHER_S}, launched.report)
+
+    def note(self, ranks: Mapping[int, FollowedRank]) -> str:
+        """Return which ranks have ended while others run, empty for none.
+
+        The ranks of a job that is complete may end one after another: only some seconds later, that is worth a note.
+        """
+        ended = self._ends_of(ranks)
+        if not ended or len(ended) == len(ranks) or time.monotonic() - min(ended.values()) < QUIET_S:
+            return ""
+        others = name_ranks(sorted(set(ranks) - set(ended)))
+        verbs = "has" if len(ended) == 1 else "have", "runs" if len(ended) == len(ranks) - 1 else "run"
+        return f"{name_ranks(sorted(ended)).capitalize()} {verbs[0]} ended; {others} still {verbs[1]}."
+
+    def _ends_of(self, ranks: Mapping[int, FollowedRank]) -> dict[int, float]:
+        """Return when ranks ended, in the order of their numbers."""
+        pids = {rank: known.process.pid for rank, known in ranks.items()}
+        return {rank: self._ended[pid] for rank, pid in pids.items() if pid in self._ended}
 
 
 def _failed(ranks: Mapping[int, FollowedRank], report: str) -> dict[int, RankEnd]:

@@ -21,6 +21,8 @@ class SavedRanksEngine(FollowEngine):
     The command imports torch, then waits for a line on stdin: one is kept waiting for the next save.
     """
 
+    in_turns = True
+
     def __init__(self, file: str, command: Sequence[str], rank: int | None) -> None:
         self._file = os.path.abspath(file)
         self._command = tuple(command)

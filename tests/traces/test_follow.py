@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,9 +17,10 @@ from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.traces import followed_rank
 from tcexplore.traces.followed_rank import compare_running
 from tcexplore.traces.followed_trace import FollowedTrace
-from tcexplore.ui import follow_engine
+from tcexplore.ui import follow_engine, rank_ends
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import FollowEngine
+from tcexplore.ui.rank_ends import RankEnds
 from tests.traces.growing_job import GrowingFile
 
 
@@ -99,6 +102,32 @@ def test_a_rank_that_lags_is_no_difference_until_the_job_is_quiet(
     over = compare_running(trace.ranks, (), over=True)
     assert over.divergence == compared.divergence
     assert (partial.partial, compared.partial, over.partial) == (True, False, False)
+
+
+async def test_a_rank_that_ended_while_another_one_runs_is_noted(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rank_ends, "QUIET_S", 0.0)
+    for file in files_of(traces / "same", tmp_path):
+        file.write()
+    trace = FollowedTrace([str(tmp_path)])
+    trace.update()
+    command = [sys.executable, "-c", "import signal; signal.pause()"]
+    processes = [subprocess.Popen(command) for _ in trace.ranks]  # noqa: ASYNC220  started at once
+    for rank, process in zip(trace.ranks.values(), processes, strict=True):
+        rank.process.pid = process.pid
+    ends = RankEnds()
+    assert not any(ends.is_over(process.pid) for process in processes)
+    assert not ends.note(trace.ranks)
+    processes[1].kill()
+    processes[1].wait()
+    assert ends.is_over(processes[1].pid)
+    assert ends.note(trace.ranks) == "Rank 1 has ended; rank 0 still runs."
+    processes[0].kill()
+    processes[0].wait()
+    assert ends.is_over(processes[0].pid)
+    assert not ends.note(trace.ranks)
+    ends.close()
 
 
 @asynccontextmanager

@@ -201,12 +201,15 @@ def test_a_file_without_permission_is_named_and_the_rest_is_read(
 def test_many_files_are_read_up_to_a_limit(
     traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("tcexplore.traces.trace_inputs.MOST_FILES", 3)
+    for module in ("trace_inputs", "rank_comparison"):
+        monkeypatch.setattr(f"tcexplore.traces.{module}.MOST_FILES", 3)
     (path,) = (traces / "same").glob("*_rank_0_*")
-    for rank in range(5):
+    for rank in (100, 4, 20, 5, 6):
         os.link(path, tmp_path / f"dedicated_log_torch_trace_rank_{rank}_x.log")
     status, out, error = printed(capsys, "open", str(tmp_path), "--json")
-    assert (status, len(json.loads(out)["ranks"])) == (0, 3)
+    report = json.loads(out)
+    assert (status, [rank["rank"] for rank in report["ranks"]]) == (0, [4, 5, 6])
+    assert report["divergence"] is None, "the other ranks are not missing"
     assert "holds 5 files; the first 3 are read" in error
 
 
@@ -219,6 +222,15 @@ def test_the_same_problem_of_many_files_is_reported_briefly(
     _, _, error = printed(capsys, "open", str(tmp_path), "--report")
     assert error.count("its last record is incomplete") == 10
     assert "4 more files have such problems" in error
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_without_permission_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    tmp_path.chmod(0)
+    for command in ("check", "open"):
+        status, _, error = printed(capsys, command, str(tmp_path))
+        assert (status, error.count("permission denied")) == (2, 1)
+    tmp_path.chmod(0o700)
 
 
 def test_a_url_is_read_through_fsspec(traces: Path, capsys: pytest.CaptureFixture[str]):

@@ -124,6 +124,18 @@ def test_a_guard_of_how_a_setting_was_set_is_no_difference(traces: Path, tmp_pat
     assert compared(folder).divergence is None
 
 
+def test_a_record_with_a_wrong_checksum_is_no_difference(traces: Path, tmp_path: Path):
+    folder = tmp_path / "damaged"
+    shutil.copytree(traces / "same", folder)
+    (path,) = folder.glob("*_rank_0_*")
+    head, payload = re.search(r'"dynamo_output_graph".*?has_payload": "\w+"', path.read_text()), "0" * 32
+    assert head is not None
+    path.write_text(path.read_text().replace(head[0], re.sub(r'\w+"$', f'{payload}"', head[0])))
+    comparison = compared(folder)
+    assert comparison.divergence is None
+    assert "dynamo_output_graph of 0/0 is not compared: rank 0 has it with a wrong checksum." in comparison.notes
+
+
 def test_an_environment_variable_of_one_rank_is_named(traces: Path, tmp_path: Path):
     divergence = compared(edited(traces / "same", tmp_path / "variable", 1, add_variable)).divergence
     assert divergence is not None
@@ -154,6 +166,9 @@ def test_a_hit_of_what_another_rank_has_just_written_is_no_difference(traces: Pa
     comparison = compared(folder)
     assert comparison.divergence is None
     assert any("had just written" in note for note in comparison.notes)
+    assert any("Clock skew" in note for note in comparison.notes)
+    in_turns = compare_ranks(open_inputs(trace_inputs([str(folder)])).jobs[0], in_turns=True)
+    assert not any("Clock skew" in note for note in in_turns.notes)
 
 
 def test_another_autotuning_winner_is_named(traces: Path, tmp_path: Path):

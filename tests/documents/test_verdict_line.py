@@ -37,6 +37,13 @@ def test_a_wide_line_has_the_kernels_after_the_fix_and_says_that_the_speedup_is_
     assert "now vs. eager: 1.31× faster" in text
 
 
+def test_more_kernels_after_the_fix_are_no_gain() -> None:
+    run = fixable()
+    for kernels, style in (((3, 2), "ok"), ((2, 3), "muted")):
+        row = verdict_row(Session(runs=(replace(run, fixes=(replace(run.fixes[0], kernels=kernels),)),)), 160)
+        assert next(span.style for span in row.spans if "kernels →" in span.text) == style
+
+
 @pytest.mark.parametrize(("width", "shown"), [(160, "vs. eager: 1.31× faster"), (38, "1.31× faster")])
 def test_a_narrow_line_without_a_fix_has_the_speedup(width: int, shown: str) -> None:
     assert shown in verdict_row(Session(runs=(fakes.complete(7),)), width).text

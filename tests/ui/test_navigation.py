@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.events import Location
+from tcexplore.events import KernelStage, Location
 from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.palette import CommandProvider
 from tcexplore.ui.screens.target_screen import TargetScreen
@@ -259,6 +259,17 @@ async def test_one_key_shows_the_assembly_of_the_line_and_asks_for_a_target_firs
         assert "torch.relu" in ui.row("source")
         await ui.press("P")
         assert ui.current == "code", "once there is a target, the key asks for nothing"
+
+
+async def test_one_key_shows_the_assembly_of_a_cpu_kernel():
+    run = gpu.run(target="native")
+    stages = (KernelStage("assembly", "vmaxps zmm0, zmm0, zmm1", ((1, 5),)),)
+    run = with_code(run, assembled=(replace(run.code.assembled[0], stages=stages),))
+    async with run_app(fakes.session(run)) as ui:
+        await ui.press("1", "home")
+        await select(ui, "torch.relu")
+        await ui.press("P")
+        assert "vmaxps" in ui.row("code")
 
 
 async def test_a_line_without_a_kernel_has_no_assembly():

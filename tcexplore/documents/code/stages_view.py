@@ -53,7 +53,7 @@ def find_hiding_folds(snapshot: Snapshot, links: Iterable[Link]) -> frozenset[st
 
 def find_assembly_folds(snapshot: Snapshot, links: Iterable[Link]) -> frozenset[str]:
     """Return the folds that hide a selected statement in PTX, or in the assembly of a device without PTX."""
-    return _find_folds(snapshot, links, ("ptx", "amdgcn"), source=False)
+    return _find_folds(snapshot, links, ("ptx", "amdgcn", "assembly"), source=False)
 
 
 def _find_folds(snapshot: Snapshot, links: Iterable[Link], stages: Collection[str], *, source: bool) -> frozenset[str]:

@@ -147,7 +147,8 @@ def _fix(shown: Snapshot) -> Iterator[Piece]:
         gain = f": {fix.speedup:.1f}× {'faster' if fix.speedup >= 1 else 'slower'} than now"
     yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key"), Span(gain, "ok")))
     if fix.kernels and fix.kernels[0] != fix.kernels[1]:
-        yield piece(f"{fix.kernels[0]} kernels → {fix.kernels[1]}", "ok", 2)
+        before, after = fix.kernels
+        yield piece(f"{before} kernels → {after}", "ok" if after < before else "muted", 2)
 
 
 def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 _ROOT = re.compile(r"\b[LG]\['([^'\]]+)'\]")
@@ -11,6 +12,7 @@ _DICT_ITEM = re.compile(r"dict\.__getitem__\((.+?), '([^']+)'\)")
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
+@functools.lru_cache(4096)  # each guard and each size of an object has its source
 def readable_source(source: str) -> str:
     """Return a Dynamo source as the user would write it: `L['self']._modules['fc1']` becomes `self.fc1`."""
     source = _CLASS_ITEM.sub(r"type(\1).\2", source)

@@ -60,14 +60,13 @@ class _SymbolObserver:
     def symbol_created(self, result: Any, env: Any, *args: Any, **kwargs: Any) -> None:
         """Record a size, a stride or a number of an input that got a symbol, or was specialized to 0 or 1."""
         given = {**dict(zip(("val", "source", "dynamic_dim"), args, strict=False)), **kwargs}
-        value, dynamic = given["val"], given.get("dynamic_dim")
-        record, symbol_source = self._record(env), read_source(given["source"])
+        value, source = given["val"], given["source"]
         if isinstance(result, sympy.Symbol):
-            record.sources[str(result)].append(symbol_source)
-        elif (
-            symbol_source.kind == "size" and value in (0, 1) and getattr(dynamic, "name", "STATIC") not in _NOT_DYNAMIC
-        ):
-            record.zero_one.append(ZeroOneSpecialization(source=symbol_source, value=str(value)))
+            self._record(env).sources[str(result)].append(read_source(source))
+        elif value in (0, 1) and getattr(given.get("dynamic_dim"), "name", "STATIC") not in _NOT_DYNAMIC:
+            symbol_source = read_source(source)
+            if symbol_source.kind == "size":
+                self._record(env).zero_one.append(ZeroOneSpecialization(source=symbol_source, value=str(value)))
 
     def unbacked_created(self, result: Any, env: Any, *_args: Any, **_kwargs: Any) -> None:
         """Record the line of a symbol for data that is unknown while compiling."""

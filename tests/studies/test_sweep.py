@@ -91,8 +91,10 @@ async def test_compiling_does_not_help_at_sizes_that_are_undecided_or_wrong():
         return step
 
     first, *others = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
-    assert first == "static: compiling helps at no size; size 64 undecided"
+    assert first == "static: size 64 undecided; compiling helps at no other size"
     assert any(line.startswith("✖ static, size 8: ") and "output 0" in line for line in others)
+    alone = tuple(step for step in map(again, whole.steps) if (step.form, step.size) == ("static", 64))
+    assert next(conclusions(Sweep(0, (64,), alone))) == "static: size 64 undecided"
 
 
 async def test_an_undecided_size_above_sizes_that_help_is_not_called_worse():

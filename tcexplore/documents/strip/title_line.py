@@ -12,6 +12,7 @@ from tcexplore.documents.empty_states import PHASES, describe_phase
 from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.locations import display_path
 from tcexplore.events import Standby
+from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.code import NATIVE
 
@@ -59,7 +60,7 @@ def _machine(standby: Standby | None, newest: Snapshot) -> Iterator[Piece]:
     device = newest.config.device or standby.device
     threads = newest.timing.threads if newest.timing else newest.config.threads
     yield piece(format_torch(standby), "muted", 4)
-    yield piece(f"{device}, {threads} threads" if threads else device, "muted", 4)
+    yield piece(f"{device}, {count(threads, 'thread')}" if threads else device, "muted", 4)
 
 
 def _run(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece]:

@@ -114,18 +114,22 @@ def _helps(sweep: Sweep, form: Form) -> str:
         sweep.sizes_where(form, is_faster),
         sweep.sizes_where(form, may_be_faster),
     )
+    undecided = f"{'size' if len(unknown) == 1 else 'sizes'} {_listed(unknown)} undecided" if unknown else ""
+    done, of = sweep.finished(form), len(sweep.sizes)
+    measured = "" if done == of else f"{done} of {of} sizes measured"
     if size is not None:
-        text = f"compiling helps from size {size} up"
+        clauses = [f"compiling helps from size {size} up", undecided]
     elif some:
         rest = sweep.sizes_where(form, lambda figures: not (is_faster(figures) or may_be_faster(figures)))
         worse = tuple(size for size in rest if size > min(some))
-        text = f"compiling helps at size {_listed(some)}" + (f", but not at {_listed(worse)}" if worse else "")
+        but = f", but not at {_listed(worse)}" if worse else ""
+        clauses = [f"compiling helps at size {_listed(some)}{but}", undecided]
+    elif unknown:
+        timed = sweep.sizes_where(form, lambda figures: figures.run.timing is not None)
+        clauses = [undecided, "compiling helps at no other size" if len(timed) > len(unknown) else ""]
     else:
-        text = "compiling helps at no size"
-    parts = [f"{'size' if len(unknown) == 1 else 'sizes'} {_listed(unknown)} undecided"] if unknown else []
-    done, of = sweep.finished(form), len(sweep.sizes)
-    parts += [] if done == of else [f"{done} of {of} sizes measured"]
-    return f"{text}; {', '.join(parts)}" if parts else text
+        clauses = ["compiling helps at no size"]
+    return "; ".join(filter(None, (*clauses, measured)))
 
 
 def _listed(sizes: tuple[int, ...]) -> str:

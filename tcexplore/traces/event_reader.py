@@ -128,7 +128,7 @@ class EventReader:
                 entry[1][self._graph_of(number)] = None
             return
         try:
-            record = self._index.record(number)
+            record = part_records.with_split_graph(self.context, self._index.record(number))
             if record.graph:
                 entry[1][record.graph] = None
             converter(self.context, record)

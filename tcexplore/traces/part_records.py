@@ -10,6 +10,7 @@ from tcexplore import events as ev
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
+from tcexplore.traces.trace_sources import read_stack
 
 BUCKETS = {
     "fx_bucketing_passes_all_gather_buckets": "all_gather",
@@ -18,6 +19,9 @@ BUCKETS = {
 """Collective by kind of record."""
 
 _PIECE = re.compile(r"^vllm_(?=sub(?:mod|graph)_)")
+_SPLIT = "vllm_piecewise_split_graph"
+_GENERATED = "<eval_with_key>"
+"""Beginning of the file name of a graph's generated code."""
 _BUCKET = re.compile(r"\[([^\[\]]+)\]")
 
 
@@ -26,9 +30,23 @@ def read_split(context: TraceContext, record: Record) -> None:
     _emit_part(context, record, str(record.meta.get("name") or ""), "ddp")
 
 
+def with_split_graph(context: TraceContext, record: Record) -> Record:
+    """Return the record with the compile id of the graph that vLLM split, if it compiles a piece of it in a call.
+
+    Such a record has no id, but a stack, in which the code of the split graph calls the piece.
+    """
+    if record.graph or not context.split_graph:
+        return record
+    files = (frame.file for frame, _ in read_stack(record.envelope.get("stack"), context.strings))
+    code = next((file for file in files if file.startswith(_GENERATED)), None)
+    return record._replace(graph=context.split_callers.setdefault(code, context.split_graph)) if code else record
+
+
 def read_dump(context: TraceContext, record: Record) -> None:
     """Emit a piece that vLLM compiles separately; other dumps of graphs are only listed."""
     name = str(record.meta.get("name") or "") if isinstance(record.meta, dict) else ""
+    if name == _SPLIT:
+        context.split_graph = record.graph
     if _PIECE.match(name):
         _emit_part(context, record, _PIECE.sub("", name), "vllm")
 

@@ -56,6 +56,10 @@ class TraceContext:
     """Ids of the tensors inside each tensor subclass, by the attribute that holds them; the key is describer and id."""
     graphs: dict[str, tuple[ev.FxNode, ...]] = field(default_factory=dict)
     """Dynamo's nodes by compile id."""
+    split_graph: str = ""
+    """Compile id of the graph that vLLM split last."""
+    split_callers: dict[str, str] = field(default_factory=dict)
+    """Compile id of the graph that vLLM split, by the file name of its code."""
     module_types: set[str] = field(default_factory=set)
     """Classes of which an instance is known to be a module."""
     guard_places: dict[tuple[str, str], ev.Location] = field(default_factory=dict)

@@ -20,6 +20,7 @@ SEEDS = ("", "branch", "shape", "dtype", "break", "guard", "config", "environmen
 PROGRAMS = {
     **dict.fromkeys(("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter", "tensor_parallel"), 2),
     "fsdp": 4,
+    "pieces": 1,
 }
 """Ranks by program."""
 RECORD = re.compile(rb"^(?=[VIWE]\d{4} \d\d:)", re.M)
@@ -85,7 +86,8 @@ def main(names: list[str]) -> None:
                 record(seed or "same", folder, "seeded.py", "--seed", seed)
         for program in PROGRAMS:
             if not names or program in names:
-                record(program, folder, "spmd.py", "--program", program)
+                script = ("pieces.py", "--late") if program == "pieces" else ("spmd.py", "--program", program)
+                record(program, folder, *script)
         with tarfile.open(ARCHIVE, "w:xz", preset=9) as archive:
             for trace in sorted(folder.iterdir()):
                 archive.add(trace, trace.name)

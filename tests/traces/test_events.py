@@ -223,6 +223,18 @@ def test_vllms_pieces_and_merged_collectives_are_read(traces: Path, tmp_path: Pa
     assert not any(record.kind.startswith("fx_bucketing") and not record.read for record in run.trace_records)
 
 
+def test_pieces_that_are_compiled_in_the_first_call_belong_to_the_graph_that_was_split(traces: Path):
+    run = snapshot_of(traces / "pieces")
+    assert [(split.graph, split.part, split.modules) for split in run.splits] == [
+        ("0/0", "submod_0", ("fn.0.project",)),
+        ("0/0", "submod_2", ("fn.0.out", "fn.1.project")),
+        ("0/0", "submod_4", ("fn.1.out",)),
+    ]
+    assert {piece.graph for piece in run.pieces} == {"0/0"}
+    assert {kernel.graph for kernel in run.code.kernels} == {"0/0"}
+    assert {lookup.graph for lookup in run.cache_lookups} == {"0/0"}
+
+
 LIMIT = "Dynamo recompile limit exceeded\n  Explanation: Dynamo attempted to recompile the code object too many times"
 BROKEN = "Failed to trace builtin operator\n  Explanation: Dynamo does not know how to trace builtin operator `print`"
 

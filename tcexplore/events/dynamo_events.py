@@ -176,7 +176,7 @@ class GraphBreak(Event):
     stack: tuple[Location, ...] = ()
     """All frames of user code, outermost first."""
     count: int = 1
-    """Number of times that nested frames reported the same place."""
+    """Number of reports of the place: by nested frames, and by several expressions of its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

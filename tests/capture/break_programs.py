@@ -125,6 +125,10 @@ def breaks_twice(x: Tensor):
     return y.tan()
 
 
+def breaks_twice_in_a_line(x: Tensor):
+    return x.sum().item() + x.mean().item()
+
+
 def helper(x: Tensor):
     y = x + 1
     print("helper")  # noqa: T201

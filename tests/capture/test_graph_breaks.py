@@ -68,6 +68,12 @@ def test_a_break_in_a_resume_function_has_the_line_of_the_original_function():
     assert (first.graph, second.graph) == ("0/0", "1/0")
 
 
+def test_each_expression_of_a_line_that_breaks_is_reported():
+    first, second = select(GraphBreak, capture(break_programs.breaks_twice_in_a_line))
+    assert first.location == second.location
+    assert (first.graph, second.graph) == ("0/0", "1/0")
+
+
 def test_a_break_in_a_helper_is_reported_once_with_the_whole_stack():
     (graph_break,) = select(GraphBreak, capture(break_programs.calls_helper))
     assert graph_break.stack[-2:] == (

@@ -21,11 +21,23 @@ _NOT_A_BREAK = frozenset({"Observed exception", "Dynamo recompile limit exceeded
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
-    """Emit a `GraphBreak` for each new place that breaks, also if `fullgraph=True` makes it an error."""
+    """Emit a `GraphBreak` for each new expression that breaks, also if `fullgraph=True` makes it an error."""
     observer = _BreakObserver(hooks, user_files)
     translator = "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"
     hooks.watch(_FACT, translator, before=observer.break_logged)
     hooks.watch(_FACT, "torch._dynamo.convert_frame:_compile", failed=observer.compile_failed)
+
+
+Columns = tuple[int | None, ...] | None
+"""First and last column of the instruction that breaks, since a line may break several times; None if unknown."""
+
+
+def _columns(translator: Any, location: Location | None) -> Columns:
+    """Return the columns if the traced frame itself breaks; of a function that it inlines they are unknown."""
+    positions = getattr(getattr(translator, "current_instruction", None), "positions", None)
+    if positions is None or location is None or positions.lineno != location.line:
+        return None
+    return positions.col_offset, positions.end_col_offset
 
 
 class _BreakObserver:
@@ -34,28 +46,41 @@ class _BreakObserver:
         self._user_files = user_files
         self._reasons = Reasons.of_hooks(hooks)
         self._registry = BreakRegistry(hooks)
-        self._emitted: set[tuple[tuple[Location, ...], str]] = set()
+        self._emitted: dict[tuple[tuple[Location, ...], str], set[Columns]] = {}
 
-    def break_logged(self, _translator: Any, _code_options: Any, reason: str, exc: Any) -> None:
+    def break_logged(self, translator: Any, _code_options: Any, reason: str, exc: Any) -> None:
         """Emit a break that Dynamo logs. Dynamo marks `exc` as logged, since it propagates through several frames."""
         if not getattr(exc, "logged", False):
-            self._emit(exc, reason)
+            self._emit(exc, reason, translator)
 
     def compile_failed(self, error: Exception, *_args: Any, **_kwargs: Any) -> None:
         """Emit a break that Dynamo does not log: with `fullgraph=True` it only raises."""
         if type(error).__name__ in ("Unsupported", "UserError") and not getattr(error, "logged", False):
             self._emit(error)
 
-    def _emit(self, error: Any, logged: str = "") -> None:
+    def _emit(self, error: Any, logged: str = "", translator: Any = None) -> None:
         reason, *further = self._reasons.of_error(error)
         if _NOT_A_BREAK & {reason.kind, *(other.kind for other in further)}:
             return
         stack = user_stack(self._user_files, getattr(error, "real_stack", None))
-        key = (stack.inside, reason.kind)
-        if key not in self._emitted:
-            self._emitted.add(key)
+        columns = _columns(translator, stack.whole[-1] if stack.whole else None)
+        if self._is_new((stack.inside, reason.kind), columns):
             sentence = explain_reason(reason, further, logged)
             self._hooks.emit(self._graph_break(reason, sentence, stack.whole))
+
+    def _is_new(self, place: tuple[tuple[Location, ...], str], columns: Columns) -> bool:
+        """Return whether a break was not emitted yet, and remember it.
+
+        The frame that inlines a function breaks first, at unknown columns. Then the function breaks itself.
+        """
+        known = self._emitted.get(place, set())
+        if columns is None:
+            new = not known
+            self._emitted[place] = known or {None}
+        else:
+            new = known.isdisjoint({None, columns})
+            self._emitted[place] = (known - {None}) | {columns}
+        return new
 
     def _graph_break(self, reason: Reason, sentence: str, stack: tuple[Location, ...]) -> GraphBreak:
         entry = self._registry.entry(reason.kind)

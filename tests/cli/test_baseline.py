@@ -58,6 +58,7 @@ def test_the_same_report_is_no_worse():
     ("change", "sentence"),
     [
         (lambda r: r["breaks"].append({**r["breaks"][0], "user_code": "y"}), "2 graph breaks, 1 in the baseline; new:"),
+        (lambda r: r["breaks"][0].update(count=3), "h.mean()): 3 graph breaks, 2 in the baseline"),
         (lambda r: r["graphs"].append(r["graphs"][0]), "3 graphs, 2 in the baseline"),
         (lambda r: r["recompiles"].append({"graph": "0/1", "limit_hit": False}), "1 recompile, 0 in the baseline"),
         (lambda r: r["kernels"].append({"target": "native", "language": "cpp"}), "3 kernels, 2 in the baseline"),
@@ -107,12 +108,27 @@ def test_a_busy_machine_lengthens_the_compile_but_not_its_cpu_time(wall: float, 
     assert bool(slower) == (longer and cpu is None), "a slower processor takes longer for its imports too"
 
 
+@pytest.mark.parametrize(("cpu", "longer"), [(1.5, True), (1.1, False)])
+def test_a_baseline_of_a_busy_machine_does_not_hide_a_longer_compile(cpu: float, longer: bool):
+    before, after = baseline(), baseline()
+    for busy, cpu_s in ((before, 2.0), (after, 2.0 * cpu)):
+        compile_longer(busy, 6.0 if busy is before else 4.0)
+        for call in busy["calls"]:
+            call["cpu_s"] = cpu_s
+    assert bool(compare(baseline_figures(before), baseline_figures(after))[0]) == longer
+
+
 @pytest.mark.parametrize(
     ("change", "note"),
     [
         (lambda r: r.update(timing=None), "the speed is not compared: this run is not timed"),
         (lambda r: r["timing"].update(threads=64), "the speed is not compared: the baseline is of"),
         (lambda r: r["timing"].update(verdict="measuring"), "without a verdict"),
+        (
+            lambda r: r["timing"].update(ci95=[0.5, 2.0], speedup=1.0),
+            "only a slowdown of more than 2.0× would be detected",
+        ),
+        (lambda r: r["timing"].update(ci95=[0.0, 2.0], speedup=1.0), "the timing of this run is noisy"),
         (lambda r: r["cache_lookups"].append({"outcome": "hit"}), "one run took more from a cache than the other"),
         (lambda r: r["compile_time"]["file_compiles_s"].append(1.0), "one run took more from a cache than the other"),
         (lambda r: r["compile_time"].update(spans=[]), "the compile time is not compared: this run has none"),

@@ -22,6 +22,9 @@ SCHEMA = 2
 SLOWER = 0.1
 """Minimum drop of the speedup that counts as slower: two runs differ by some percent beyond their intervals."""
 
+UNNOTICED = 1.5
+"""A note tells that smaller slowdowns are not detected if that is more than this."""
+
 COMPILE_MARGIN = 0.45
 """Minimum growth of the compile time that counts, and `COMPILE_SECONDS` of it."""
 COMPILE_SECONDS = 0.2
@@ -39,6 +42,9 @@ _DEVIATION = 1.4826
 _COMPARED_CONFIG = ("mode", "backend", "dynamic", "fullgraph", "train", "target", "inputs", "vary")
 
 Report = Mapping[str, Any]
+
+Place = tuple[str, str, str]
+"""File, kind and source line of a break."""
 
 
 def read_baseline(path: str, config: Config | None) -> Report:
@@ -100,13 +106,19 @@ class CompileFigures:
     """Whether a cache of torch had a result, and the number of C++ files that were compiled, since kernels and torch's
     headers may be cached."""
 
+    @property
+    def own_seconds(self) -> float:
+        """The time of the compile without other load: at most its CPU time."""
+        return self.seconds if self.cpu_s is None else min(self.seconds, self.cpu_s)
+
 
 @dataclass(frozen=True, slots=True)
 class BaselineFigures:
     """The figures of a report that are compared."""
 
-    breaks: Counter[tuple[str, str, str]]
-    """File, kind and source line."""
+    breaks: Counter[Place]
+    break_reports: dict[Place, int]
+    """How often torch reported a break: by several expressions of a line, or by nested frames."""
     recompiles: int
     graphs: int
     kernels: int
@@ -120,7 +132,8 @@ def baseline_figures(report: Report) -> BaselineFigures:
     kernels = [kernel for kernel in report["kernels"] if kernel["target"] == report["config"]["target"]]
     extern = sum(kernel["language"] == "extern" for kernel in kernels)
     return BaselineFigures(
-        breaks=Counter((b["file"] or "", b["kind"], b["user_code"]) for b in report["breaks"]),
+        breaks=Counter(map(_place, report["breaks"])),
+        break_reports={_place(graph_break): graph_break["count"] for graph_break in report["breaks"]},
         recompiles=len({r["graph"] for r in report["recompiles"] if not r["limit_hit"]}),
         graphs=len(report["graphs"]),
         kernels=len(kernels) - extern,
@@ -128,6 +141,10 @@ def baseline_figures(report: Report) -> BaselineFigures:
         speed=_speed_figures(report["timing"]),
         compile=_compile_figures(report),
     )
+
+
+def _place(graph_break: Report) -> Place:
+    return graph_break["file"] or "", graph_break["kind"], graph_break["user_code"]
 
 
 def _speed_figures(timing: Report | None) -> SpeedFigures | None:
@@ -177,6 +194,10 @@ def _counts(before: BaselineFigures, after: BaselineFigures) -> Iterator[str]:
             f"{count(after.breaks.total(), 'graph break')}, {before.breaks.total()} in the baseline; "
             f"new: {': '.join(filter(None, (new[0], new[2] or new[1])))}"
         )
+    else:
+        for place, times in after.break_reports.items():
+            if times > (known := before.break_reports.get(place, times)):
+                yield f"{place[0]}, {place[2] or place[1]}: {times} graph breaks, {known} in the baseline"
     names = {"recompiles": "recompile", "graphs": "graph", "kernels": "kernel", "library_calls": "library call"}
     for field in fields(BaselineFigures):
         if field.name in names and (number := getattr(after, field.name)) > getattr(before, field.name):
@@ -192,11 +213,29 @@ def _slower(before: BaselineFigures, after: BaselineFigures, note: Callable[[str
         note(f"the speed is not compared: the baseline is of {old.machine[0]} with {count(old.machine[1], 'thread')}")
     elif "measuring" in (old.verdict, new.verdict):
         note("the speed is not compared: the timing ended without a verdict")
-    elif new.ends[1] < old.ends[0] and old.speedup / new.speedup - 1 > max(old.noise_floor, new.noise_floor, SLOWER):
+    elif new.ends[1] < old.ends[0] and old.speedup / new.speedup > _tolerance(old, new):
         yield (
             f"compiled is {new.speedup:.2f}× [{new.low:.2f}, {new.high:.2f}] as fast as eager, "
             f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}] in the baseline"
         )
+    elif (least := _least_detected(old, new)) > UNNOTICED:
+        factor = "no slowdown" if least == math.inf else f"only a slowdown of more than {least:.1f}×"
+        noisy = "the baseline" if old.speedup / old.ends[0] > new.ends[1] / new.speedup else "this run"
+        note(
+            f"{factor} would be detected, since the timing of {noisy} is noisy: --threads 1 is steadier, for both runs"
+        )
+
+
+def _tolerance(old: SpeedFigures, new: SpeedFigures) -> float:
+    """Return the slowdown that two runs of the same program may show."""
+    return 1 + max(old.noise_floor, new.noise_floor, SLOWER)
+
+
+def _least_detected(old: SpeedFigures, new: SpeedFigures) -> float:
+    """Return the slowdown from which on intervals as wide as these no longer overlap."""
+    if old.ends[0] <= 0 or new.speedup <= 0:
+        return math.inf
+    return max(_tolerance(old, new), old.speedup / old.ends[0] * new.ends[1] / new.speedup)
 
 
 def _compiling(before: BaselineFigures, after: BaselineFigures, note: Callable[[str], None]) -> Iterator[str]:
@@ -231,7 +270,8 @@ def _machine_factor(old: SpeedFigures | None, new: SpeedFigures | None) -> float
 def _compile_growth(old: CompileFigures, new: CompileFigures, slowdown: float) -> tuple[float, float]:
     """Return the growth of the compile time, and the growth that noise explains; `slowdown` is that of the machine.
 
-    CPU times are compared if known, corrected by that of the imports. A compile that got shorter did not grow.
+    CPU times are compared if known, corrected by that of the imports. A compile that got shorter did not grow, unless
+    only the baseline waited for other processes.
     """
     if not old.seconds:
         return 0.0, 0.0
@@ -240,7 +280,7 @@ def _compile_growth(old: CompileFigures, new: CompileFigures, slowdown: float) -
         before, after, margin = old.cpu_s * max(1.0, imports), new.cpu_s, CPU_MARGIN
     else:
         before, after, margin = old.seconds * slowdown, new.seconds, compile_margin(old, new)
-    longer = new.seconds > old.seconds and after - before > COMPILE_SECONDS
+    longer = new.seconds > old.own_seconds and after - before > COMPILE_SECONDS
     return (after / before - 1 if longer else 0.0), margin
 
 

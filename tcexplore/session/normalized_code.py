@@ -12,6 +12,12 @@ _COMMENT = re.compile(r"(?:#|//)(?!include|define|pragma|if|endif|else).*")
 _HASH = re.compile(r"'backend_hash': '\w+'")
 _PATH = re.compile(r"/\S+?/c\w{2}/c\w{40,}\.\w+")
 
+_DEVICE = re.compile(
+    r"(\b(?:cuda|xpu|hpu|mtia):|DeviceProperties\(type='\w+', index=|stream|_DeviceGuard\(|set_device\(|\bdevice=)\d+"
+    r"|(?<=get_raw_stream\()\d+"
+)
+"""Numbers of devices."""
+
 _BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\d+|tangents_\d+)\b")
 
 
@@ -35,21 +41,37 @@ def _bare(source: str, names: tuple[str, ...]) -> str:
     return re.sub(rf"\b(?:{'|'.join(patterns)})\w*", lambda match: numbers.get(match.group(), match.group()), code)
 
 
-def kernel_program(kernel: ev.Kernel) -> str:
-    """Return the code of a kernel without its name, comments and paths, and of an extern call without buffer names."""
-    if kernel.language == "extern":
-        return _BUFFER.sub("buffer", kernel.source)
-    return _bare(kernel.source, (kernel.name,))
+def are_ranks(before: Snapshot, after: Snapshot) -> bool:
+    """Return whether the runs are ranks of traces, each with a device of its own."""
+    return bool(before.trace and after.trace)
+
+
+@lru_cache(maxsize=4096)
+def without_device(text: str) -> str:
+    """Return a text without the numbers of devices."""
+    return _DEVICE.sub(lambda match: f"{match[1] or ''}N", text)
+
+
+def kernel_program(kernel: ev.Kernel, *, ranks: bool = False) -> str:
+    """Return the code of a kernel without its name, comments and paths, and of an extern call without buffer names.
+
+    For `ranks`, it is without the numbers of devices as well.
+    """
+    extern = kernel.language == "extern"
+    code = _BUFFER.sub("buffer", kernel.source) if extern else _bare(kernel.source, (kernel.name,))
+    return without_device(code) if ranks else code
 
 
 def same_program(before: Snapshot, after: Snapshot) -> bool:
     """Return whether both runs generated identical kernels and wrappers; False if either has none."""
-    programs = [_program(s) for s in (before, after)]
+    ranks = are_ranks(before, after)
+    programs = [_program(s, ranks=ranks) for s in (before, after)]
     return bool(programs[0]) and programs[0] == programs[1]
 
 
-def _program(snapshot: Snapshot) -> list[tuple[str, str]]:
+def _program(snapshot: Snapshot, *, ranks: bool) -> list[tuple[str, str]]:
     names = tuple(dict.fromkeys(k.name for k in snapshot.code.kernels if k.language != "extern"))
     kernels = ((kernel.phase, kernel.source) for kernel in snapshot.code.kernels)
     wrappers = ((wrapper.phase, wrapper.source) for wrapper in snapshot.code.wrappers)
-    return [(phase, _bare(source, names)) for phase, source in (*kernels, *wrappers)]
+    programs = ((phase, _bare(source, names)) for phase, source in (*kernels, *wrappers))
+    return [(phase, without_device(code) if ranks else code) for phase, code in programs]

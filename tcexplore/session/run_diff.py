@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from tcexplore import events as ev
 from tcexplore.session.alignment import pairs
-from tcexplore.session.normalized_code import kernel_program, same_program
+from tcexplore.session.normalized_code import are_ranks, kernel_program, same_program, without_device
 from tcexplore.session.snapshot import Snapshot
 
 T = TypeVar("T")
 
-_IDENTITY = re.compile(r"\b\d{9,}\b")
+_IDENTITY = re.compile(r"\b\d{9,}\b|\b0x[0-9a-fA-F]{6,}\b|(?<=, )\d+(?=\), type=)")
+"""Ids and addresses of objects."""
 
 ChangeKind = Literal["same", "changed", "added", "removed"]
 
@@ -52,16 +54,18 @@ class RunDiff:
 
 
 def run_diff(before: Snapshot, after: Snapshot) -> RunDiff:
-    """Compare two runs, complete or not."""
+    """Compare two runs, complete or not. The numbers of their devices do not count if they are ranks of traces."""
+    ranks = are_ranks(before, after)
+    kernels = before.code.kernels, after.code.kernels
     return RunDiff(
         before=before,
         after=after,
         same_program=same_program(before, after),
         source=align(before.source.splitlines(), after.source.splitlines(), lambda line: line),
-        nodes=align(_nodes(before), _nodes(after), _node_key),
+        nodes=align(_nodes(before), _nodes(after), partial(_node_key, ranks=ranks)),
         breaks=align(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
-        guards=pair_unordered(_guards(before), _guards(after), _guard_key),
-        kernels=match_kernels(before.code.kernels, after.code.kernels) if before.target == after.target else (),
+        guards=pair_unordered(_guards(before), _guards(after), partial(_guard_key, ranks=ranks)),
+        kernels=match_kernels(*kernels, ranks=ranks) if before.target == after.target else (),
     )
 
 
@@ -105,12 +109,14 @@ def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def match_kernels(before: Sequence[ev.Kernel], after: Sequence[ev.Kernel]) -> tuple[RunChange[ev.Kernel], ...]:
+def match_kernels(
+    before: Sequence[ev.Kernel], after: Sequence[ev.Kernel], *, ranks: bool = False
+) -> tuple[RunChange[ev.Kernel], ...]:
     """Pair each later kernel with an earlier one: equal code is `same`, equal ops or half of the ops is `changed`."""
     left = list(before)
     partner: dict[int, tuple[ChangeKind, ev.Kernel]] = {}
     rules: tuple[tuple[ChangeKind, Callable[[ev.Kernel, ev.Kernel], bool]], ...]
-    rules = ("same", _same_code), ("changed", _same_ops), ("changed", _half_the_ops)
+    rules = ("same", partial(_same_code, ranks=ranks)), ("changed", _same_ops), ("changed", _half_the_ops)
     for kind, alike in rules:
         for index, kernel in enumerate(after):
             if index not in partner and (match := next((k for k in left if alike(k, kernel)), None)) is not None:
@@ -140,8 +146,8 @@ def _with_removed(
         yield from behind.get(id(change.before), ())
 
 
-def _same_code(a: ev.Kernel, b: ev.Kernel) -> bool:
-    return a.phase == b.phase and kernel_program(a) == kernel_program(b)
+def _same_code(a: ev.Kernel, b: ev.Kernel, *, ranks: bool) -> bool:
+    return a.phase == b.phase and kernel_program(a, ranks=ranks) == kernel_program(b, ranks=ranks)
 
 
 def _same_ops(a: ev.Kernel, b: ev.Kernel) -> bool:
@@ -159,15 +165,19 @@ def _nodes(snapshot: Snapshot) -> list[tuple[str, ev.FxNode]]:
     return [(graph.graph, node) for graph in snapshot.graphs for node in graph.all_nodes]
 
 
-def _node_key(item: tuple[str, ev.FxNode]) -> Hashable:
+def _node_key(item: tuple[str, ev.FxNode], *, ranks: bool) -> Hashable:
     node = item[1]
-    return node.op, node.target, node.args, node.dtype, node.shape, node.stride
+    args = without_device(node.args) if ranks else node.args
+    return node.op, node.target, args, node.dtype, node.shape, node.stride
 
 
-def _guard_key(item: tuple[str, ev.Guard]) -> Hashable:
+def _guard_key(item: tuple[str, ev.Guard], *, ranks: bool) -> Hashable:
     """Return the key of a guard without object ids, which differ between runs."""
     guard = item[1]
-    return guard.kind, guard.source, guard.summary, tuple(_IDENTITY.sub("id", code) for code in guard.code)
+    codes = tuple(_IDENTITY.sub("id", code) for code in guard.code)
+    if ranks:
+        return guard.kind, guard.source, without_device(guard.summary), tuple(map(without_device, codes))
+    return guard.kind, guard.source, guard.summary, codes
 
 
 def _guards(snapshot: Snapshot) -> list[tuple[str, ev.Guard]]:

@@ -94,13 +94,35 @@ def test_equal_items_at_both_ends_are_paired() -> None:
 def test_object_ids_in_guards_are_ignored() -> None:
     def guarded(identity: int) -> Snapshot:
         code = (f"___check_obj_id(L['self'], {identity})",)
+        address = (f"___check_obj_id(L['f'], {identity % 10**6}), type=<code object inner at {hex(identity)}>",)
         guards = (
             ev.Guard(kind="ID_MATCH", source="L['self']", code=code),
+            ev.Guard(kind="ID_MATCH", source="L['f']", code=address),
             ev.Guard(kind="EQUALS_MATCH", source="n", code=("n == 8",)),
         )
         return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=guards),))
 
-    assert [c.kind for c in run_diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same", "same"]
+    assert [c.kind for c in run_diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same"] * 3
+
+
+def on_device(number: int, trace: str) -> Snapshot:
+    code = f"with torch.cuda._DeviceGuard({number}):\n    stream{number} = get_raw_stream({number})\n"
+    body = f"triton_meta={{'device': DeviceProperties(type='cuda', index={number}, cc=90)}}, 'constants': 7"
+    tensor = (f"check_tensor(L['x'], Tensor, device={number}, size=[4])",)
+    guard = ev.Guard(kind="TENSOR_MATCH", source="x", code=tensor, summary=f"f32[4] cuda:{number}, contiguous")
+    made = replace(run("a", kernel("k0", body=body)), trace=trace)
+    made = with_code(made, wrappers=(ev.Wrapper(graph="0/0", phase="forward", source=code),))
+    return replace(made, guards=(ev.GuardsInstalled(graph="0/0", guards=(guard,)),))
+
+
+def test_the_number_of_a_ranks_device_is_no_difference_but_that_of_a_live_run_is() -> None:
+    ranks = run_diff(on_device(0, "rank 0 of 2"), on_device(1, "rank 1 of 2"))
+    assert ranks.same_program
+    assert [change.kind for change in ranks.kernels] == ["same"]
+    assert [change.kind for change in ranks.guards] == ["same"]
+    live = run_diff(on_device(0, ""), on_device(1, ""))
+    assert not live.same_program
+    assert [change.kind for change in live.kernels] == ["changed"]
 
 
 def test_the_order_of_guards_does_not_matter() -> None:

@@ -18,7 +18,7 @@ from tcexplore.events import Kernel
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, guard_link, kernel_link, node_link
-from tcexplore.session.normalized_code import same_program
+from tcexplore.session.normalized_code import are_ranks, same_program
 from tcexplore.session.run_diff import RunChange, RunDiff, align, match_kernels
 
 BREAK_STYLES = {"added": "removed", "removed": "added"}
@@ -113,7 +113,8 @@ def _kernel(diff: RunDiff, change: RunChange[Kernel], name: str, toggled: frozen
 def compare_code(before: Snapshot, after: Snapshot) -> None:
     """Compare the code of two runs ahead of its display."""
     same_program(before, after)
-    for change in match_kernels(before.code.kernels, after.code.kernels):
+    ranks = are_ranks(before, after)
+    for change in match_kernels(before.code.kernels, after.code.kernels, ranks=ranks):
         if change.kind == "changed":
             _code(change)
 

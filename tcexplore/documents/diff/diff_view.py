@@ -14,6 +14,7 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Location
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.links import line_link
+from tcexplore.session.normalized_code import are_ranks
 from tcexplore.session.run_diff import RunChange, RunDiff, count_changes, run_diff
 
 NOTHING = "Nothing to compare with yet. The next save is compared with this one."
@@ -51,6 +52,8 @@ def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
     if diff.same_program:
         yield row(runs, (" ✔ SAME PROGRAM ", "badge.ok"), ("  the generated code is identical", "ok"))
         text = "Kernels and wrappers are the same except for names and comments: any timing difference is noise."
+        if are_ranks(before, after):
+            text = "Kernels and wrappers are the same except for names, comments and the numbers of devices."
         yield from wrapped(text, width, "muted")
     else:
         known = before.code.kernels and after.code.kernels

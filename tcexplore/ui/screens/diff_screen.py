@@ -42,7 +42,8 @@ class DiffScreen(OverlayScreen):
         yield self._title
         yield self._view
         yield self._history
-        yield RowLine(footer(self.SCOPES), id="footer")
+        newest = self._session.newest
+        yield RowLine(footer(self.SCOPES, trace=newest is not None and bool(newest.trace)), id="footer")
 
     @property
     def page(self) -> tuple[str, str]:

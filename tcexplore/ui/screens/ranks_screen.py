@@ -40,7 +40,7 @@ class RanksScreen(OverlayScreen):
 
     def compose(self) -> ComposeResult:
         yield self._view
-        yield RowLine(footer(self.SCOPES), id="footer")
+        yield RowLine(footer(self.SCOPES, trace=True), id="footer")
 
     @property
     def page(self) -> tuple[str, str]:

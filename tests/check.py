@@ -16,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LINT = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",))
-WORKERS = str(max(2, min(os.cpu_count() or 2, 8)))
+WORKERS = str(max(2, min((os.cpu_count() or 2) + 1, 8)))
+"""One more than cores: tests of runs wait for a part of their time."""
 PYTEST = ("pytest", "-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
 
 

@@ -30,6 +30,8 @@ with warnings.catch_warnings():
 
     from tests.capture import no_gpu as no_gpu
 
+torch._inductor.config.compile_threads = 1  # a pool of processes would import torch for each process of the tests
+
 MODULES: tuple[ModuleType, ...] = (
     dynamo_graphs, aot_graphs, lowering_graph, kernels, fusion_decisions, inductor_trace,
 )  # fmt: skip

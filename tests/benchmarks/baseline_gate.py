@@ -47,6 +47,7 @@ def rerun(baseline: Report, noise: random.Random) -> Report:
     if timing:
         factor = 1 + noise.gauss(0, SPEED_NOISE)
         timing["speedup"] *= factor
+        lengthen_blocks(after, 1 / factor)
         timing["ci95"] = [end * factor * (1 + noise.gauss(0, SPEED_NOISE / 3)) for end in timing["ci95"]]
         timing["eager_us"] *= 1 + abs(noise.gauss(0, SPEED_NOISE))
     for span in spans(after):
@@ -54,6 +55,12 @@ def rerun(baseline: Report, noise: random.Random) -> Report:
     after["compile_time"]["seconds"] = sum(span["self_s"] for span in spans(after))
     lengthen_calls(after, math.exp(noise.gauss(0, CPU_NOISE)))
     return after
+
+
+def lengthen_blocks(changed: Report, factor: float) -> None:
+    """Multiply the times of the compiled blocks by a factor."""
+    samples = changed["timing"]["samples"]
+    samples["compiled_us"] = [us * factor for us in samples["compiled_us"]]
 
 
 def lengthen_calls(changed: Report, factor: float) -> None:
@@ -74,6 +81,7 @@ def spans(changed: Report) -> list[Report]:
 def slower(times: float) -> Change:
     def change(changed: Report) -> None:
         changed["timing"]["speedup"] /= times
+        lengthen_blocks(changed, times)
         changed["timing"]["ci95"] = [end / times for end in changed["timing"]["ci95"]]
 
     return change
@@ -98,7 +106,7 @@ def kernels(number: int, language: str) -> Change:
 
 
 REGRESSIONS: dict[str, Change] = {
-    "a break": lambda r: r["breaks"].append({"file": "m.py", "kind": "print", "user_code": "print(x)"}),
+    "a break": lambda r: r["breaks"].append({"file": "m.py", "kind": "print", "user_code": "print(x)", "count": 1}),
     "a break more at a known line": lambda r: r["breaks"].extend(r["breaks"][:1]),
     "a recompile": lambda r: r["recompiles"].append({"graph": "0/9", "limit_hit": False}),
     "a graph more": lambda r: r["graphs"].append(r["graphs"][0]),

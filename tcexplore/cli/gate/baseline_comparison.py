@@ -22,6 +22,8 @@ SCHEMA = 2
 SLOWER = 0.1
 """Minimum drop of the speedup that counts as slower: two runs differ by some percent beyond their intervals."""
 
+MANY_PAIRS = 100
+
 UNNOTICED = 1.5
 """A note tells that smaller slowdowns are not detected if that is more than this."""
 
@@ -82,6 +84,9 @@ class SpeedFigures:
     verdict: TimingVerdict
     machine: tuple[str, int]
     """Device and number of threads."""
+    pairs: int
+    best: float | None
+    """Speedup of the fastest blocks, which other load disturbs least; None without samples."""
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -117,8 +122,8 @@ class BaselineFigures:
     """The figures of a report that are compared."""
 
     breaks: Counter[Place]
-    break_reports: dict[Place, int]
-    """How often torch reported a break: by several expressions of a line, or by nested frames."""
+    break_reports: Counter[Place]
+    """The same as often as torch reported them: for several expressions of a line, or for nested frames."""
     recompiles: int
     graphs: int
     kernels: int
@@ -133,7 +138,9 @@ def baseline_figures(report: Report) -> BaselineFigures:
     extern = sum(kernel["language"] == "extern" for kernel in kernels)
     return BaselineFigures(
         breaks=Counter(map(_place, report["breaks"])),
-        break_reports={_place(graph_break): graph_break["count"] for graph_break in report["breaks"]},
+        break_reports=Counter(
+            _place(graph_break) for graph_break in report["breaks"] for _ in range(graph_break["count"])
+        ),
         recompiles=len({r["graph"] for r in report["recompiles"] if not r["limit_hit"]}),
         graphs=len(report["graphs"]),
         kernels=len(kernels) - extern,
@@ -153,8 +160,13 @@ def _speed_figures(timing: Report | None) -> SpeedFigures | None:
     low, high = timing["ci95"]
     return SpeedFigures(
         timing["eager_us"], timing["speedup"], low, high, timing["noise_floor"], timing["verdict"],
-        (timing["device"], timing["threads"]),
+        (timing["device"], timing["threads"]), timing["pairs"], _best(timing.get("samples") or {}),
     )  # fmt: skip
+
+
+def _best(samples: Mapping[str, Sequence[float]]) -> float | None:
+    eager, compiled = samples.get("eager_us"), samples.get("compiled_us")
+    return min(eager) / min(compiled) if eager and compiled and min(compiled) > 0 else None
 
 
 def _compile_figures(report: Report) -> CompileFigures | None:
@@ -188,16 +200,15 @@ def compare(before: BaselineFigures, after: BaselineFigures) -> tuple[list[str],
 
 
 def _counts(before: BaselineFigures, after: BaselineFigures) -> Iterator[str]:
-    if after.breaks.total() > before.breaks.total():
-        new = (after.breaks - before.breaks).most_common(1)[0][0]
-        yield (
-            f"{count(after.breaks.total(), 'graph break')}, {before.breaks.total()} in the baseline; "
-            f"new: {': '.join(filter(None, (new[0], new[2] or new[1])))}"
-        )
-    else:
-        for place, times in after.break_reports.items():
-            if times > (known := before.break_reports.get(place, times)):
-                yield f"{place[0]}, {place[2] or place[1]}: {times} graph breaks, {known} in the baseline"
+    for breaks, known, noun in (
+        (after.breaks, before.breaks, "graph break"),
+        (after.break_reports, before.break_reports, "reported graph break"),
+    ):
+        if breaks.total() > known.total():
+            file, kind, code = (breaks - known).most_common(1)[0][0]
+            new = ", ".join(filter(None, (file, code or kind)))
+            yield f"{count(breaks.total(), noun)}, {known.total()} in the baseline; new: {new}"
+            break
     names = {"recompiles": "recompile", "graphs": "graph", "kernels": "kernel", "library_calls": "library call"}
     for field in fields(BaselineFigures):
         if field.name in names and (number := getattr(after, field.name)) > getattr(before, field.name):
@@ -213,7 +224,7 @@ def _slower(before: BaselineFigures, after: BaselineFigures, note: Callable[[str
         note(f"the speed is not compared: the baseline is of {old.machine[0]} with {count(old.machine[1], 'thread')}")
     elif "measuring" in (old.verdict, new.verdict):
         note("the speed is not compared: the timing ended without a verdict")
-    elif new.ends[1] < old.ends[0] and old.speedup / new.speedup > _tolerance(old, new):
+    elif _is_slower(old, new):
         yield (
             f"compiled is {new.speedup:.2f}× [{new.low:.2f}, {new.high:.2f}] as fast as eager, "
             f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}] in the baseline"
@@ -226,16 +237,36 @@ def _slower(before: BaselineFigures, after: BaselineFigures, note: Callable[[str
         )
 
 
+def _is_slower(old: SpeedFigures, new: SpeedFigures) -> bool:
+    """Return whether the median and the fastest blocks are slower.
+
+    Other load changes the speedup of most blocks for as long as it lasts, whatever the interval is.
+    """
+    tolerance = _tolerance(old, new)
+    if old.best and new.best and old.best / new.best <= tolerance:
+        return False
+    apart = _many_pairs(old, new) or new.ends[1] < old.ends[0]
+    return apart and old.speedup / new.speedup > tolerance
+
+
+def _many_pairs(old: SpeedFigures, new: SpeedFigures) -> bool:
+    """Return whether the fastest blocks tell enough, so that the intervals may overlap."""
+    return bool(old.best and new.best) and min(old.pairs, new.pairs) >= MANY_PAIRS
+
+
 def _tolerance(old: SpeedFigures, new: SpeedFigures) -> float:
     """Return the slowdown that two runs of the same program may show."""
     return 1 + max(old.noise_floor, new.noise_floor, SLOWER)
 
 
 def _least_detected(old: SpeedFigures, new: SpeedFigures) -> float:
-    """Return the slowdown from which on intervals as wide as these no longer overlap."""
+    """Return the slowdown that is certainly detected: intervals as wide as these would not overlap."""
+    tolerance = _tolerance(old, new)
+    if _many_pairs(old, new):
+        return tolerance
     if old.ends[0] <= 0 or new.speedup <= 0:
         return math.inf
-    return max(_tolerance(old, new), old.speedup / old.ends[0] * new.ends[1] / new.speedup)
+    return max(tolerance, old.speedup / old.ends[0] * new.ends[1] / new.speedup)
 
 
 def _compiling(before: BaselineFigures, after: BaselineFigures, note: Callable[[str], None]) -> Iterator[str]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from tcexplore.traces.followed_rank import FollowedRank
 from tcexplore.traces.record_index import RecordIndex
-from tcexplore.traces.trace_inputs import MOST_FILES, TraceInput
-from tcexplore.traces.trace_job import TraceJob, TraceProcess, group_jobs, read_processes
+from tcexplore.traces.trace_inputs import MOST_FILES, TraceInput, by_rank
+from tcexplore.traces.trace_job import TraceJob, TraceProcess, group_jobs, read_processes, shortened
 
 CHUNK = 1 << 24
 """Bytes of one file that are read at a time, so that a large file does not delay the others."""
@@ -32,6 +32,11 @@ class _GrowingFile:
 
     def __post_init__(self) -> None:
         self.index = RecordIndex(self.data)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the file is no trace."""
+        return b"\n" in self.data and not len(self.index) and self.index.foreign_start()
 
     def read(self) -> bool:
         """Read what was added; return whether there may be more."""
@@ -78,7 +83,11 @@ class FollowedTrace:
     @property
     def problems(self) -> list[str]:
         """Sentences about files that cannot be read, and files that began again."""
-        return [*self._unreadable.values(), *self._notes]
+        foreign = [
+            f"{known.path} holds no records of TORCH_TRACE" for known in self._files.values() if known.is_foreign
+        ]
+        most = [f"only the first {MOST_FILES:,} files are read"] if len(self._files) >= MOST_FILES else []
+        return [*most, *shortened([*self._unreadable.values(), *foreign]), *self._notes]
 
     def update(self) -> bool:
         """Read what the job wrote since the last call; return whether there may be more."""
@@ -139,7 +148,8 @@ def trace_files(paths: Iterable[str]) -> list[str]:
     for path in paths:
         try:
             if os.path.isdir(path):
-                files += sorted(entry.path for entry in os.scandir(path) if entry.name.endswith(".log"))
+                names = [entry.name for entry in os.scandir(path) if entry.name.endswith(".log")]
+                files += (os.path.join(path, name) for name in sorted(names, key=by_rank))
             elif os.path.isfile(path):
                 files.append(path)
         except OSError:

@@ -89,7 +89,7 @@ def _add_local(path: str, inputs: Inputs) -> None:
         return
     try:
         entries = (entry.name for entry in os.scandir(path) if entry.is_file() and _TRACE_NAME.search(entry.name))
-        names = sorted(entries, key=_by_rank)
+        names = sorted(entries, key=by_rank)
     except OSError as error:
         raise InputError(f"{shown}: {(error.strerror or str(error)).lower()}") from None
     if not names:
@@ -103,7 +103,8 @@ def _add_local(path: str, inputs: Inputs) -> None:
             inputs.problems.append(str(error))
 
 
-def _by_rank(name: str) -> tuple[int, str]:
+def by_rank(name: str) -> tuple[int, str]:
+    """Return the key that sorts names of files by the rank in them."""
     rank = _RANK.search(name)
     return int(rank[1]) if rank else -1, name
 

@@ -14,7 +14,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tcexplore.documents.ranks_view import verdict_rows
-from tcexplore.traces import followed_rank
+from tcexplore.traces import followed_rank, followed_trace
 from tcexplore.traces.followed_rank import compare_running
 from tcexplore.traces.followed_trace import FollowedTrace
 from tcexplore.ui import follow_engine, rank_ends
@@ -78,6 +78,24 @@ def test_a_truncated_and_a_replaced_file_are_read_from_their_beginning(traces: P
     trace.update()
     assert trace.ranks[0].row().graphs == graphs
     assert "was replaced" in trace.problems[1]
+
+
+def test_files_that_are_no_traces_and_those_beyond_the_limit_are_named(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (source,) = (traces / "same").glob("*_rank_0_*")
+    for rank in (10, 2):
+        os.link(source, tmp_path / f"dedicated_log_torch_trace_rank_{rank}_x.log")
+    (tmp_path / "notes.log").write_text("no trace\n")
+    (tmp_path / "begun.log").write_text("V1122 04:06:28.95")
+    trace = FollowedTrace([str(tmp_path)])
+    trace.update()
+    assert trace.problems == [f"{tmp_path}/notes.log holds no records of TORCH_TRACE"]
+    monkeypatch.setattr(followed_trace, "MOST_FILES", 3)
+    limited = FollowedTrace([str(tmp_path)])
+    limited.update()
+    assert list(limited.ranks) == [2]
+    assert limited.problems[0] == "only the first 3 files are read"
 
 
 def test_a_rank_that_lags_is_no_difference_until_the_job_is_quiet(

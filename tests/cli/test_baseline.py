@@ -117,7 +117,7 @@ def test_a_busy_machine_lengthens_the_compile_but_not_its_cpu_time(wall: float, 
     assert bool(slower) == (longer and cpu is None), "a slower processor takes longer for its imports too"
 
 
-@pytest.mark.parametrize(("cpu", "longer"), [(1.5, True), (1.1, False)])
+@pytest.mark.parametrize(("cpu", "longer"), [(1.5, True), (1.4, False)])
 def test_a_baseline_of_a_busy_machine_does_not_hide_a_longer_compile(cpu: float, longer: bool):
     before, after = baseline(), baseline()
     for busy, cpu_s in ((before, 2.0), (after, 2.0 * cpu)):
@@ -152,13 +152,14 @@ def test_what_cannot_be_compared_is_noted(change: Callable[[Report], Any], note:
     assert any(note in text for text in notes), notes
 
 
-def test_with_many_pairs_intervals_may_overlap():
+@pytest.mark.parametrize(("change", "slower"), [(faster, True), (loaded, False)])
+def test_with_many_pairs_the_fastest_blocks_decide(change: Callable[[Report, float], None], slower: bool):
     before, after = baseline(), baseline()
-    faster(after, 1 / 1.3)
+    change(after, 1 / 1.3)
     for each in (before, after):
         low, high = each["timing"]["ci95"]
         each["timing"].update(ci95=[low / 2, high * 2], pairs=100)
-    assert compare(baseline_figures(before), baseline_figures(after))[0]
+    assert bool(compare(baseline_figures(before), baseline_figures(after))[0]) == slower
     after["timing"]["pairs"] = 99
     assert not compare(baseline_figures(before), baseline_figures(after))[0]
 

@@ -22,7 +22,8 @@ SCHEMA = 2
 SLOWER = 0.1
 """Minimum drop of the speedup that counts as slower: two runs differ by some percent beyond their intervals."""
 
-MANY_PAIRS = 100
+MANY_PAIRS, STEADY = 100, 0.25
+"""Minimum number of pairs, and maximum noise floor, with which the fastest blocks decide."""
 
 UNNOTICED = 1.5
 """A note tells that smaller slowdowns are not detected if that is more than this."""
@@ -87,6 +88,8 @@ class SpeedFigures:
     pairs: int
     best: float | None
     """Speedup of the fastest blocks, which other load disturbs least; None without samples."""
+    best_noise: float
+    """Deviation from 1 of the fastest blocks of eager with those of its control."""
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -160,13 +163,19 @@ def _speed_figures(timing: Report | None) -> SpeedFigures | None:
     low, high = timing["ci95"]
     return SpeedFigures(
         timing["eager_us"], timing["speedup"], low, high, timing["noise_floor"], timing["verdict"],
-        (timing["device"], timing["threads"]), timing["pairs"], _best(timing.get("samples") or {}),
+        (timing["device"], timing["threads"]), timing["pairs"],
+        *_best(timing.get("samples") or {}),
     )  # fmt: skip
 
 
-def _best(samples: Mapping[str, Sequence[float]]) -> float | None:
+def _best(samples: Mapping[str, Sequence[float]]) -> tuple[float | None, float]:
+    """Return the speedup of the fastest blocks, and its noise."""
     eager, compiled = samples.get("eager_us"), samples.get("compiled_us")
-    return min(eager) / min(compiled) if eager and compiled and min(compiled) > 0 else None
+    if not eager or not compiled or min(compiled) <= 0:
+        return None, math.inf
+    controls = [min(times) for name in ("control_a_us", "control_b_us") if (times := samples.get(name))]
+    fastest = [min(eager), *controls]
+    return min(eager) / min(compiled), max(fastest) / min(fastest) - 1 if controls else math.inf
 
 
 def _compile_figures(report: Report) -> CompileFigures | None:
@@ -225,9 +234,10 @@ def _slower(before: BaselineFigures, after: BaselineFigures, note: Callable[[str
     elif "measuring" in (old.verdict, new.verdict):
         note("the speed is not compared: the timing ended without a verdict")
     elif _is_slower(old, new):
+        best = f", in its fastest blocks {new.best:.2f}×, was {old.best:.2f}×" if old.best and new.best else ""
         yield (
             f"compiled is {new.speedup:.2f}× [{new.low:.2f}, {new.high:.2f}] as fast as eager, "
-            f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}] in the baseline"
+            f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}] in the baseline{best}"
         )
     elif (least := _least_detected(old, new)) > UNNOTICED:
         factor = "no slowdown" if least == math.inf else f"only a slowdown of more than {least:.1f}×"
@@ -238,31 +248,32 @@ def _slower(before: BaselineFigures, after: BaselineFigures, note: Callable[[str
 
 
 def _is_slower(old: SpeedFigures, new: SpeedFigures) -> bool:
-    """Return whether the median and the fastest blocks are slower.
+    """Return whether the fastest blocks are slower, and unless they are steady, the median too.
 
     Other load changes the speedup of most blocks for as long as it lasts, whatever the interval is.
     """
     tolerance = _tolerance(old, new)
     if old.best and new.best and old.best / new.best <= tolerance:
         return False
-    apart = _many_pairs(old, new) or new.ends[1] < old.ends[0]
-    return apart and old.speedup / new.speedup > tolerance
+    return _steady(old, new) or (new.ends[1] < old.ends[0] and old.speedup / new.speedup > tolerance)
 
 
-def _many_pairs(old: SpeedFigures, new: SpeedFigures) -> bool:
-    """Return whether the fastest blocks tell enough, so that the intervals may overlap."""
-    return bool(old.best and new.best) and min(old.pairs, new.pairs) >= MANY_PAIRS
+def _steady(*runs: SpeedFigures) -> bool:
+    """Return whether the fastest blocks of these runs tell enough."""
+    return all(run.best and run.pairs >= MANY_PAIRS and run.noise_floor <= STEADY for run in runs)
 
 
 def _tolerance(old: SpeedFigures, new: SpeedFigures) -> float:
     """Return the slowdown that two runs of the same program may show."""
+    if _steady(old, new):
+        return 1 + max(old.best_noise, new.best_noise, SLOWER)
     return 1 + max(old.noise_floor, new.noise_floor, SLOWER)
 
 
 def _least_detected(old: SpeedFigures, new: SpeedFigures) -> float:
     """Return the slowdown that is certainly detected: intervals as wide as these would not overlap."""
     tolerance = _tolerance(old, new)
-    if _many_pairs(old, new):
+    if _steady(old, new):
         return tolerance
     if old.ends[0] <= 0 or new.speedup <= 0:
         return math.inf
@@ -308,7 +319,8 @@ def _compile_growth(old: CompileFigures, new: CompileFigures, slowdown: float) -
         return 0.0, 0.0
     if old.cpu_s and new.cpu_s:
         imports = new.startup_cpu_s / old.startup_cpu_s if old.startup_cpu_s and new.startup_cpu_s else 1.0
-        before, after, margin = old.cpu_s * max(1.0, imports), new.cpu_s, CPU_MARGIN
+        before, after = old.cpu_s * max(1.0, imports), new.cpu_s
+        margin = CPU_MARGIN if new.seconds > old.seconds else COMPILE_MARGIN
     else:
         before, after, margin = old.seconds * slowdown, new.seconds, compile_margin(old, new)
     longer = new.seconds > old.own_seconds and after - before > COMPILE_SECONDS

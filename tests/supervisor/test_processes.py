@@ -54,7 +54,7 @@ async def own_runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ru
     OTHERS.update(workers())
     runs = Runs(tmp_path_factory.mktemp("processes"))
     await runs.supervisor.start()
-    await runs.run(GOOD)
+    await runs.run(GOOD, examine=False)
     await runs.until(lambda event: isinstance(event, Standby) and event.primed)
     yield runs
     await runs.supervisor.close()
@@ -78,10 +78,10 @@ def workers(argument: bytes = b"tcexplore.worker") -> set[int]:
 
 
 async def test_after_fifty_quick_saves_only_the_last_run_reports_and_no_process_remains(runs: Runs) -> None:
-    await runs.run(GOOD)
+    await runs.run(GOOD, examine=False)
     del runs.events[:]
     for _ in range(50):
-        runs.submit(GOOD)
+        runs.submit(GOOD, examine=False)
         await runs.wait_for(PhaseStarted)
     await runs.wait_for(Finished)
     order = [event.run for event in runs.events if not isinstance(event, Standby)]
@@ -95,7 +95,7 @@ async def test_a_run_that_ignores_sigterm_ends_with_everything_it_started(runs: 
     await runs.wait_for(Output)
     pids = [int(pid) for pid in printed(runs.events[-1:]).split()]
     assert all(map(alive, pids))
-    await runs.run(GOOD)
+    await runs.run(GOOD, examine=False)
     await until(lambda: not any(map(alive, pids)))
     await until(lambda: len(workers()) == SERVERS_AND_STANDBY)
 
@@ -106,13 +106,13 @@ def idle(runs: Runs) -> set[int]:
 
 
 async def test_the_next_save_is_answered_after_the_primed_server_was_killed(runs: Runs) -> None:
-    await runs.run(GOOD)
+    await runs.run(GOOD, examine=False)
     await until(lambda: bool(idle(runs)))
     started = workers()
     server, primed, *_ = by_age(started)
     os.kill(primed, signal.SIGKILL)
     await until(lambda: bool(idle(runs) - started))
-    assert isinstance((await runs.run(GOOD))[-1], Finished)
+    assert isinstance((await runs.run(GOOD, examine=False))[-1], Finished)
     assert alive(server)
 
 
@@ -127,13 +127,13 @@ async def run_while_killing(runs: Runs, server: int) -> Event:
     # A killed server frees its memory before its processes end. A stopped process sends no event meanwhile.
     for process in idle(runs):
         os.kill(process, signal.SIGSTOP)
-    runs.submit(GOOD)
+    runs.submit(GOOD, examine=False)
     os.kill(server, signal.SIGKILL)
     return await runs.wait_for(Finished, Failed)
 
 
 async def test_a_run_whose_primed_server_is_killed_before_its_first_event_runs_again(runs: Runs) -> None:
-    await runs.run(GOOD)
+    await runs.run(GOOD, examine=False)
     await prepared(runs)
     _, primed, *_ = by_age(workers())
     assert isinstance(await run_while_killing(runs, primed), Finished)
@@ -144,7 +144,7 @@ async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped_or_
     runs: Runs, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If it is killed, the run that has not sent an event runs again."""
-    await runs.run(GOOD)
+    await runs.run(GOOD, examine=False)
     await prepared(runs)
     server = min(workers())
     started = {server, *descendants(server)}
@@ -154,7 +154,7 @@ async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped_or_
     else:
         os.kill(server, number)
     for _ in range(2):
-        assert isinstance((await runs.run(GOOD))[-1], Finished)
+        assert isinstance((await runs.run(GOOD, examine=False))[-1], Finished)
     await until(lambda: not any(map(alive, started)))
 
 
@@ -169,7 +169,7 @@ async def restarted_runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 
 async def test_a_worker_that_is_stopped_while_it_imports_is_replaced(restarted_runs: Runs) -> None:
     runs = restarted_runs
-    runs.submit(GOOD)
+    runs.submit(GOOD, examine=False)
     pool = runs.supervisor._pool
     (first,) = pool._workers
     await first._started.wait()
@@ -183,7 +183,7 @@ async def test_a_worker_that_is_stopped_while_it_imports_is_replaced(restarted_r
 
 async def test_closing_does_not_wait_for_a_stopped_fork_server(restarted_runs: Runs) -> None:
     runs = restarted_runs
-    await runs.run(GOOD)
+    await runs.run(GOOD, examine=False)
     (process,) = [worker._process for worker in runs.supervisor._pool._workers]
     assert process is not None
     server = process.pid
@@ -198,7 +198,7 @@ async def test_workers_that_do_not_fork_serve_one_run_and_are_replaced(tmp_path:
     runs = Runs(tmp_path, single=True, standbys=1, prime=False)
     await runs.supervisor.start()
     first = workers(b"--single")
-    assert isinstance((await runs.run(GOOD))[-1], Finished)
+    assert isinstance((await runs.run(GOOD, examine=False))[-1], Finished)
     await until(lambda: bool(workers(b"--single") - first))
     await runs.supervisor.close()
     assert workers(b"--single") == set()
@@ -207,7 +207,7 @@ async def test_workers_that_do_not_fork_serve_one_run_and_are_replaced(tmp_path:
 async def test_closing_before_a_worker_is_ready_ends_every_process(tmp_path: Path) -> None:
     runs = Runs(tmp_path, single=True)
     await runs.supervisor.start()
-    runs.submit(GOOD)
+    runs.submit(GOOD, examine=False)
     await until(lambda: bool(workers(b"--single")))
     await runs.supervisor.close()
     assert workers(b"--single") == set()

@@ -60,8 +60,8 @@ class Launcher:
         )
         self._port = 20000 + os.getpid() % 20000
 
-    def record(self, argv: list[str], world: int, trace: Path, caches: list[Path], **variables: str) -> None:
-        """Run a program on ranks of this machine, and write its trace."""
+    def record(self, argv: list[str], world: int, trace: Path, caches: list[Path], **variables: str) -> bool:
+        """Run a program on ranks of this machine, and write its trace; return whether all ranks succeeded."""
         self._port += 1
         variables |= {"WORLD_SIZE": str(world), "MASTER_ADDR": "localhost", "MASTER_PORT": str(self._port)}
         job = {"argv": [str(PROGRAMS / argv[0]), *argv[1:]], "world": world, "trace": str(trace),
@@ -70,8 +70,10 @@ class Launcher:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-        if self._process.stdout.readline() != "False\n":
+        passed = self._process.stdout.readline() == "False\n"
+        if not passed:
             print(f"{argv} FAILED")
+        return passed
 
 
 class Seed(NamedTuple):
@@ -143,10 +145,17 @@ def run_seed(launcher: Launcher, seed: Seed, folder: Path, warm: Path) -> bool:
 def run_spmd(launcher: Launcher, program: str, world: int, folder: Path, warm: Path) -> bool:
     """Return whether the ranks agree; they share a cache, so some find what others have just written."""
     cache = with_compiled_code(warm, folder / "cache")
-    launcher.record(["spmd.py", "--program", program], world, folder / "trace", [cache])
+    passed = launcher.record(["spmd.py", "--program", program], world, folder / "trace", [cache])
     kind = verdict(folder / "trace")[0]
-    print(f"{program} on {world} ranks: {'ok' if not kind else f'FALSE: {kind}'}")
-    return not kind
+    print(f"{program} on {world} ranks: {'ok' if passed and not kind else f'FALSE: {kind}'}")
+    return passed and not kind
+
+
+def spmd_world(program: str, number: int) -> int:
+    """Return the number of ranks of an SPMD program: 2 to 4, a divisor of the sizes that tensor parallelism splits."""
+    if GPU:
+        return 2
+    return 4 if program == "tensor_parallel" else 2 + number % 3
 
 
 def main() -> None:
@@ -173,7 +182,7 @@ def main() -> None:
             if isinstance(item, Seed):
                 right += run_seed(launcher, item, folder, warm)
             else:
-                right += run_spmd(launcher, item, 2 if GPU else 2 + number % 3, folder, warm)
+                right += run_spmd(launcher, item, spmd_world(item, number), folder, warm)
             sys.stdout.flush()
     print(f"{right} of {total} right, {time.monotonic() - began:.0f} s")
 

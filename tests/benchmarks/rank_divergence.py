@@ -25,11 +25,14 @@ LIMIT_S = 300
 """Seconds after which the ranks of a program end."""
 
 GPU = os.environ.get("DEVICE") == "cuda"
+IMPORTED = ("torch.distributed",) if GPU else ("torch.distributed", "torch._inductor.compile_fx")
+"""Modules that the launcher imports: Inductor initializes CUDA on a machine with a GPU, which forked ranks cannot use."""
+
 PROGRAMS = Path(__file__).parents[1] / "traces" / "programs"
 
 LAUNCH = """
 import importlib, json, os, runpy, signal, sys
-for name in ("torch.distributed", "torch._inductor.compile_fx"):  # once for all ranks of all programs
+for name in sys.argv[1:]:  # once for all ranks of all programs
     importlib.import_module(name)
 from torch._logging import _internal
 for line in sys.stdin:
@@ -56,7 +59,11 @@ class Launcher:
     def __init__(self) -> None:
         environment = {**os.environ, "TORCH_TRACE": "/", "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", LAUNCH, *IMPORTED],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self._port = 20000 + os.getpid() % 20000
 

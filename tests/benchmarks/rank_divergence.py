@@ -26,7 +26,7 @@ LIMIT_S = 300
 
 GPU = os.environ.get("DEVICE") == "cuda"
 IMPORTED = ("torch.distributed",) if GPU else ("torch.distributed", "torch._inductor.compile_fx")
-"""Modules that the launcher imports: Inductor initializes CUDA on a machine with a GPU, which forked ranks cannot use."""
+"""Modules that the launcher imports: Inductor initializes CUDA, which forked ranks could not use then."""
 
 PROGRAMS = Path(__file__).parents[1] / "traces" / "programs"
 

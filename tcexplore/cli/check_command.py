@@ -21,6 +21,9 @@ from tcexplore.cli.run_once import EndedBySignalError, run_once
 from tcexplore.session import Snapshot
 from tcexplore.studies.study_runs import Outcome
 
+REPORT = "tcexplore.report.check_report"
+"""The module that prints the run."""
+
 _NOT_IN_NAMES = r'[\\/:*?"<>|]'
 
 
@@ -35,7 +38,7 @@ def check(request: Request) -> int:
         return _refuse(request, error)
     try:
         with progress(sys.stderr) as line:
-            outcome = asyncio.run(run_once(job, request.timeout, line, python))
+            outcome = asyncio.run(run_once(job, request.timeout, line, python, needed_later=REPORT))
     except EndedBySignalError as ended:
         return ended.status
     return publish(request, outcome, files)

@@ -30,15 +30,18 @@ class EndedBySignalError(Exception):
         """The exit status for this signal."""
 
 
-async def run_once(job: ev.Job, limit: float, line: Line | None = None, python: ModelPython = OWN_PYTHON) -> Outcome:
+async def run_once(
+    job: ev.Job, limit: float, line: Line | None = None, python: ModelPython = OWN_PYTHON, needed_later: str = ""
+) -> Outcome:
     """Run a job in a real worker to its end, or for `limit` seconds; `line` shows the progress.
 
-    Raises `EndedBySignalError` on SIGINT, SIGTERM and SIGHUP, after the workers have been ended.
+    The module `needed_later` is imported while the worker imports torch. Raises `EndedBySignalError` on SIGINT, SIGTERM
+    and SIGHUP, after the workers have been ended.
     """
-    return await until_signal(_run(job, limit, line, python))
+    return await until_signal(_run(job, limit, line, python, needed_later))
 
 
-async def _run(job: ev.Job, limit: float, line: Line | None, python: ModelPython) -> Outcome:
+async def _run(job: ev.Job, limit: float, line: Line | None, python: ModelPython, needed_later: str) -> Outcome:
     from tcexplore.supervisor import Supervisor
 
     watcher: Watcher = _ignore
@@ -46,8 +49,9 @@ async def _run(job: ev.Job, limit: float, line: Line | None, python: ModelPython
         line.write("waiting for a worker")
         watcher = line.show
     async with Runs(partial(Supervisor, once=True, python=python), watcher) as runs:
-        await asyncio.sleep(0)  # the worker starts
-        import_module("tcexplore.report.check_report")  # while the worker imports torch
+        if needed_later:
+            await asyncio.sleep(0)  # the worker starts
+            import_module(needed_later)
         return await runs.run(job, limit)
 
 

@@ -189,9 +189,10 @@ def _eager_peak(results: Sequence[RunFigures]) -> str:
 def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterator[str]:
     """Yield sentences, the recommendation first; `more` is whether runs are still planned."""
     good = [result for result in results if not result.failure]
-    if advice := recommendation(results, more=more):
+    choice = choose_mode(good)
+    if advice := _advice(good, choice, more=more):
         yield advice
-    if (choice := choose_mode(good)) is not None:
+    if choice is not None:
         yield from _alternatives(choice)
     yield from variant_sentences(good)
     if wrong := wrong_runs(good):
@@ -203,7 +204,10 @@ def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterato
 def recommendation(results: Sequence[RunFigures], *, more: bool) -> str:
     """Return which mode to use, as a sentence; empty as long as this is open and runs are planned."""
     good = [result for result in results if not result.failure]
-    choice = choose_mode(good)
+    return _advice(good, choose_mode(good), more=more)
+
+
+def _advice(good: Sequence[RunFigures], choice: ModeChoice | None, *, more: bool) -> str:
     if choice is not None:
         return _use(choice, more=more)
     return _stay_eager(good) if good and not more else ""

@@ -27,6 +27,8 @@ class Playback:
     """Replays a story as the events of a job."""
 
     story: ClassVar[Sequence[ev.Event]] = ()
+    second: ClassVar[Sequence[ev.Event] | None] = None
+    """Story of the second job; None for the same."""
     python: ClassVar[ModelPython] = OWN_PYTHON
     jobs: ClassVar[list[ev.Job]] = []
     closed: ClassVar[int] = 0
@@ -41,7 +43,8 @@ class Playback:
 
     def submit(self, job: ev.Job) -> None:
         self.jobs.append(job)
-        for event in self.story:
+        again = self.second is not None and len(self.jobs) == 2
+        for event in self.second if again else self.story:
             asyncio.get_running_loop().call_soon(self.emit, event)
 
     def end(self) -> None:
@@ -62,8 +65,12 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     monkeypatch.setattr(Playback, "jobs", [])
     monkeypatch.setattr(Playback, "closed", 0)
 
-    def run(*story: ev.Event, arguments: Sequence[str] = ("model.py",)) -> int:
+    def run(
+        *story: ev.Event, arguments: Sequence[str] = ("model.py",), second: Sequence[ev.Event] | None = None
+    ) -> int:
+        Playback.jobs.clear()
         monkeypatch.setattr(Playback, "story", story)
+        monkeypatch.setattr(Playback, "second", second)
         return main(["check", *arguments])
 
     return run

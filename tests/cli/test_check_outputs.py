@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import BREAK, DONE, ENTRY, GRAPH, Check
+from tcexplore import events as ev
+from tests.cli.conftest import BREAK, DONE, ENTRY, GRAPH, THEIRS, Check, Playback
 from tests.report.ci_readers import read_command, read_gitlab, read_junit, read_sarif
+from tests.studies.playback import timed
 
 FILES = ("--sarif", "out.sarif", "--junit", "out.xml", "--gitlab", "out.json", "--markdown", "out.md")
 
@@ -65,6 +69,31 @@ def test_a_run_is_compared_with_its_own_report(check: Check, tmp_path: Path, cap
     assert "1 graph break, 0 in the baseline; new: print (--baseline)" in capsys.readouterr().out
     assert check(DONE, arguments=("model.py", "--baseline", "base.json", "--mode", "lite")) == 2
     assert "was made with another mode: default" in capsys.readouterr().err
+
+
+FAST, SLOW = ((ENTRY, GRAPH, replace(timed(speedup), run=1), DONE) for speedup in (2.0, 1.5))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status", "runs", "text"),
+    [
+        (SLOW, SLOW, 1, 2, "measured again: 1.50× [1.49, 1.51] (--baseline)"),
+        (SLOW, FAST, 0, 2, "not counted as worse: compiled is 1.50×"),
+        (SLOW, (THEIRS,), 1, 2, "2.00× [1.99, 2.01] in the baseline (--baseline)"),
+        (FAST, SLOW, 0, 1, ""),
+    ],
+)
+def test_a_slower_run_is_measured_again(
+    check: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    first: Sequence[ev.Event], second: Sequence[ev.Event], status: int, runs: int, text: str,
+):  # fmt: skip
+    check(*FAST, arguments=("model.py", "--json"))
+    (tmp_path / "base.json").write_text(capsys.readouterr().out)
+    assert check(*first, arguments=("model.py", "--json", "--baseline", "base.json"), second=second) == status
+    out, err = capsys.readouterr()
+    assert len(Playback.jobs) == runs
+    assert ("a time is worse than in the baseline: once more" in err) == (runs == 2)
+    assert text in "".join(json.loads(out)["limits_exceeded"]) + err
 
 
 @pytest.mark.parametrize("option", ["--allow", "--baseline"])

@@ -1,23 +1,15 @@
-"""Comparison of a run with a baseline: the JSON report of an earlier run, `--baseline FILE`."""
+"""Comparison of a run with a baseline: what got worse by more than noise explains."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from statistics import median
-from typing import Any
+from typing import Literal
 
-from tcexplore.cli.file_argument import BadFileError
-from tcexplore.events.job import Config
-from tcexplore.events.timing_events import TimingVerdict
-from tcexplore.files import NotWrittenError, read
+from tcexplore.cli.gate.baseline_figures import BaselineFigures, CompileFigures, SpeedFigures
 from tcexplore.quantities import count, duration
-
-SCHEMA = 2
-"""Version of the reports that can be compared; `tcexplore.report.json_report` has the same."""
 
 SLOWER = 0.1
 """Minimum drop of the speedup that counts as slower: two runs differ by some percent beyond their intervals."""
@@ -29,12 +21,19 @@ UNNOTICED = 1.5
 """A note tells that smaller slowdowns are not detected if that is more than this."""
 
 COMPILE_MARGIN = 0.45
-"""Minimum growth of the compile time that counts, and `COMPILE_SECONDS` of it."""
+"""Minimum growth of the compile time that counts if its CPU time is unknown, and `COMPILE_SECONDS` of it."""
 COMPILE_SECONDS = 0.2
 
-CPU_MARGIN = 0.3
-"""Minimum growth of the CPU time of the compile that counts, if both reports have it. Other load can triple the time of
-a compile, but adds only a few percent to its CPU time."""
+CPU_MARGIN = 0.25
+"""Minimum growth of the CPU time of the compile that counts if a second measurement confirms it. Other load can triple
+the time of a compile, but adds much less to its CPU time."""
+
+CPU_MARGIN_ONCE = 0.35
+"""The same without a second measurement."""
+
+IMPORTS_POWER = 0.7
+"""Power of the growth of the imports' CPU time by which noise lengthens the compile's: the slope of one over the other,
+on a log scale, in unchanged runs under varying load."""
 
 SPREADS = 3.0
 """Number of standard deviations of the phases by which the whole compile has to grow."""
@@ -42,170 +41,75 @@ SPREADS = 3.0
 _DEVIATION = 1.4826
 """Standard deviation over median absolute deviation of a normal distribution."""
 
-_COMPARED_CONFIG = ("mode", "backend", "dynamic", "fullgraph", "train", "target", "inputs", "vary")
-
-Report = Mapping[str, Any]
-
-Place = tuple[str, str, str]
-"""File, kind and source line of a break."""
+TimeVerdict = Literal["worse", "not worse", "not compared"]
 
 
-def read_baseline(path: str, config: Config | None) -> Report:
-    """Return a report of `check --json`. Raises `BadFileError` if it cannot be compared with a run of `config`.
+@dataclass(frozen=True, slots=True)
+class TimeComparison:
+    """Comparison of the speed, or of the compile time."""
 
-    `config` is None for a trace, which does not know all of its configuration.
+    verdict: TimeVerdict
+    sentence: str = ""
+    """What got worse."""
+    value: str = ""
+    """The compared value of the run."""
+    certain: bool = True
+    """Whether one measurement is enough if there is no second one."""
+    note: str = ""
+    """What could not be compared, or what noise hides."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineComparison:
+    """Comparison of a run with a baseline."""
+
+    counts: tuple[str, ...]
+    """Sentences about the numbers that grew."""
+    times: tuple[TimeComparison, ...]
+    """That of the speed, and that of the compile time."""
+
+    @property
+    def slower(self) -> bool:
+        """Return whether a time got worse, which a second measurement should confirm."""
+        return any(time.verdict == "worse" for time in self.times)
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """Return what got worse by more than noise, as sentences."""
+        return (*self.counts, *(time.sentence for time in self.times if time.verdict == "worse"))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what was not compared, as sentences."""
+        return tuple(time.note for time in self.times if time.note)
+
+
+def compare(before: BaselineFigures, after: BaselineFigures) -> BaselineComparison:
+    """Return what is worse in one run than in another, by one measurement of each."""
+    slowdown = _machine_factor(before.speed, after.speed)
+    times = (_compare_speed(before.speed, after.speed), _compare_compile(before.compile, after.compile, slowdown))
+    return BaselineComparison(tuple(_counts(before, after)), times)
+
+
+def confirm(first: BaselineComparison, second: BaselineComparison | None) -> BaselineComparison:
+    """Return the first comparison without the times that a second measurement of the same program does not confirm.
+
+    Without a second measurement, only a time that is certain by one stays worse.
     """
-    try:
-        report = json.loads(read(path))
-        baseline_figures(report)
-    except NotWrittenError as error:
-        raise BadFileError(str(error)) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise BadFileError(f"{path} is not a report of `tcexplore check --json`.") from None
-    if report.get("schema") != SCHEMA:
-        raise BadFileError(f"{path} has schema {report.get('schema')}, not {SCHEMA}.", "Make a new baseline.")
-    if report["error"] is not None:
-        raise BadFileError(f"{path} is the report of a run that failed.", "Make a new baseline.")
-    for key in _COMPARED_CONFIG if config else ():
-        value = getattr(config, key)
-        if report["config"][key] != (list(value) if isinstance(value, tuple) else value):
-            raise BadFileError(f"{path} was made with another {key}: {report['config'][key]}.", "Make a new baseline.")
-    return report  # type: ignore[no-any-return]
+    again = second.times if second else (TimeComparison("not compared"),) * len(first.times)
+    times = (_confirm_time(*pair) for pair in zip(first.times, again, strict=True))
+    return BaselineComparison(first.counts, tuple(times))
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedFigures:
-    """The timing of a report."""
-
-    eager_us: float
-    speedup: float
-    low: float
-    high: float
-    noise_floor: float
-    verdict: TimingVerdict
-    machine: tuple[str, int]
-    """Device and number of threads."""
-    pairs: int
-    best: float | None
-    """Speedup of the fastest blocks, which other load disturbs least; None without samples."""
-    best_noise: float
-    """Deviation from 1 of the fastest blocks of eager with those of its control."""
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Ends of the interval, on a log scale twice as wide if undecided: such noise varies from run to run."""
-        if self.verdict != "undecided" or self.low <= 0:
-            return self.low, self.high
-        return self.low**2 / self.speedup, self.high**2 / self.speedup
-
-
-@dataclass(frozen=True, slots=True)
-class CompileFigures:
-    """The compile time of a report."""
-
-    seconds: float
-    phases: dict[str, float]
-    """Seconds of each phase without those inside it."""
-    cpu_s: float | None
-    """CPU time of the calls that compiled; None if unknown."""
-    startup_cpu_s: float | None
-    """CPU time of the imports before; None if unknown."""
-    cached: tuple[bool, int]
-    """Whether a cache of torch had a result, and the number of C++ files that were compiled, since kernels and torch's
-    headers may be cached."""
-
-    @property
-    def own_seconds(self) -> float:
-        """The time of the compile without other load: at most its CPU time."""
-        return self.seconds if self.cpu_s is None else min(self.seconds, self.cpu_s)
-
-
-@dataclass(frozen=True, slots=True)
-class BaselineFigures:
-    """The figures of a report that are compared."""
-
-    breaks: Counter[Place]
-    break_reports: Counter[Place]
-    """The same as often as torch reported them: for several expressions of a line, or for nested frames."""
-    recompiles: int
-    graphs: int
-    kernels: int
-    library_calls: int
-    speed: SpeedFigures | None
-    compile: CompileFigures | None
-
-
-def baseline_figures(report: Report) -> BaselineFigures:
-    """Return the figures of a report. Raises the errors of Python if it has another form."""
-    kernels = [kernel for kernel in report["kernels"] if kernel["target"] == report["config"]["target"]]
-    extern = sum(kernel["language"] == "extern" for kernel in kernels)
-    return BaselineFigures(
-        breaks=Counter(map(_place, report["breaks"])),
-        break_reports=Counter(
-            _place(graph_break) for graph_break in report["breaks"] for _ in range(graph_break["count"])
-        ),
-        recompiles=len({r["graph"] for r in report["recompiles"] if not r["limit_hit"]}),
-        graphs=len(report["graphs"]),
-        kernels=len(kernels) - extern,
-        library_calls=extern,
-        speed=_speed_figures(report["timing"]),
-        compile=_compile_figures(report),
-    )
-
-
-def _place(graph_break: Report) -> Place:
-    return graph_break["file"] or "", graph_break["kind"], graph_break["user_code"]
-
-
-def _speed_figures(timing: Report | None) -> SpeedFigures | None:
-    if timing is None:
-        return None
-    low, high = timing["ci95"]
-    return SpeedFigures(
-        timing["eager_us"], timing["speedup"], low, high, timing["noise_floor"], timing["verdict"],
-        (timing["device"], timing["threads"]), timing["pairs"],
-        *_best(timing.get("samples") or {}),
-    )  # fmt: skip
-
-
-def _best(samples: Mapping[str, Sequence[float]]) -> tuple[float | None, float]:
-    """Return the speedup of the fastest blocks, and its noise."""
-    eager, compiled = samples.get("eager_us"), samples.get("compiled_us")
-    if not eager or not compiled or min(compiled) <= 0:
-        return None, math.inf
-    controls = [min(times) for name in ("control_a_us", "control_b_us") if (times := samples.get(name))]
-    fastest = [min(eager), *controls]
-    return min(eager) / min(compiled), max(fastest) / min(fastest) - 1 if controls else math.inf
-
-
-def _compile_figures(report: Report) -> CompileFigures | None:
-    time = report["compile_time"]
-    if not time["spans"]:
-        return None
-    phases: Counter[str] = Counter()
-    pending = list(time["spans"])
-    while pending:
-        span = pending.pop()
-        phases[span["name"]] += span["self_s"]
-        pending += span["children"]
-    hits = any(lookup["outcome"] == "hit" for lookup in report["cache_lookups"])
-    cached = hits, len(time["file_compiles_s"])
-    cpu_s = _cpu_s(report["calls"])
-    return CompileFigures(time["seconds"], dict(phases), cpu_s, report.get("startup_cpu_s"), cached)
-
-
-def _cpu_s(calls: Sequence[Report]) -> float | None:
-    """Return the CPU time of the calls that compiled; None if a call has none, as in reports of older versions."""
-    times = [call.get("cpu_s") for call in calls if call["variant"] == "compiled" and call["compiles"]]
-    known = [float(seconds) for seconds in times if seconds is not None]
-    return sum(known) if known and len(known) == len(times) else None
-
-
-def compare(before: BaselineFigures, after: BaselineFigures) -> tuple[list[str], list[str]]:
-    """Return what got worse by more than noise, and what could not be compared, each as sentences."""
-    notes: list[str] = []
-    worse = [*_counts(before, after), *_slower(before, after, notes.append), *_compiling(before, after, notes.append)]
-    return worse, notes
+def _confirm_time(first: TimeComparison, second: TimeComparison) -> TimeComparison:
+    if first.verdict != "worse":
+        return first
+    if second.verdict == "worse":
+        return TimeComparison("worse", f"{first.sentence}; measured again: {second.value}", first.value)
+    if second.verdict == "not compared" and first.certain:
+        return first
+    again = f"measured again: {second.value}" if second.value else "it could not be measured again"
+    return TimeComparison("not worse", value=first.value, note=f"not counted as worse: {first.sentence}; {again}")
 
 
 def _counts(before: BaselineFigures, after: BaselineFigures) -> Iterator[str]:
@@ -224,27 +128,36 @@ def _counts(before: BaselineFigures, after: BaselineFigures) -> Iterator[str]:
             yield f"{count(number, names[field.name])}, {getattr(before, field.name)} in the baseline"
 
 
-def _slower(before: BaselineFigures, after: BaselineFigures, note: Callable[[str], None]) -> Iterator[str]:
-    old, new = before.speed, after.speed
+# ---- speed
+
+
+def _compare_speed(old: SpeedFigures | None, new: SpeedFigures | None) -> TimeComparison:
+    if reason := _speed_obstacle(old, new):
+        return TimeComparison("not compared", note=f"the speed is not compared: {reason}")
     if old is None or new is None:
-        if old or new:
-            note(f"the speed is not compared: {'this run' if old else 'the baseline'} is not timed")
-    elif old.machine != new.machine:
-        note(f"the speed is not compared: the baseline is of {old.machine[0]} with {count(old.machine[1], 'thread')}")
-    elif "measuring" in (old.verdict, new.verdict):
-        note("the speed is not compared: the timing ended without a verdict")
-    elif _is_slower(old, new):
+        return TimeComparison("not compared")
+    value = f"{new.speedup:.2f}× [{new.low:.2f}, {new.high:.2f}]"
+    if _is_slower(old, new):
         best = f", in its fastest blocks {new.best:.2f}×, was {old.best:.2f}×" if old.best and new.best else ""
-        yield (
-            f"compiled is {new.speedup:.2f}× [{new.low:.2f}, {new.high:.2f}] as fast as eager, "
-            f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}] in the baseline{best}"
-        )
-    elif (least := _least_detected(old, new)) > UNNOTICED:
+        was = f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}]"
+        return TimeComparison("worse", f"compiled is {value} as fast as eager, {was} in the baseline{best}", value)
+    note = ""
+    if (least := _least_detected(old, new)) > UNNOTICED:
         factor = "no slowdown" if least == math.inf else f"only a slowdown of more than {least:.1f}×"
         noisy = "the baseline" if old.speedup / old.ends[0] > new.ends[1] / new.speedup else "this run"
-        note(
+        note = (
             f"{factor} would be detected, since the timing of {noisy} is noisy: --threads 1 is steadier, for both runs"
         )
+    return TimeComparison("not worse", value=value, note=note)
+
+
+def _speed_obstacle(old: SpeedFigures | None, new: SpeedFigures | None) -> str:
+    """Return why two timings cannot be compared; empty if they can be, or if there are none."""
+    if old is None or new is None:
+        return f"{'this run' if old else 'the baseline'} is not timed" if old or new else ""
+    if old.machine != new.machine:
+        return f"the baseline is of {old.machine[0]} with {count(old.machine[1], 'thread')}"
+    return "the timing ended without a verdict" if "measuring" in (old.verdict, new.verdict) else ""
 
 
 def _is_slower(old: SpeedFigures, new: SpeedFigures) -> bool:
@@ -280,23 +193,33 @@ def _least_detected(old: SpeedFigures, new: SpeedFigures) -> float:
     return max(tolerance, old.speedup / old.ends[0] * new.ends[1] / new.speedup)
 
 
-def _compiling(before: BaselineFigures, after: BaselineFigures, note: Callable[[str], None]) -> Iterator[str]:
-    old, new = before.compile, after.compile
+# ---- compile time
+
+
+def _compare_compile(old: CompileFigures | None, new: CompileFigures | None, slowdown: float) -> TimeComparison:
+    """Compare two compile times; `slowdown` is that of the machine."""
+    if reason := _compile_obstacle(old, new):
+        return TimeComparison("not compared", note=f"the compile time is not compared: {reason}")
     if old is None or new is None:
-        if old or new:
-            note(f"the compile time is not compared: {'this run' if old else 'the baseline'} has none")
-        return
-    if old.cached != new.cached:
-        note("the compile time is not compared: one run took more from a cache than the other")
-        return
-    growth, margin = _compile_growth(old, new, _machine_factor(before.speed, after.speed))
-    if growth > margin:
-        name = max(new.phases, key=lambda phase: new.phases[phase] - old.phases.get(phase, 0.0))
-        was = duration(old.phases[name]) if name in old.phases else "absent"
-        yield (
-            f"compiling took {_describe_compile(new)}, {_describe_compile(old)} in the baseline, more than the margin "
-            f"of {margin:.0%}; {name} grew most: {duration(new.phases[name])}, was {was}"
-        )
+        return TimeComparison("not compared")
+    value = _describe_compile(new)
+    growth, margin = _compile_growth(old, new, slowdown)
+    if growth <= margin:
+        return TimeComparison("not worse", value=value)
+    name = max(new.phases, key=lambda phase: new.phases[phase] - old.phases.get(phase, 0.0))
+    was = duration(old.phases[name]) if name in old.phases else "absent"
+    sentence = (
+        f"compiling took {value}, {_describe_compile(old)} in the baseline, more than the margin "
+        f"of {margin:.0%}; {name} grew most: {duration(new.phases[name])}, was {was}"
+    )
+    return TimeComparison("worse", sentence, value, certain=growth > CPU_MARGIN_ONCE)
+
+
+def _compile_obstacle(old: CompileFigures | None, new: CompileFigures | None) -> str:
+    """Return why two compile times cannot be compared; empty if they can be, or if there are none."""
+    if old is None or new is None:
+        return f"{'this run' if old else 'the baseline'} has none" if old or new else ""
+    return "" if old.cached == new.cached else "one run took more from a cache than the other"
 
 
 def _describe_compile(figures: CompileFigures) -> str:
@@ -312,15 +235,14 @@ def _machine_factor(old: SpeedFigures | None, new: SpeedFigures | None) -> float
 def _compile_growth(old: CompileFigures, new: CompileFigures, slowdown: float) -> tuple[float, float]:
     """Return the growth of the compile time, and the growth that noise explains; `slowdown` is that of the machine.
 
-    CPU times are compared if known, corrected by that of the imports. A compile that got shorter did not grow, unless
-    only the baseline waited for other processes.
+    CPU times are compared if known, corrected by those of the imports, which noise lengthens as well. A compile
+    that got shorter did not grow, unless only the baseline waited for other processes.
     """
     if not old.seconds:
         return 0.0, 0.0
     if old.cpu_s and new.cpu_s:
         imports = new.startup_cpu_s / old.startup_cpu_s if old.startup_cpu_s and new.startup_cpu_s else 1.0
-        before, after = old.cpu_s * max(1.0, imports), new.cpu_s
-        margin = CPU_MARGIN if new.seconds > old.seconds else COMPILE_MARGIN
+        before, after, margin = old.cpu_s * imports**IMPORTS_POWER, new.cpu_s, CPU_MARGIN
     else:
         before, after, margin = old.seconds * slowdown, new.seconds, compile_margin(old, new)
     longer = new.seconds > old.own_seconds and after - before > COMPILE_SECONDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from datetime import date
 from typing import TYPE_CHECKING
@@ -21,11 +21,14 @@ from tcexplore.studies.study_runs import Outcome, failure_status
 if TYPE_CHECKING:
     from tcexplore import events as ev
     from tcexplore.cli.gate.allow_list import AllowEntry
-    from tcexplore.cli.gate.baseline_comparison import Report
+    from tcexplore.cli.gate.baseline_figures import Report
 
 EXCEEDED, USER = 1, 2
 
 Exceeded = Iterator[ExceededLimit]
+
+MeasureAgain = Callable[[], Outcome]
+"""Runs the program once more in a new process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,23 @@ def read_gate_files(limits: Limits, config: ev.Config | None) -> GateFiles:
 
         entries = read_allow_list(limits.allow)
     if limits.baseline is not None:
-        from tcexplore.cli.gate.baseline_comparison import read_baseline
+        from tcexplore.cli.gate.baseline_figures import read_baseline
 
         baseline = read_baseline(limits.baseline, config)
     return GateFiles(entries, baseline)
 
 
-def judge(request: Request, outcome: Outcome, files: GateFiles | None = None, today: date | None = None) -> GateResult:
-    """Compare a run with its limits; an unmeasured value exceeds its limit."""
+def judge(
+    request: Request,
+    outcome: Outcome,
+    files: GateFiles | None = None,
+    today: date | None = None,
+    measure_again: MeasureAgain | None = None,
+) -> GateResult:
+    """Compare a run with its limits; an unmeasured value exceeds its limit.
+
+    If a time got worse than in the baseline, `measure_again` has to confirm it; it is None if that is impossible.
+    """
     run, limits, files = outcome.snapshot, request.limits, files or GateFiles()
     breaks, allowed, expired = _sort_breaks(run, limits, files, today or date.today())
     exceeded = [*_break_limits(request, breaks), *expired, *_count_limits(limits, run)]
@@ -61,7 +73,7 @@ def judge(request: Request, outcome: Outcome, files: GateFiles | None = None, to
     notes: tuple[str, ...] = ()
     if run.failure is None:
         exceeded += [*_speed(limits, run), *_costs(limits, run), *_cache_hits(limits, run), *_accuracy(limits, run)]
-        worse, notes = _regressions(outcome, files)
+        worse, notes = _regressions(outcome, files, measure_again)
         exceeded += worse
         exceeded += _failed_op_tests(request, run)
     return GateResult(tuple(exceeded), _options(request), breaks, allowed, notes)
@@ -180,13 +192,22 @@ def _accuracy(limits: Limits, run: Snapshot) -> Exceeded:
         yield ExceededLimit("accuracy", describe_accuracy(run.accuracy) if run.accuracy else "results not compared")
 
 
-def _regressions(outcome: Outcome, files: GateFiles) -> tuple[list[ExceededLimit], tuple[str, ...]]:
+def _regressions(
+    outcome: Outcome, files: GateFiles, measure_again: MeasureAgain | None
+) -> tuple[list[ExceededLimit], tuple[str, ...]]:
     if files.baseline is None:
         return [], ()
-    from tcexplore.cli.gate.baseline_comparison import baseline_figures, compare
+    from tcexplore.cli.gate.baseline_comparison import BaselineComparison, compare, confirm
+    from tcexplore.cli.gate.baseline_figures import baseline_figures
     from tcexplore.report.json_report import report
 
-    worse, notes = compare(
-        baseline_figures(files.baseline), baseline_figures(report(outcome.snapshot, outcome.machine))
-    )
-    return [ExceededLimit("baseline", sentence) for sentence in worse], tuple(notes)
+    before = baseline_figures(files.baseline)
+
+    def compared(run: Outcome) -> BaselineComparison:
+        return compare(before, baseline_figures(report(run.snapshot, run.machine)))
+
+    comparison = compared(outcome)
+    if comparison.slower:
+        again = measure_again() if measure_again else None
+        comparison = confirm(comparison, compared(again) if again and again.snapshot.failure is None else None)
+    return [ExceededLimit("baseline", sentence) for sentence in comparison.worse], comparison.notes

@@ -11,7 +11,7 @@ from functools import partial
 
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
-from tcexplore.cli.gate.judge import USER, GateFiles, judge, status
+from tcexplore.cli.gate.judge import USER, GateFiles, MeasureAgain, judge, status
 from tcexplore.cli.request import Outputs, Request
 from tcexplore.files import NotWrittenError, create, require_unused
 from tcexplore.report.gate_result import GateResult
@@ -38,9 +38,11 @@ def require_outputs(outputs: Outputs, sources: Iterable[str | None]) -> None:
             raise BadFileError(f"The folder of {path} does not exist.")
 
 
-def publish(request: Request, outcome: Outcome, files: GateFiles | None = None) -> int:
+def publish(
+    request: Request, outcome: Outcome, files: GateFiles | None = None, measure_again: MeasureAgain | None = None
+) -> int:
     """Print the run, write the reports, and return the exit status."""
-    result = judge(request, outcome, files)
+    result = judge(request, outcome, files, measure_again=measure_again)
     on_github = request.outputs.github
     if on_github and not request.json:
         from tcexplore.report.ci_text import stop_commands

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
-from typing import Any
 
 import torch
 
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
-from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames, frames_begun
+from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.entry.entry import Entry
 from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.entry.find_entry import find_entry
@@ -32,17 +29,12 @@ from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.state_dict_keys import state_keys
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
-    CallMade,
     EntryFound,
-    Event,
     Finished,
-    GradMode,
-    GradReason,
     Job,
     ModulesImported,
     SourceRead,
     TimingSkipped,
-    Variant,
 )
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.worker import artifact_files, torch_settings
@@ -51,13 +43,14 @@ from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage
 from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
-from tcexplore.worker.failure import needs_gradients, to_failed
+from tcexplore.worker.failure import to_failed
 from tcexplore.worker.link import Channel
 from tcexplore.worker.model_file import ModelFile
 from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
 from tcexplore.worker.profile_retake import ProfileRetake
 from tcexplore.worker.program import Program
+from tcexplore.worker.program_calls import ProgramCalls
 from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
@@ -75,8 +68,8 @@ def run_job(job: Job, channel: Channel, threads: int, commands: CommandQueue) ->
     try:
         run.execute()
     except BaseException as error:  # noqa: BLE001  the user's program and the compiler may raise anything
-        channel.send(to_failed(error, run.progress.stage, run.user_files, eager_done=run.eager_done,
-                               eager_works=run.eager_works))  # fmt: skip
+        channel.send(to_failed(error, run.progress.stage, run.user_files, eager_done=run.calls.eager_done,
+                               eager_works=run.calls.eager_works))  # fmt: skip
     else:
         channel.send(Finished())
 
@@ -91,11 +84,6 @@ class Run:
         self._emit = self._recorder.emit
         self._codegen = TargetCodegen(job, self._recorder, channel.send)
         self.progress = RunProgress(self._emit)
-        self.eager_done = False
-        self._eager_compiles = False
-        """Whether the calls ran without the compiler."""
-        self.eager_works = False
-        """Whether they also ran after a compiled call failed."""
         self._threads = threads
         self._commands = commands
         self._loaded = frozenset(sys.modules)
@@ -103,6 +91,7 @@ class Run:
         self._stages = OptionalStages(self._hooks, self.user_files)
         self._queries = RecompileQueries(self._hooks, self.user_files, job)
         self._activity_timer = compile_phases.ActivityTimer()
+        self.calls = ProgramCalls(job, self._hooks, self._stages, self._activity_timer)
         self._state: PythonState | None = None
         """Python state after the import, if the run compares with a baseline."""
 
@@ -207,16 +196,16 @@ class Run:
 
             self._state = user_state(program, module, self.user_files, self._loaded)
         self.progress.enter("eager")
-        mutates = self._make_eager_calls(program)
-        self.eager_done = True
+        answer = partial(self._codegen.answer_as_target, hooks=self._hooks, user_files=self.user_files)
+        mutates = self.calls.make_eager(program, self._frames, answer)
         if has_custom_ops():
-            self._stages.run("checks of custom ops", "torch.library:opcheck", self._check_custom_ops, program)
+            self._stages.run("checks of custom ops", "torch.library:opcheck", self.calls.check_custom_ops, program)
             program.restore()
         self.progress.enter("dynamo")
         examination = Examination(program, self._hooks, self._recorder, self._stages, self._frames)
         with self._activity_timer.watching(self._hooks):
             use_compiled_ahead(program, self.job, self._emit)
-            self._make_compiled_calls(program)
+            self.calls.make_compiled(program, self._frames)
         self._stages.compiled = True
         examination.note_compiled()
         self._recorder.close_graphs()
@@ -235,76 +224,12 @@ class Run:
         self._assemble()
         return program, mutates
 
-    def _make_eager_calls(self, program: Program) -> bool:
-        """Make the eager calls, with gradients if they fail without; return whether one changed its inputs."""
-        config, needed, fresh = self.job.config, False, frames_begun() == 0
-        try:
-            mutates = self._make_calls(program, "eager", program.eager)
-        except Exception as error:
-            needed = not program.grad and config.grad is None and needs_gradients(error)
-            if not needed and not self._codegen.answer_as_target(error, self._hooks, self.user_files):
-                raise
-            program.restore()
-            program.grad = program.grad or needed
-            mutates = self._make_calls(program, "eager", program.eager)
-        if fresh and frames_begun():
-            # torch compiled parts of the eager call, such as `torch.cond`. The user's program starts from frame 0.
-            self._eager_compiles = True
-            forget_frames()
-        chosen: GradReason = "inference" if config.grad is None else "requested"
-        reason: GradReason = "training" if program.train else "needed" if needed else chosen
-        self._emit(GradMode(enabled=program.grad, reason=reason, matters=program.requires_grad))
-        return mutates
-
-    def _check_custom_ops(self, program: Program) -> None:
-        from tcexplore.accuracy.custom_op_checks import check_custom_ops
-
-        with self._hooks.paused():
-            for checked in check_custom_ops(partial(program.call_all, program.eager), opcheck=self.job.config.opcheck):
-                self._emit(checked)
-
-    def _make_compiled_calls(self, program: Program) -> None:
-        try:
-            for _ in range(self.job.passes):
-                self._make_calls(program, "compiled", program.compiled)
-        except Exception:
-            program.restore()
-            with contextlib.suppress(Exception):
-                program.call_all(program.eager)
-                self.eager_works = True
-            raise
-
-    def _make_calls(self, program: Program, variant: Variant, function: Callable[..., Any]) -> bool:
-        """Make every call once, in order; return whether one changed its inputs."""
-        mutates = False
-        made: list[Event] = []
-        emit = self._emit if variant == "compiled" else made.append
-        for index, call in enumerate(program.entry.calls):
-            compiles, known = self._frames.count, len(self._frames.graphs)
-            self._activity_timer.begin_call()
-            start = time.perf_counter()
-            program.call(function, call)
-            if torch.cuda.is_initialized():
-                torch.cuda.synchronize()
-            seconds = time.perf_counter() - start
-            self._stages.eager_seconds += seconds if variant == "eager" else 0.0
-            compiles, graphs = self._frames.count - compiles, tuple(self._frames.graphs[known:])
-            event = CallMade(index=index, variant=variant, seconds=seconds, compiles=compiles, graphs=graphs)
-            if compiles:
-                event = replace(event, **self._activity_timer.call_seconds())  # type: ignore[arg-type]
-            emit(event)
-            mutates = mutates or bool(program.mutated())
-            program.restore()
-        for call_made in made:
-            self._emit(call_made)
-        return mutates
-
     def _time(self, program: Program, mutates: bool) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts
         from tcexplore.timing.timing_run import measure_timing
 
         workload = program.workload(mutates)
-        if self._eager_compiles:
+        if self.calls.eager_compiles:
             self._stages.run("timing", "tcexplore.timing", program.call_all, program.eager)
             program.restore()
         profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, fixed
 from tcexplore.documents.locations import places
@@ -39,21 +40,26 @@ def describe_phase(snapshot: Snapshot) -> str:
     return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
 
 
-def empty_part(snapshot: Snapshot, width: int, teaches: str, fact: str = "") -> Part:
+def empty_part(snapshot: Snapshot, width: int, teaches: str, fact: ev.RunFact | None = None) -> Part:
     """Return the rows of an empty pane; `teaches` explains what the pane is for.
 
-    `fact` is what a trace lacks to fill the pane, as `FactMissing.fact`.
+    `fact` is what a trace lacks to fill the pane.
     """
     if fact and snapshot.trace:
         return fixed(not_in_trace_rows(snapshot, fact, width))
     return fixed((*_why(snapshot, width), BLANK, *wrapped(teaches, width, "muted")))
 
 
-def not_in_trace_rows(snapshot: Snapshot, fact: str, width: int) -> Iterator[Row]:
+def not_in_trace_rows(snapshot: Snapshot, fact: ev.RunFact, width: int) -> Iterator[Row]:
     """Yield that a pane cannot be filled from a trace, with the reason."""
     yield row((" not in a trace", "strong"))
-    reason = next((missing.reason for missing in snapshot.missing_facts if missing.fact == fact), "")
+    reason = missing_reason(snapshot, fact)
     yield from wrapped(f"{reason[:1].upper()}{reason[1:]}." if reason else "", width, "muted")
+
+
+def missing_reason(snapshot: Snapshot, fact: ev.RunFact) -> str:
+    """Return why a run lacks a fact; empty if it does not."""
+    return next((missing.reason for missing in snapshot.missing_facts if missing.fact == fact), "")
 
 
 def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
@@ -82,7 +88,7 @@ def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
                            links=(line_link(skipped.frame),))  # fmt: skip
 
 
-def missing_rows(snapshot: Snapshot, facts: Iterable[str], width: int) -> Iterator[Row]:
+def missing_rows(snapshot: Snapshot, facts: Iterable[ev.RunFact], width: int) -> Iterator[Row]:
     """Yield the `facts` that this torch version does not report, with the reasons."""
     wanted = tuple(facts)
     for fact in snapshot.missing_facts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import describe_phase, not_in_trace_rows
@@ -92,7 +93,7 @@ def _line(lines: list[str], stderr: bool, index: int) -> Row:
 
 def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if snapshot.trace:
-        yield from not_in_trace_rows(snapshot, "output of the program", width)
+        yield from not_in_trace_rows(snapshot, ev.RunFact.OUTPUT, width)
         return
     if snapshot.status == "running" and not snapshot.complete:
         yield row((f" … {describe_phase(snapshot)}", "running"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal, get_args
 
 from tcexplore.events.base import Event, Location
@@ -135,12 +136,37 @@ class Finished(Event):
     """The run is complete; this is its last event."""
 
 
+class RunFact(StrEnum):
+    """A fact that views or the report look up among the missing ones; any other fact is only listed by its name."""
+
+    ACCURACY = "accuracy"
+    MEMORY = "memory"
+    TIMING = "timing"
+    LINE_TIMES = "time per line"
+    CALLS = "calls"
+    CALL_PROFILE = "call profile"
+    OUTPUT = "output of the program"
+    RECOMPILE_CHECKS = "recompile checks"
+    STATE_DICT = "state dict"
+    CACHE_ENTRIES = "cache entries"
+    SYMBOLIC_SIZES = "symbolic sizes"
+    AOT_GRAPHS = "AOT graphs"
+    AOT_INFERENCE_GRAPH = "AOT inference graph"
+    POST_GRAD_GRAPH = "post-grad graph"
+    PASSES = "passes"
+    FUSION = "fusion"
+    FUSION_REFUSED = "fusion refused"
+    FUSION_DECISIONS = "fusion decisions"
+    ROOFLINE = "bytes and FLOPs of kernels"
+    MACHINE_CODE = "machine code of kernels"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactMissing(Event):
     """A fact that this torch does not provide, or whose measurement failed."""
 
     fact: str
-    """Name of the fact for a pane."""
+    """Name of the fact for a pane: a `RunFact`, or any other text."""
     symbol: str
     """The torch symbol that provides it."""
     reason: str

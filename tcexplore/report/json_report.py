@@ -148,12 +148,12 @@ def _missing(snapshot: Snapshot) -> Iterable[Fields]:
         yield {"fact": missing.fact, "symbol": missing.symbol, "reason": missing.reason}
     known = {missing.fact for missing in snapshot.missing_facts}
     if snapshot.timing is None and snapshot.timing_skipped:
-        yield {"fact": "timing", "symbol": None, "reason": snapshot.timing_skipped}
-    if json_timing.accuracy(snapshot.accuracy) is None and "accuracy" not in known:
+        yield {"fact": ev.RunFact.TIMING, "symbol": None, "reason": snapshot.timing_skipped}
+    if json_timing.accuracy(snapshot.accuracy) is None and ev.RunFact.ACCURACY not in known:
         reason = snapshot.accuracy.reason if snapshot.accuracy else NOT_COMPARED
-        yield {"fact": "accuracy", "symbol": None, "reason": reason}
-    if snapshot.memory is None and "memory" not in known:
-        yield {"fact": "memory", "symbol": None, "reason": NOT_COMPARED}
+        yield {"fact": ev.RunFact.ACCURACY, "symbol": None, "reason": reason}
+    if snapshot.memory is None and ev.RunFact.MEMORY not in known:
+        yield {"fact": ev.RunFact.MEMORY, "symbol": None, "reason": NOT_COMPARED}
     cpp = any(kernel.language == "cpp" for kernel in snapshot.code_for(NATIVE).kernels)
     if cpp and not snapshot.config.assembly:
         for fact in ("resources", "stages"):

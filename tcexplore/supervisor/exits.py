@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from traceback import format_exception_only
 
-from tcexplore.events import Blame, Event, FactMissing, Failed, Finished, Job, Location, RunStage, clean
+from tcexplore.events import Blame, Event, FactMissing, Failed, Finished, Job, Location, RunFact, RunStage, clean
 from tcexplore.events.run_events import BROKEN_STATUS
 
 SYNTAX_HINT = "Save again when the line is complete."
@@ -51,9 +51,9 @@ def explain_exit(code: int, job: Job, crash: str) -> Failed:
 OPTIONAL_FACTS: dict[RunStage, str] = {
     "lowering": "code for the target",
     "switching": "code for the target",
-    "accuracy": "accuracy",
-    "assembling": "machine code of kernels",
-    "timing": "timing",
+    "accuracy": RunFact.ACCURACY,
+    "assembling": RunFact.MACHINE_CODE,
+    "timing": RunFact.TIMING,
     "comparing": "comparison with the original",
     "answering": "recompile check",
 }

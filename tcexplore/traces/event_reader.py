@@ -23,20 +23,20 @@ SAMPLE_CHARS = 4_000
 _SILENT = frozenset({"describe_storage"})
 """Kinds that need no conversion."""
 
-NOT_IN_TRACES = (
-    ("accuracy", "a trace holds no results to compare"),
-    ("memory", "a trace holds no measurement of memory"),
-    ("call profile", "a trace holds no profile of a call"),
-    ("fusion decisions", "a trace holds no decision of the scheduler, only its kernels"),
+NOT_IN_TRACES: tuple[tuple[str, str], ...] = (
+    (ev.RunFact.ACCURACY, "a trace holds no results to compare"),
+    (ev.RunFact.MEMORY, "a trace holds no measurement of memory"),
+    (ev.RunFact.CALL_PROFILE, "a trace holds no profile of a call"),
+    (ev.RunFact.FUSION_DECISIONS, "a trace holds no decision of the scheduler, only its kernels"),
     ("the op of each statement of a kernel", "a trace links whole kernels to ops, not their statements"),
-    ("bytes and FLOPs of kernels", "a trace does not hold the scheduler's figures"),
-    ("time per line", "a trace holds no measurement of calls"),
-    ("calls", "a trace holds compiles, not the calls that cause or reuse them"),
-    ("recompile checks", "they need the guards of a live process"),
-    ("state dict", "a trace holds no objects of the program"),
-    ("output of the program", "a trace holds only what torch writes into it"),
-    ("passes", "a trace holds the graph before and after all passes, not after each one"),
-    ("machine code of kernels", "a trace holds the source of kernels only"),
+    (ev.RunFact.ROOFLINE, "a trace does not hold the scheduler's figures"),
+    (ev.RunFact.LINE_TIMES, "a trace holds no measurement of calls"),
+    (ev.RunFact.CALLS, "a trace holds compiles, not the calls that cause or reuse them"),
+    (ev.RunFact.RECOMPILE_CHECKS, "they need the guards of a live process"),
+    (ev.RunFact.STATE_DICT, "a trace holds no objects of the program"),
+    (ev.RunFact.OUTPUT, "a trace holds only what torch writes into it"),
+    (ev.RunFact.PASSES, "a trace holds the graph before and after all passes, not after each one"),
+    (ev.RunFact.MACHINE_CODE, "a trace holds the source of kernels only"),
     (
         "values of a call that failed a guard",
         "a trace holds them only where torch's message or the guards of the new graph have them",

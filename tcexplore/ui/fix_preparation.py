@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.timing import hot_lines_view
+from tcexplore.documents.empty_states import missing_reason
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED
 from tcexplore.session.ranked_breaks import rank_breaks
@@ -110,7 +110,7 @@ def _measured(run: Snapshot) -> bool:
     timing = run.timing
     if run.status == "ok" or run.timing_skipped:
         return True
-    if run.lines_timed or any(missing.fact == hot_lines_view.FACT for missing in run.missing_facts):
+    if run.lines_timed or missing_reason(run, ev.RunFact.LINE_TIMES):
         return True  # lines are timed once the timing rests, which may be long before a slow program has enough pairs
     return timing is not None and (timing.verdict in DECIDED or timing.pairs_taken >= ENOUGH_PAIRS)
 

@@ -10,15 +10,13 @@ from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Job
+from tcexplore.events import Job, RunFact
 from tcexplore.timing.workload import Workload
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.program import Program
 
 PROFILER = "torch.profiler:profile"
-
-LINES = "time per line"
 
 Pause = Callable[[float], bool]
 
@@ -44,13 +42,13 @@ class CallProfiles:
         """Emit the parts of a compiled call: its breaks and kernels."""
         self.stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
         program.restore()
-        self.stages.run("call profile", PROFILER, self._emit_call_profile, workload)
+        self.stages.run(RunFact.CALL_PROFILE, PROFILER, self._emit_call_profile, workload)
         program.restore()
 
     def emit_line_times(self, program: Program, workload: Workload) -> None:
         """Emit the time of each line of the user's files."""
         if self.job.profile and self.job.examine:
-            self.stages.run(LINES, "tcexplore.timing.line_timer", self._emit_line_times, workload)
+            self.stages.run(RunFact.LINE_TIMES, "tcexplore.timing.line_timer", self._emit_line_times, workload)
             program.restore()
 
     def _emit_eager_ops(self, workload: Workload) -> None:

@@ -12,7 +12,7 @@ from tcexplore.accuracy.compared_calls import Subject, size_of
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_meter, saved_for_backward
-from tcexplore.events import Accuracy, Memory
+from tcexplore.events import Accuracy, Memory, RunFact
 from tcexplore.quantities import size
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.optional_stages import OptionalStages
@@ -46,9 +46,9 @@ class Examination:
 
     def emit_results(self) -> None:
         """Emit `Accuracy` and `Memory`; a failure costs that fact only."""
-        self._stages.run("accuracy", "tcexplore.accuracy", lambda: self._hooks.emit(self._accuracy()))
+        self._stages.run(RunFact.ACCURACY, "tcexplore.accuracy", lambda: self._hooks.emit(self._accuracy()))
         self._program.restore()
-        self._stages.run("memory", "torch.profiler:profile", self._emit_memory)
+        self._stages.run(RunFact.MEMORY, "torch.profiler:profile", self._emit_memory)
         self._program.restore()
 
     def _accuracy(self) -> Accuracy:

@@ -33,6 +33,7 @@ from tcexplore.events import (
     Finished,
     Job,
     ModulesImported,
+    RunFact,
     SourceRead,
     TimingSkipped,
 )
@@ -179,7 +180,7 @@ class Run:
             self._emit(TimingSkipped(reason="; ".join(self._codegen.uncompiled)))
             self._answer_commands()
         elif self.job.baseline is None:
-            self._stages.run("timing", "tcexplore.timing", self._time, program, mutates, limit_s=0)
+            self._stages.run(RunFact.TIMING, "tcexplore.timing", self._time, program, mutates, limit_s=0)
         else:
             self._compare_with_baseline(program, mutates)
 
@@ -230,7 +231,7 @@ class Run:
 
         workload = program.workload(mutates)
         if self.calls.eager_compiles:
-            self._stages.run("timing", "tcexplore.timing", program.call_all, program.eager)
+            self._stages.run(RunFact.TIMING, "tcexplore.timing", program.call_all, program.eager)
             program.restore()
         profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
         if self.job.profile:
@@ -245,7 +246,7 @@ class Run:
         lines = LineTimesStage(profiles, program, workload)
         pause = retake.pause if seconds is not None else lines.in_first_rest(retake.pause)
         run = partial(measure_timing, workload, retake.emit, seconds, pause)
-        self._stages.run("timing", "tcexplore.timing", run, limit_s=limit)
+        self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
         lines.run()
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
@@ -263,7 +264,7 @@ class Run:
         self._stages.run("code for the target", "tcexplore.targets", lower, self.progress.enter)
 
     def _assemble(self) -> None:
-        self._stages.run("machine code of kernels", "triton:compile", self._codegen.finish, self.progress.enter)
+        self._stages.run(RunFact.MACHINE_CODE, "triton:compile", self._codegen.finish, self.progress.enter)
 
     # ---- commands
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from tcexplore import events as ev
-from tcexplore.documents.timing import hot_lines_view
 from tcexplore.ui.screens.fix_screen import FixScreen
 from tests.fakes import complete
 from tests.ui.app_under_test import AppUnderTest, run_app
@@ -82,7 +81,7 @@ async def test_a_slow_program_counts_as_measured_once_its_timing_rests(tmp_path:
         await ui.show(ui.app.session.apply(replace(timing, verdict="undecided", pairs_taken=8, run=1)))
         await ui.settle()
         assert ui.engine.queues == []
-        missing = ev.FactMissing(run=1, fact=hot_lines_view.FACT, symbol="", reason="profiler busy")
+        missing = ev.FactMissing(run=1, fact=ev.RunFact.LINE_TIMES, symbol="", reason="profiler busy")
         await ui.show(ui.app.session.apply(missing))
         for _ in range(20):
             await ui.settle()

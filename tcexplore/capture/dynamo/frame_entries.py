@@ -14,10 +14,9 @@ from tcexplore.capture.dynamo.trace_position import current_compile_id, user_sta
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import FrameEntered
+from tcexplore.events import FrameEntered, RunFact
 from tcexplore.torch_text.dynamo_names import is_resumed
 
-_FACT = "cache entries"
 _STOPPED_FACT = "frames that torch no longer compiles"
 _CONVERT = "torch._dynamo.convert_frame"
 T = TypeVar("T")
@@ -37,10 +36,10 @@ and the number of the isolated cache."""
 def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
     """Emit a `FrameEntered` for each compile of a frame, before it begins."""
     observer = _EntryObserver(hooks, user_files)
-    hooks.watch(_FACT, f"{_CONVERT}:_compile", before=observer.compile_started)
-    hooks.watch(_FACT, f"{_CONVERT}:exceeds_recompile_limit", after=observer.limit_checked)
+    hooks.watch(RunFact.CACHE_ENTRIES, f"{_CONVERT}:_compile", before=observer.compile_started)
+    hooks.watch(RunFact.CACHE_ENTRIES, f"{_CONVERT}:exceeds_recompile_limit", after=observer.limit_checked)
     hooks.watch(_STOPPED_FACT, f"{_CONVERT}:CatchErrorsWrapper._handle_skip", before=_frame_skipped)
-    hooks.wrap(_FACT, "torch._dynamo:reset", _continue_frame_ids)
+    hooks.wrap(RunFact.CACHE_ENTRIES, "torch._dynamo:reset", _continue_frame_ids)
 
 
 class _EntryObserver:

@@ -17,6 +17,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
     GraphSymbols,
     Location,
+    RunFact,
     Specialization,
     Symbol,
     SymbolCondition,
@@ -26,7 +27,6 @@ from tcexplore.events import (
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.guard_checks import Check
 
-_FACT = "symbolic sizes"
 _ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
 _NOT_DYNAMIC = ("STATIC", "INFER_STRIDE", "SIZE_LIKE_UNBACKED")
 _UNBACKED = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool")
@@ -35,10 +35,10 @@ _UNBACKED = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbac
 def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
     """Emit a `GraphSymbols` for each graph with symbols, even if torch fails to produce its guards."""
     observer = _SymbolObserver(hooks, user_files)
-    hooks.watch(_FACT, f"{_ENV}.create_symbol", after=observer.symbol_created)
-    hooks.watch(_FACT, f"{_ENV}.produce_guards_verbose", before=observer.guards_produced)
+    hooks.watch(RunFact.SYMBOLIC_SIZES, f"{_ENV}.create_symbol", after=observer.symbol_created)
+    hooks.watch(RunFact.SYMBOLIC_SIZES, f"{_ENV}.produce_guards_verbose", before=observer.guards_produced)
     for name in _UNBACKED:
-        hooks.watch(_FACT, f"{_ENV}.{name}", after=observer.unbacked_created)
+        hooks.watch(RunFact.SYMBOLIC_SIZES, f"{_ENV}.{name}", after=observer.unbacked_created)
 
 
 class _EnvRecord:

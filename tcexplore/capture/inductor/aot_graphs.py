@@ -11,7 +11,7 @@ from tcexplore.capture.inductor.lowering_graph import Stage, aten_graph, compile
 from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import GraphPhase, Partitioned, SavedTensor
+from tcexplore.events import GraphPhase, Partitioned, RunFact, SavedTensor
 
 _COMPILE = "torch._functorch._aot_autograd.graph_compile"
 
@@ -26,8 +26,8 @@ class AotGraphs:
     def install(self) -> None:
         """Watch where the inference stage and the partitioner start, and where the partitioner returns."""
         watch = self._hooks.watch
-        watch("AOT inference graph", f"{_COMPILE}:aot_stage2_inference", before=self._inference)
-        watch("AOT graphs", f"{_COMPILE}:_aot_stage2a_partition", before=self._joint, after=self._partitioned)
+        watch(RunFact.AOT_INFERENCE_GRAPH, f"{_COMPILE}:aot_stage2_inference", before=self._inference)
+        watch(RunFact.AOT_GRAPHS, f"{_COMPILE}:_aot_stage2a_partition", before=self._joint, after=self._partitioned)
 
     def _inference(self, _state: Any, capture: Any, *_: Any, **__: Any) -> None:
         self._emit("inference", "forward", capture.graph_module)

@@ -7,11 +7,10 @@ from typing import Any, Literal, NamedTuple
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.kernel_schedule import bytes_moved
 from tcexplore.capture.inductor.lowering_graph import Compilation, compilation
-from tcexplore.capture.inductor.unexplained_fusions import FACT as REFUSED_FACT
 from tcexplore.capture.inductor.unexplained_fusions import UnexplainedRefusals
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import FusionDecision, ScheduleMade, SchedulerNode
+from tcexplore.events import FusionDecision, RunFact, ScheduleMade, SchedulerNode
 
 _SCHEDULER = "torch._inductor.scheduler"
 
@@ -44,11 +43,11 @@ class FusionDecisions:
     def install(self) -> None:
         """Watch refusals and fusions, and emit the decisions when fusion is complete."""
         watch = self._hooks.watch
-        watch(REFUSED_FACT, f"{_SCHEDULER}:WhyNoFuse.__init__", after=self._considered)
-        watch(REFUSED_FACT, f"{_SCHEDULER}:WhyNoFuse.__call__", after=self._refused)
+        watch(RunFact.FUSION_REFUSED, f"{_SCHEDULER}:WhyNoFuse.__init__", after=self._considered)
+        watch(RunFact.FUSION_REFUSED, f"{_SCHEDULER}:WhyNoFuse.__call__", after=self._refused)
         self._unexplained.install()
-        watch("fusion", f"{_SCHEDULER}:Scheduler.fuse_two_nodes", after=self._fused)
-        watch("fusion", f"{_SCHEDULER}:Scheduler.codegen", before=self._fusion_ends)
+        watch(RunFact.FUSION, f"{_SCHEDULER}:Scheduler.fuse_two_nodes", after=self._fused)
+        watch(RunFact.FUSION, f"{_SCHEDULER}:Scheduler.codegen", before=self._fusion_ends)
 
     def _considered(self, _result: None, _why: Any, *nodes: Any) -> None:
         for node in nodes:

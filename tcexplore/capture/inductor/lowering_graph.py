@@ -11,7 +11,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.node_origins import aten_node, record_replacements
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AtenGraph, GraphPhase
+from tcexplore.events import AtenGraph, GraphPhase, RunFact
 
 Stage = Literal["joint", "forward", "backward", "inference", "post_grad"]
 
@@ -62,4 +62,4 @@ def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None
         hooks.emit(aten_graph(lowering.module, "post_grad", compilation(lowering).phase, user_files))
 
     record_replacements(hooks)
-    hooks.watch("post-grad graph", "torch._inductor.graph:GraphLowering.run", before=lowering_begins)
+    hooks.watch(RunFact.POST_GRAD_GRAPH, "torch._inductor.graph:GraphLowering.run", before=lowering_begins)

@@ -13,9 +13,8 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compile_id
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import GraphPhase, Hunk, PassRun
+from tcexplore.events import GraphPhase, Hunk, PassRun, RunFact
 
-_FACT = "passes"
 _COMPILE = "torch._inductor.compile_fx"
 _OBSERVER = "torch.fx.passes.graph_transform_observer:GraphTransformObserver"
 
@@ -54,10 +53,10 @@ class Passes:
         """Watch the stages and the passes inside them."""
         watch = self._hooks.watch
         for name, symbol in STAGES.items():
-            watch(_FACT, symbol, before=partial(self._begin, name), after=self._end, failed=self._abandon)
-        watch(_FACT, f"{_OBSERVER}.__enter__", before=self._pass_begins)
-        watch(_FACT, f"{_OBSERVER}.__exit__", after=self._pass_ends)
-        watch(_FACT, f"{_COMPILE}:fx_codegen_and_compile", before=self._compiling)
+            watch(RunFact.PASSES, symbol, before=partial(self._begin, name), after=self._end, failed=self._abandon)
+        watch(RunFact.PASSES, f"{_OBSERVER}.__enter__", before=self._pass_begins)
+        watch(RunFact.PASSES, f"{_OBSERVER}.__exit__", after=self._pass_ends)
+        watch(RunFact.PASSES, f"{_COMPILE}:fx_codegen_and_compile", before=self._compiling)
 
     def _compiling(self, *_: Any, **options: Any) -> None:
         self._phase = "backward" if options.get("is_backward") else "forward"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
+from tcexplore.events import RunFact
 
-FACT = "fusion refused"
 _SCHEDULER = "torch._inductor.scheduler:Scheduler"
 _CPP = "torch._inductor.codegen.cpp:CppScheduling"
 
@@ -37,11 +37,11 @@ class UnexplainedRefusals:
 
     def install(self) -> None:
         """Watch the scheduler's calls and the backend's answers."""
-        watch = self._hooks.watch
-        watch(FACT, f"{_SCHEDULER}.can_fuse", before=self._begins, after=self._ends, failed=self._failed)
-        watch(FACT, f"{_SCHEDULER}.speedup_by_fusion", after=self._benchmarked)
-        watch(FACT, f"{_CPP}.can_fuse_vertical", after=self._vertical)
-        watch(FACT, f"{_CPP}.can_fuse_horizontal", after=self._horizontal)
+        watch, fact = self._hooks.watch, RunFact.FUSION_REFUSED
+        watch(fact, f"{_SCHEDULER}.can_fuse", before=self._begins, after=self._ends, failed=self._failed)
+        watch(fact, f"{_SCHEDULER}.speedup_by_fusion", after=self._benchmarked)
+        watch(fact, f"{_CPP}.can_fuse_vertical", after=self._vertical)
+        watch(fact, f"{_CPP}.can_fuse_horizontal", after=self._horizontal)
 
     def reason_given(self) -> None:
         """Mark the innermost attempt as explained by torch."""

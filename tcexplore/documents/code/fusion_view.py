@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
+from tcexplore import events as ev
 from tcexplore.documents.code.fusion_reasons_view import APART, LONGEST, reason_rows
 from tcexplore.documents.code.kernel_labels import kernel_links, op_spans
 from tcexplore.documents.document import Row
@@ -24,19 +25,19 @@ TEACHES = (
     "neighbors is torch's reason not to fuse them."
 )
 
-FACTS = ("fusion", "fusion refused")
-"""Facts that the view needs, as `FactMissing.fact`."""
-
 
 def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the view."""
     if not snapshot.code.kernels or snapshot.trace:
-        return Parts("", [empty_part(snapshot, width, TEACHES, "fusion decisions")])
+        return Parts("", [empty_part(snapshot, width, TEACHES, ev.RunFact.FUSION_DECISIONS)])
     known = labels(snapshot)
     fusions = Fusions(snapshot)
     apart = {id(why.a): why for why in fusions.neighbors()}
     groups = [(key, list(group)) for key, group in groupby(snapshot.code.kernels, lambda k: (k.graph, k.phase))]
-    parts: list[Part] = [fixed(_verdict(snapshot, width)), fixed(missing_rows(snapshot, FACTS, width))]
+    parts: list[Part] = [
+        fixed(_verdict(snapshot, width)),
+        fixed(missing_rows(snapshot, (ev.RunFact.FUSION, ev.RunFact.FUSION_REFUSED), width)),
+    ]
     for (graph, phase), kernels in groups:
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
         for kernel in kernels:

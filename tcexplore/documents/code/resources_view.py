@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.columns import columns
@@ -36,7 +37,7 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
         if (made := kernel_facts(snapshot.code, k).assembled) and made.resources
     ]
     if not taken:
-        empty = empty_part(snapshot, width, TEACHES, "machine code of kernels")
+        empty = empty_part(snapshot, width, TEACHES, ev.RunFact.MACHINE_CODE)
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
     rows = [_cells(kernel, resources, known) for kernel, resources in taken]
     table = columns(HEAD, rows, [kernel_links(kernel) for kernel, _ in taken], left=(0, 2))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.columns import Cell, columns
@@ -57,7 +58,7 @@ def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
         (kernel, point) for kernel in snapshot.code.kernels if (point := kernel_facts(snapshot.code, kernel).roofline)
     ]
     if not points:
-        empty = empty_part(snapshot, width, TEACHES, "bytes and FLOPs of kernels")
+        empty = empty_part(snapshot, width, TEACHES, ev.RunFact.ROOFLINE)
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
     total = sum(point.implied_us for _, point in points)
     table = columns(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.kernel_lines import BAR, KernelLines
 from tcexplore.documents.code.target_notes import describe_vectors, format_resources, target_rows
@@ -37,7 +38,7 @@ def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     known = labels(snapshot)
     shown = [kernel for kernel in snapshot.code.kernels if any(kernel_facts(snapshot.code, kernel)[:2])]
     if not shown:
-        empty = empty_part(snapshot, width, TEACHES, "machine code of kernels")
+        empty = empty_part(snapshot, width, TEACHES, ev.RunFact.MACHINE_CODE)
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
     parts = [fixed(target_rows(snapshot, toggled, width))]
     for kernel in shown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
@@ -24,9 +25,6 @@ TEACHES = (
     "a forward and a backward. The graphs appear here, with the tensors saved for the backward."
 )
 
-FACTS = ("AOT graphs", "AOT inference graph", "post-grad graph")
-"""Facts that the view needs, as `FactMissing.fact`."""
-
 STAGES = {
     "joint": "forward and backward together",
     "inference": "the Dynamo graph in ATen ops",
@@ -38,10 +36,12 @@ STAGES = {
 
 def aot_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the view."""
+    facts = (ev.RunFact.AOT_GRAPHS, ev.RunFact.AOT_INFERENCE_GRAPH, ev.RunFact.POST_GRAD_GRAPH)
+    missing = fixed(missing_rows(snapshot, facts, width))
     if not snapshot.code.aten_graphs:
-        return Parts("", [empty_part(snapshot, width, TEACHES), fixed(missing_rows(snapshot, FACTS, width))])
+        return Parts("", [empty_part(snapshot, width, TEACHES), missing])
     graphs = in_order(snapshot.code.aten_graphs)
-    parts = [fixed(missing_rows(snapshot, FACTS, width))]
+    parts = [missing]
     for graph_id in dict.fromkeys(graph.graph for graph in graphs):
         parts += _compile(snapshot, graph_id, [g for g in graphs if g.graph == graph_id], toggled, width)
     return Parts(count(len(graphs), "graph"), parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
@@ -22,9 +23,6 @@ STAGES = {
     "joint": "joint passes, on the graph of AOTAutograd",
     "post_grad": "post-grad passes, before code generation",
 }
-
-FACTS = ("passes",)
-"""Facts that the view needs, as `FactMissing.fact`."""
 
 MANY = 200
 """Number of changes above which a pass is folded at first."""
@@ -46,7 +44,7 @@ def passes_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 def _why(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield why there are no passes: this torch version does not report them, or the graph comes from a cache."""
-    yield from missing_rows(snapshot, FACTS, width)
+    yield from missing_rows(snapshot, (ev.RunFact.PASSES,), width)
     hits = [used for used in snapshot.cache_lookups if used.outcome == "hit"]
     if hits:
         text = f"The {hits[0].cache} cache had the result of graph {hits[0].graph}: its passes ran in an earlier run."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
@@ -42,9 +43,8 @@ def cache_entries_document(snapshot: Snapshot, toggled: frozenset[str] = frozens
     """Return the document of the view."""
     frames = cache_entries(snapshot)
     if not frames:
-        return Parts(
-            "", [empty_part(snapshot, width, TEACHES), fixed(missing_rows(snapshot, ("cache entries",), width))]
-        )
+        missing = fixed(missing_rows(snapshot, (ev.RunFact.CACHE_ENTRIES,), width))
+        return Parts("", [empty_part(snapshot, width, TEACHES), missing])
     rows: list[Row] = []
     for frame in frames:
         rows += [*_frame(snapshot, frame, toggled, width), BLANK]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
@@ -40,7 +41,7 @@ _MARKS = {"matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖"
 def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """Return the document of the view."""
     if snapshot.trace:
-        return Parts("", [empty_part(snapshot, width, TEACHES, "recompile checks")])
+        return Parts("", [empty_part(snapshot, width, TEACHES, ev.RunFact.RECOMPILE_CHECKS)])
     answers = list(reversed(snapshot.recompile_answers))
     rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
     teaches = fixed(wrapped(TEACHES.format(hint("recompile-check")), width, "muted", keys_only=True))

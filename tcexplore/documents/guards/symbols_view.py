@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
@@ -38,7 +39,7 @@ def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     """Return the document of the view."""
     fixes = list(_fix_rows(snapshot, width))
     rows = [r for graph in snapshot.symbols for r in (*_graph(graph, toggled, places(snapshot.file), width), BLANK)]
-    absent = fixed(missing_rows(snapshot, ("symbolic sizes",), width))
+    absent = fixed(missing_rows(snapshot, (ev.RunFact.SYMBOLIC_SIZES,), width))
     if not rows:
         teaches = STATIC if snapshot.complete and snapshot.compiled else TEACHES
         return Parts("", [empty_part(snapshot, width, teaches), fixed([BLANK, *fixes] if fixes else []), absent])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import empty_part
+from tcexplore.documents.empty_states import empty_part, missing_reason
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, heading, row, shortened, wrapped
 from tcexplore.documents.source.line_facts import read_lines, times_of_lines
@@ -23,8 +24,6 @@ TEACHES = (
 
 NO_TIMES = "The lines of a call were not measured."
 
-FACT = "time per line"
-
 SHARED = "≈ kernels of several lines are split by the bytes or FLOPs of each line's ops."
 
 ESTIMATED = (
@@ -40,9 +39,9 @@ def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
     """Return the document of the view."""
     times = times_of_lines(snapshot)
     if times is None and snapshot.trace:
-        return Parts("", [empty_part(snapshot, width, TEACHES, FACT)])
+        return Parts("", [empty_part(snapshot, width, TEACHES, ev.RunFact.LINE_TIMES)])
     if times is None:
-        reason = next((missing.reason for missing in snapshot.missing_facts if missing.fact == FACT), "")
+        reason = missing_reason(snapshot, ev.RunFact.LINE_TIMES)
         if not reason and not snapshot.timing_skipped:
             if snapshot.complete and snapshot.status == "running":
                 return Parts("", [fixed([row((" … timing", "running")), BLANK, *wrapped(TEACHES, width, "muted")])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
@@ -28,7 +29,7 @@ ARTIFACTS = (
 def state_dict_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """Return the document of the view."""
     if snapshot.state_keys is None and (snapshot.trace or not snapshot.complete):
-        return Parts("", [empty_part(snapshot, width, TEACHES, "state dict")])
+        return Parts("", [empty_part(snapshot, width, TEACHES, ev.RunFact.STATE_DICT)])
     rows = [*state_dict_rows(snapshot, width), BLANK, heading("Cache artifacts"), *wrapped(ARTIFACTS, width, "muted")]
     return Parts("", [fixed(rows)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
@@ -61,7 +62,7 @@ def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     if not lanes.regions:
         if snapshot.entry is not None and snapshot.entry.kind != "script":
             return Parts("", [fixed(wrapped(NO_SCRIPT, width, "muted"))])
-        return Parts("", [empty_part(snapshot, width, TEACHES, "calls")])
+        return Parts("", [empty_part(snapshot, width, TEACHES, ev.RunFact.CALLS)])
     rows = [*_head(snapshot, lanes.seconds, width)]
     for lane in lanes.regions:
         rows += _lane(lane, lanes.seconds, places(snapshot.file), toggled, width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
@@ -25,6 +26,13 @@ Blame = Literal["user", "compiler"]
 
 BROKEN_STATUS = 70
 """Exit status of a run process that cannot report: a bug in tcexplore, or a program that replaced parts of Python."""
+
+
+def name_exit(code: int) -> str:
+    """Return the name of an exit status; a negative one is a signal."""
+    if code >= 0:
+        return f"exit status {code}"
+    return signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

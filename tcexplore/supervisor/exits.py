@@ -10,7 +10,7 @@ from pathlib import Path
 from traceback import format_exception_only
 
 from tcexplore.events import Blame, Event, FactMissing, Failed, Finished, Job, Location, RunFact, RunStage, clean
-from tcexplore.events.run_events import BROKEN_STATUS
+from tcexplore.events.run_events import BROKEN_STATUS, name_exit
 
 SYNTAX_HINT = "Save again when the line is complete."
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
@@ -20,7 +20,7 @@ _TIMEOUT = "Timeout ("
 _TCEXPLORE = str(Path(__file__).resolve().parents[1])
 _LESS_MEMORY = "Smaller inputs, or a smaller batch, need less memory."
 _BAD_POINTER = "Native code (ctypes, an extension, a kernel) accessed invalid memory."
-_SIGNALS = {
+_SIGNALS: dict[int, tuple[str, str]] = {
     signal.SIGSEGV: ("crashed with a segmentation fault", _BAD_POINTER),
     signal.SIGBUS: ("crashed with a bus error", _BAD_POINTER),
     signal.SIGABRT: ("was aborted by native code", "Its output gives the reason."),
@@ -41,10 +41,9 @@ def explain_exit(code: int, job: Job, crash: str) -> Failed:
     if code >= 0:
         message = f"The program ended its own process with status {code} before the run was complete."
         return _failed(job, crash, "os._exit", message, "os._exit() ends the process before anything can be shown.")
-    number = signal.Signals(-code) if -code in set(signal.Signals) else None
-    name = number.name if number else f"signal {-code}"
-    event, hint = (_SIGNALS.get(number) if number else None) or (f"was ended by {name}", "")
-    by_user = number not in _CRASHES or not _in_torch(_stack(crash), job)
+    name = name_exit(code)
+    event, hint = _SIGNALS.get(-code, (f"was ended by {name}", ""))
+    by_user = -code not in _CRASHES or not _in_torch(_stack(crash), job)
     return _failed(job, crash, name, f"The process {event}.", hint, blame="user" if by_user else "compiler")
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from typing import IO, Any, Protocol
 
 from tcexplore.events import Kernel
+from tcexplore.events.run_events import name_exit
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
 from tcexplore.files import cache_folder
 from tcexplore.model_python import OWN_PYTHON
@@ -121,7 +122,9 @@ class Assembler:
                     return answer
                 self._end()
                 code = process.returncode or 0
-        return {"error": f"{_describe_exit(code)}, twice, on this kernel; {self._last_log_line()}"}
+        cause = " (probably out of memory)" if code == -signal.SIGKILL else ""
+        end = f"the Triton compiler process ended with {name_exit(code)}{cause}"
+        return {"error": f"{end}, twice, on this kernel; {self._last_log_line()}"}
 
     def _running_process(self) -> AssemblerProcess:
         if self._process is None or self._process.poll() is not None:
@@ -146,15 +149,6 @@ def _exchange(process: AssemblerProcess, request: str) -> str:
         return process.stdout.readline()
     except OSError:
         return ""
-
-
-def _describe_exit(code: int) -> str:
-    """Describe an exit status; a negative one is a signal."""
-    if code >= 0:
-        return f"the Triton compiler process exited with status {code}"
-    number = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    cause = " (probably out of memory)" if number == "SIGKILL" else ""
-    return f"the Triton compiler process was killed by {number}{cause}"
 
 
 def _as_module(source: str) -> tuple[str, int]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 
 from tcexplore.events.rank_events import name_ranks
+from tcexplore.events.run_events import name_exit
 from tcexplore.torch_text.torchrun_report import exit_codes, rank_errors
 from tcexplore.traces.followed_rank import QUIET_S, FollowedRank
 from tcexplore.traces.unfinished_ranks import RankEnd
@@ -101,16 +102,8 @@ def _failed(ranks: Mapping[int, FollowedRank], report: str) -> dict[int, RankEnd
         error, sources = errors.get(rank), known.records.sources
         frames = [frame for frame in error.frames if sources.owns(frame.file)] if error is not None else []
         message = f": {error.message}" if error is not None and error.message else ""
-        ends[rank] = RankEnd(f"{_exit_reason(code)}{message}", frames[-1] if frames else None)
+        ends[rank] = RankEnd(f"{name_exit(code)}{message}", frames[-1] if frames else None)
     return ends
-
-
-def _exit_reason(code: int) -> str:
-    if code >= 0:
-        return f"exit status {code}"
-    with contextlib.suppress(ValueError):
-        return f"signal {-code} ({signal.Signals(-code).name})"
-    return f"signal {-code}"
 
 
 def _is_alive(pid: int) -> bool:

@@ -95,7 +95,7 @@ def test_after_a_crash_the_next_kernel_is_assembled(assembler: Assembler, record
     wrong = replace(recorded[0], source="import triton\nk = 1 / 0\n")
     (ended,), (failed,) = (list(assembler.assemble(k, find_target("h200"))) for k in (crash, wrong))
     assert type(ended) is KernelNotAssembled
-    assert "exited with status 7, twice, on this kernel" in ended.reason
+    assert "ended with exit status 7, twice, on this kernel" in ended.reason
     assert "ZeroDivisionError" in failed.reason
     assert type(next(iter(assembler.assemble(recorded[0], find_target("h200"))))) is KernelAssembled
 

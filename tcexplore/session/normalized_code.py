@@ -13,10 +13,11 @@ _HASH = re.compile(r"'backend_hash': '\w+'")
 _PATH = re.compile(r"/\S+?/c\w{2}/c\w{40,}\.\w+")
 
 _DEVICE = re.compile(
-    r"(\b(?:cuda|xpu|hpu|mtia):|DeviceProperties\(type='\w+', index=|stream|_DeviceGuard\(|set_device\(|\bdevice=)\d+"
-    r"|(?<=get_raw_stream\()\d+"
+    r"\b(cuda|xpu|hpu|mtia|npu|privateuseone):\d+"
+    r"|(\b(?:device|DeviceProperties)\(type='\w+'), index=\d+"
+    r"|(stream|get_raw_stream\(|_DeviceGuard\(|set_device\(|\bdevice=)\d+"
 )
-"""Numbers of devices."""
+"""Numbers of devices in graphs, guards and generated code; the groups are the text before them."""
 
 _BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\d+|tangents_\d+)\b")
 
@@ -49,7 +50,7 @@ def are_ranks(before: Snapshot, after: Snapshot) -> bool:
 @lru_cache(maxsize=4096)
 def without_device(text: str) -> str:
     """Return a text without the numbers of devices."""
-    return _DEVICE.sub(lambda match: f"{match[1] or ''}N", text)
+    return _DEVICE.sub(r"\1\2\3", text)
 
 
 def kernel_program(kernel: ev.Kernel, *, ranks: bool = False) -> str:

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tcexplore.session.normalized_code import without_device
+
 _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b(cuda|xpu|hpu|mtia|npu|privateuseone):\d+"), r"\1"),
-    (re.compile(r"(device\(type='\w+'), index=\d+"), r"\1"),
-    (re.compile(r"\bdevice=\d+"), "device=0"),
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x"),
     (re.compile(r"(?<!\d)\d{8,}(?!\d)"), "N"),
     (re.compile(r"(___check_(?:type|obj)_id\(.*?), \d+\)"), r"\1)"),
@@ -19,7 +18,7 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"__compiled_fn_\w+|___stack\d+|__resume_at_\d+_\d+"), "__compiled"),
     (re.compile(r"\brank[_ =:]*\d+\b"), "rank"),
 )
-"""Patterns with their replacements, in order."""
+"""Patterns of everything but devices, with their replacements, in order."""
 
 _GROUP = re.compile(r"(_c10d_functional(?:_autograd)?\.\w+(?:\.\w+)?\()(.*?)(\)[;\s]|\)$)", re.M)
 _QUOTED = re.compile(r"'([^']*)'")
@@ -29,6 +28,7 @@ _REDUCTIONS = frozenset({"sum", "avg", "max", "min", "product", "band", "bor", "
 @lru_cache(maxsize=512)
 def normalize(text: str) -> str:
     """Return a text that is equal on ranks that do the same."""
+    text = without_device(text)
     for pattern, replacement in _SUBSTITUTIONS:
         text = pattern.sub(replacement, text)
     return _number_groups(text) if "c10d_functional" in text else text

@@ -15,10 +15,11 @@ from tcexplore import events as ev
 from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.events import Location
 from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared
+from tcexplore.session.normalized_code import without_device
 from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
 from tcexplore.traces.rank_comparison import compare_prints, compare_ranks
-from tcexplore.traces.rank_normal import follows_rank
+from tcexplore.traces.rank_normal import follows_rank, normalize
 from tcexplore.traces.rank_prints import RankCounts, RankPrint
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
@@ -266,6 +267,23 @@ def test_the_rank_that_differs_is_told_from_those_that_agree(traces: Path, tmp_p
 )
 def test_a_part_of_a_tensor_may_follow_the_rank(mine: str, other: str, ranks: tuple[int, int], follows: bool):
     assert follows_rank(mine, other, *ranks) is follows
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ones = torch.ones([4], device = device(type='cuda', index=RANK))",
+        "check_tensor(L['x'], Tensor, DispatchKeySet(CUDA), torch.float32, device=RANK, requires_grad=False)",
+        "buf0 = empty_strided((4,), (1,), device='npu:RANK')",
+        "with torch.cuda._DeviceGuard(RANK):\n    torch.cuda.set_device(RANK)\n    streamRANK = get_raw_stream(RANK)",
+        "'device': DeviceProperties(type='cuda', index=RANK, multi_processor_count=132, cc=90)",
+    ],
+)
+def test_the_number_of_a_ranks_device_is_no_difference(text: str):
+    mine, other = (text.replace("RANK", rank) for rank in "01")
+    assert normalize(mine) == normalize(other)
+    assert without_device(mine) == without_device(other)
+    assert normalize(mine) != normalize(other.replace("4", "8").replace("132", "114").replace("torch.", "", 1))
 
 
 @pytest.mark.parametrize("lowered", [True, False])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tcexplore.events.rank_events import RankRow, RanksCompared
+from tcexplore.traces.incomplete_ranks import RankEnd
 from tcexplore.traces.process_stacks import ProcessStack
 from tcexplore.traces.rank_comparison import compare_prints
 from tcexplore.traces.rank_prints import RankCounts, RankPrint
@@ -15,7 +16,6 @@ from tcexplore.traces.record_index import BadRecordError
 from tcexplore.traces.span_records import SpanRecords
 from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_job import TraceProcess
-from tcexplore.traces.unfinished_ranks import RankEnd
 
 QUIET_S = 3.0
 """Seconds without a record after which a compile that only some ranks made counts as a difference."""

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from types import MappingProxyType
 
-from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
+from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared
 from tcexplore.traces.environment_differences import Difference, stable_variables
+from tcexplore.traces.incomplete_ranks import IncompleteRanks, RankEnd
 from tcexplore.traces.rank_differences import Digests, first_difference
 from tcexplore.traces.rank_prints import CacheTimes, RankCounts, RankPrint, RecordKey, last_phase
 from tcexplore.traces.trace_inputs import MOST_FILES
 from tcexplore.traces.trace_job import TraceJob
-from tcexplore.traces.unfinished_ranks import (
-    RankEnd,
-    comparable_prints,
-    early_divergence,
-    first_compiles,
-    truncated_divergence,
-    unfinished_divergence,
-    unfinished_ranks,
-)
 
 _SKEW_S = 0.05
 """Offset in seconds from which on it is mentioned."""
@@ -58,41 +50,18 @@ def compare_prints(
     ranks that run `in_turns` cannot be compared.
     """
     notes = list(problems)
-    fake = any(records.ended_early for records in prints)  # fake ranks record why they ended
-    unfinished = unfinished_ranks(rows) if ended and len(prints) > 1 and not fake else {}
-    # Without its beginning, a trace lacks the names that later records refer to by number.
-    whole = [records for records in prints if not records.process.index.foreign_start()] or list(prints)
-    compared = first_compiles(whole, ends) if ends else whole
-    comparison = _Comparison(comparable_prints(compared, unfinished) if unfinished else compared, notes)
+    incomplete = IncompleteRanks(prints, rows, ends, ended=ended)
+    comparison = _Comparison(incomplete.comparable(), notes)
     groups = comparison.groups
     rows = [
         replace(row, group=groups.get(row.rank, len(set(groups.values()))), offset_s=_offset(prints[0], mine))
         for row, mine in zip(rows, prints, strict=True)
     ]
     notes += [] if in_turns else _skew(rows)
-    divergence = comparison.divergence()
-    if divergence is None or divergence.kind == "missing rank":
-        divergence = truncated_divergence(prints, whole) or divergence
-    reasons = {mine.rank: mine.ended_early for mine in prints}
-    early = early_divergence(prints, ends) if divergence is None and ends else None
-    if early is None:
-        reasons |= {rank: end.reason for rank, end in ends.items()}
-    if divergence is None and unfinished:
-        divergence = unfinished_divergence(prints, unfinished)
-    divergence = early or divergence
+    divergence = incomplete.divergence(comparison.divergence())
     return RanksCompared(
-        rows=tuple(rows), divergence=divergence, notes=tuple(notes), ended_early=tuple(_ended_early(reasons))
+        rows=tuple(rows), divergence=divergence, notes=tuple(notes), ended_early=incomplete.reasons(divergence)
     )
-
-
-def _ended_early(reasons: Mapping[int, str]) -> Iterator[str]:
-    """Yield a sentence for each reason why ranks ended before the end of the script."""
-    ranks: dict[str, list[int]] = defaultdict(list)
-    for rank, reason in reasons.items():
-        ranks[reason].append(rank)
-    for reason, numbers in ranks.items():
-        if reason:
-            yield f"{name_ranks(numbers).capitalize()} ended early: {reason}"
 
 
 class _Comparison:

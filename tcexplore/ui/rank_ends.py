@@ -13,7 +13,7 @@ from tcexplore.events.rank_events import name_ranks
 from tcexplore.events.run_events import name_exit
 from tcexplore.torch_text.torchrun_report import exit_codes, rank_errors
 from tcexplore.traces.followed_rank import QUIET_S, FollowedRank
-from tcexplore.traces.unfinished_ranks import RankEnd
+from tcexplore.traces.incomplete_ranks import RankEnd
 from tcexplore.ui.launched_job import LaunchedJob
 
 _TOGETHER_S = 0.02

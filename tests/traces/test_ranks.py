@@ -18,13 +18,13 @@ from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared
 from tcexplore.session.normalized_code import without_device
 from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
+from tcexplore.traces.incomplete_ranks import RankEnd
 from tcexplore.traces.rank_comparison import compare_prints, compare_ranks
 from tcexplore.traces.rank_normal import follows_rank, normalize
 from tcexplore.traces.rank_prints import RankCounts, RankPrint
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
-from tcexplore.traces.unfinished_ranks import RankEnd
 
 SEEDED = Path(__file__).parent / "programs" / "seeded.py"
 RECORD_TIME = re.compile(r"(?m)^([VIWE]\d{4} \d\d:)(\d\d)(?=:\d\d\.)")
@@ -373,10 +373,16 @@ def test_a_rank_that_ended_between_two_compiles_is_named_with_the_reason(traces:
 
 
 def test_a_difference_before_the_end_of_a_rank_is_named_first(traces: Path):
-    comparison = ended(traces / "branch", {1: RankEnd("signal 9 (SIGKILL)")})
+    comparison = ended(traces / "branch", {1: RankEnd("SIGKILL")})
     assert comparison.divergence is not None
     assert comparison.divergence.kind == "branch"
-    assert comparison.ended_early == ("Rank 1 ended early: signal 9 (SIGKILL)",)
+    assert comparison.ended_early == ("Rank 1 ended early: SIGKILL",)
+
+
+def test_the_reasons_are_listed_if_all_ranks_ended(traces: Path):
+    comparison = ended(traces / "same", dict.fromkeys((0, 1), RankEnd("SIGKILL")))
+    assert comparison.divergence is None
+    assert comparison.ended_early == ("Ranks 0 to 1 ended early: SIGKILL",)
 
 
 def test_figures_of_a_rank_are_those_of_its_records(traces: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -19,12 +20,50 @@ class RankEnd(NamedTuple):
     """The user's line that raised an exception."""
 
 
-def unfinished_ranks(rows: Sequence[RankRow]) -> dict[int, RankRow]:
-    """Return the ranks that ended inside a compile."""
-    return {row.rank: row for row in rows if row.phase and row.graph}
+class IncompleteRanks:
+    """What can be compared of ranks whose traces lack a part, and the ranks to name if nothing else differs."""
+
+    def __init__(
+        self, prints: Sequence[RankPrint], rows: Sequence[RankRow], ends: Mapping[int, RankEnd], *, ended: bool
+    ) -> None:
+        """`ended` if the job is over; `ends` are the reasons why processes ended before the others, by rank."""
+        self._prints = prints
+        self._ends = ends
+        # Without its beginning, a trace lacks the names that later records refer to by number.
+        self._whole = [records for records in prints if not records.process.index.foreign_start()] or list(prints)
+        self._fake = {records.rank: records.ended_early for records in prints if records.ended_early}
+        """Reasons that ranks of a fake process group record; such ranks end inside no compile."""
+        self._unfinished: dict[int, RankRow] = {}
+        """Ranks that ended inside a compile."""
+        if ended and len(prints) > 1 and not self._fake:
+            self._unfinished = {row.rank: row for row in rows if row.phase and row.graph}
+        self._early = _early_divergence(prints, ends) if ends else None
+
+    def comparable(self) -> list[RankPrint]:
+        """Return the records that can be compared."""
+        compared = _first_compiles(self._whole, self._ends) if self._ends else self._whole
+        return _comparable_prints(compared, self._unfinished) if self._unfinished else compared
+
+    def divergence(self, difference: Divergence | None) -> Divergence | None:
+        """Return the difference of the comparable records, if any, or else the ranks that are incomplete."""
+        if difference is None or difference.kind == "missing rank":
+            difference = _truncated_divergence(self._prints, self._whole) or difference
+        if difference or self._early or not self._unfinished:
+            return difference or self._early
+        return _unfinished_divergence(self._prints, self._unfinished)
+
+    def reasons(self, divergence: Divergence | None) -> tuple[str, ...]:
+        """Return a sentence for each reason why ranks ended early, unless the divergence gives it."""
+        ranks: dict[str, list[int]] = defaultdict(list)
+        reasons = dict(self._fake)
+        if divergence is None or divergence is not self._early:
+            reasons |= {rank: end.reason for rank, end in self._ends.items()}
+        for rank, reason in reasons.items():
+            ranks[reason].append(rank)
+        return tuple(f"{name_ranks(numbers).capitalize()} ended early: {reason}" for reason, numbers in ranks.items())
 
 
-def comparable_prints(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> list[RankPrint]:
+def _comparable_prints(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> list[RankPrint]:
     """Return what can be compared: compiles that end on all ranks, and records that all ranks have."""
     finished: list[set[str]] = []
     for records in prints:
@@ -42,7 +81,7 @@ def comparable_prints(prints: Sequence[RankPrint], unfinished: Mapping[int, Rank
     ]
 
 
-def unfinished_divergence(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> Divergence | None:
+def _unfinished_divergence(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> Divergence | None:
     """Return the ranks that stopped first; None if all stopped in the same compile."""
     order = {graph: number for records in prints for number, graph in enumerate(records.graphs)}
     first = min(unfinished.values(), key=lambda row: order.get(row.graph, 0))
@@ -65,7 +104,7 @@ def unfinished_divergence(prints: Sequence[RankPrint], unfinished: Mapping[int, 
     )
 
 
-def first_compiles(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -> list[RankPrint]:
+def _first_compiles(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -> list[RankPrint]:
     """Return as many compiles of each rank as those have that ended before the others."""
     most = min((len(records.graphs) for records in prints if records.rank in ends), default=None)
     kept = [{"", *records.graphs[:most]} for records in prints]
@@ -75,7 +114,7 @@ def first_compiles(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -> 
     ]
 
 
-def early_divergence(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -> Divergence | None:
+def _early_divergence(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -> Divergence | None:
     """Return the ranks whose processes ended before the others, with the reason."""
     ranks = tuple(sorted(ends))
     others = tuple(records.rank for records in prints if records.rank not in ends)
@@ -97,7 +136,7 @@ def early_divergence(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -
     )
 
 
-def truncated_divergence(prints: Sequence[RankPrint], whole: Sequence[RankPrint]) -> Divergence | None:
+def _truncated_divergence(prints: Sequence[RankPrint], whole: Sequence[RankPrint]) -> Divergence | None:
     """Return the ranks whose traces lack their beginning, so that they cannot be compared; None if there are none."""
     ranks = tuple(records.rank for records in prints if records not in whole)
     if not ranks:

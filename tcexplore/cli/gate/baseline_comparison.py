@@ -14,8 +14,11 @@ from tcexplore.quantities import count, duration
 SLOWER = 0.1
 """Minimum drop of the speedup that counts as slower: two runs differ by some percent beyond their intervals."""
 
-MANY_PAIRS, STEADY = 100, 0.25
-"""Minimum number of pairs, and maximum noise floor, with which the fastest blocks decide."""
+MANY_PAIRS = 100
+"""Minimum number of pairs with which the fastest blocks decide."""
+
+STEADY = 0.25
+"""Maximum noise floor with which one measurement is enough if there is no second one."""
 
 UNNOTICED = 1.5
 """A note tells that smaller slowdowns are not detected if that is more than this."""
@@ -140,7 +143,8 @@ def _compare_speed(old: SpeedFigures | None, new: SpeedFigures | None) -> TimeCo
     if _is_slower(old, new):
         best = f", in its fastest blocks {new.best:.2f}×, was {old.best:.2f}×" if old.best and new.best else ""
         was = f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}]"
-        return TimeComparison("worse", f"compiled is {value} as fast as eager, {was} in the baseline{best}", value)
+        sentence = f"compiled is {value} as fast as eager, {was} in the baseline{best}"
+        return TimeComparison("worse", sentence, value, certain=max(old.noise_floor, new.noise_floor) <= STEADY)
     note = ""
     if (least := _least_detected(old, new)) > UNNOTICED:
         factor = "no slowdown" if least == math.inf else f"only a slowdown of more than {least:.1f}×"
@@ -161,24 +165,24 @@ def _speed_obstacle(old: SpeedFigures | None, new: SpeedFigures | None) -> str:
 
 
 def _is_slower(old: SpeedFigures, new: SpeedFigures) -> bool:
-    """Return whether the fastest blocks are slower, and unless they are steady, the median too.
+    """Return whether the fastest blocks are slower, and unless they are of many pairs, the median too.
 
     Other load changes the speedup of most blocks for as long as it lasts, whatever the interval is.
     """
     tolerance = _tolerance(old, new)
     if old.best and new.best and old.best / new.best <= tolerance:
         return False
-    return _steady(old, new) or (new.ends[1] < old.ends[0] and old.speedup / new.speedup > tolerance)
+    return _fastest_decide(old, new) or (new.ends[1] < old.ends[0] and old.speedup / new.speedup > tolerance)
 
 
-def _steady(*runs: SpeedFigures) -> bool:
-    """Return whether the fastest blocks of these runs tell enough."""
-    return all(run.best and run.pairs >= MANY_PAIRS and run.noise_floor <= STEADY for run in runs)
+def _fastest_decide(*runs: SpeedFigures) -> bool:
+    """Return whether the fastest blocks of these runs are of enough pairs."""
+    return all(run.best and run.pairs >= MANY_PAIRS for run in runs)
 
 
 def _tolerance(old: SpeedFigures, new: SpeedFigures) -> float:
     """Return the slowdown that two runs of the same program may show."""
-    if _steady(old, new):
+    if _fastest_decide(old, new):
         return 1 + max(old.best_noise, new.best_noise, SLOWER)
     return 1 + max(old.noise_floor, new.noise_floor, SLOWER)
 
@@ -186,7 +190,7 @@ def _tolerance(old: SpeedFigures, new: SpeedFigures) -> float:
 def _least_detected(old: SpeedFigures, new: SpeedFigures) -> float:
     """Return the slowdown that is certainly detected: intervals as wide as these would not overlap."""
     tolerance = _tolerance(old, new)
-    if _steady(old, new):
+    if _fastest_decide(old, new):
         return tolerance
     if old.ends[0] <= 0 or new.speedup <= 0:
         return math.inf

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.torch_text.break_text import AND_THEN, Reason, explain_reason, parse_reason
@@ -118,19 +118,25 @@ def read_break(context: TraceContext, record: Record) -> None:
     reasons = break_reasons(text)
     if reasons is None:
         return
-    reason, further, headline = reasons
     start = context.starts.get(record.graph)
     stack = _break_stack(context, text, start)
-    key = (start.frame if start else None, stack, reason.kind)
+    key = (start.frame if start else None, stack, reasons.first.kind)
     if key in context.breaks:
         return  # the frame was compiled again
     context.breaks.add(key)
-    location = stack[-1] if stack else _own_place(context, record.graph, text)
-    context.emit(_graph_break(context, record.graph, reason, further, headline, location, stack, text))
+    context.emit(_graph_break(context, record.graph, reasons, stack, text))
 
 
-def break_reasons(text: str) -> tuple[Reason, list[Reason], str] | None:
-    """Return the reason in a record of a break, further reasons, and the headline; None if it is not a break."""
+class BreakReasons(NamedTuple):
+    """The reasons in the text of a break."""
+
+    first: Reason
+    further: list[Reason]
+    headline: str = ""
+
+
+def break_reasons(text: str) -> BreakReasons | None:
+    """Return the reasons in a record of a break; None if it is not a break."""
     logged = _BREAK_REASON.search(text)
     message, headline = _message(logged[1] if logged else text)
     reason, *further = (parse_reason(part) for part in AND_THEN.split(message))
@@ -138,7 +144,7 @@ def break_reasons(text: str) -> tuple[Reason, list[Reason], str] | None:
         return None
     if _NOT_A_BREAK & {reason.kind, *(other.kind for other in further)}:
         return None
-    return reason, further, headline
+    return BreakReasons(reason, further, headline)
 
 
 def _message(logged: str) -> tuple[str, str]:
@@ -173,15 +179,16 @@ def _own_place(context: TraceContext, graph: str, text: str) -> ev.Location | No
 
 
 def _graph_break(
-    context: TraceContext, graph: str, reason: Reason, further: list[Reason], headline: str,
-    location: ev.Location | None, stack: tuple[ev.Location, ...], text: str,
-) -> ev.GraphBreak:  # fmt: skip
+    context: TraceContext, graph: str, reasons: BreakReasons, stack: tuple[ev.Location, ...], text: str
+) -> ev.GraphBreak:
+    reason = reasons.first
+    location = stack[-1] if stack else _own_place(context, graph, text)
     entry, link = context.registry.get(reason.kind), _LINK.search(text)
     return ev.GraphBreak(
         graph=graph,
         id=entry.id if entry else _id_of_link(link[1] if link else ""),
         kind=reason.kind,
-        reason=explain_reason(reason, further, headline),
+        reason=explain_reason(*reasons),
         explanation=reason.explanation,
         hints=reason.hints,
         context=reason.context,
@@ -279,7 +286,7 @@ def read_failure(context: TraceContext, graph: str, metrics: Mapping[str, Any]) 
     if reason.kind == _OBSERVED:
         return
     if explained and reason.kind != _LIMIT and graph not in context.broken:
-        _read_fatal_break(context, graph, reason, further, metrics)
+        _read_fatal_break(context, graph, BreakReasons(reason, further), metrics)
         return
     start = context.starts.get(graph) or context.starts.get(f"{graph.rpartition('/')[0]}/0")
     frame = start.frame if start is not None else None
@@ -291,16 +298,13 @@ def read_failure(context: TraceContext, graph: str, metrics: Mapping[str, Any]) 
         context.emit(ev.FrameSkipped(frame=place, reason=reason_text, graph=graph))
 
 
-def _read_fatal_break(
-    context: TraceContext, graph: str, reason: Reason, further: list[Reason], metrics: Mapping[str, Any]
-) -> None:
+def _read_fatal_break(context: TraceContext, graph: str, reasons: BreakReasons, metrics: Mapping[str, Any]) -> None:
     """Emit a break of a frame that is compiled with `fullgraph=True`: torch writes no record of it."""
     file, line = metrics.get("fail_user_frame_filename"), metrics.get("fail_user_frame_lineno")
     known = isinstance(file, str) and isinstance(line, int)
     location = context.location(graph, ev.clean(str(file)), line or 0, "", "") if known else None
     stack = (location,) if location else ()
-    text = str(metrics.get("fail_reason"))
-    context.emit(_graph_break(context, graph, reason, further, "", location, stack, text))
+    context.emit(_graph_break(context, graph, reasons, stack, str(metrics.get("fail_reason"))))
 
 
 # ---- symbols

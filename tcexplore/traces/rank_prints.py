@@ -192,7 +192,7 @@ class RankPrint:
         line = self.sources.place(owned[-1][0], int(owned[-1][1]), owned[-1][2]) if owned else None
         if line is None and place is not None:
             line = self.sources.place(place[1], int(place[2]), "") or self.user_line(item.record.graph)
-        return reasons[0].kind, line
+        return reasons.first.kind, line
 
     # ---- reading
 

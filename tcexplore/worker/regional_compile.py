@@ -11,7 +11,7 @@ from torch import nn
 
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.hooks import Emit
-from tcexplore.capture.regions.compile_overrides import further_arguments, with_further_arguments
+from tcexplore.capture.regions.compile_overrides import with_further_arguments
 from tcexplore.events import Config, RepeatedBlocks
 from tcexplore.events.job import SKIP_GUARD_EVAL
 
@@ -61,14 +61,12 @@ def _is_block(module: nn.Module) -> bool:
 
 def compile_arguments(config: Config) -> dict[str, Any]:
     """Return the arguments of `torch.compile` for a configuration."""
-    arguments: dict[str, Any] = {"backend": config.backend, "dynamic": config.dynamic, "fullgraph": config.fullgraph}
-    if not config.guard_filter or config.guard_filter == SKIP_GUARD_EVAL:
-        return with_further_arguments({**arguments, "mode": config.mode}, config)
-    # torch.compile takes either a mode or options.
-    options = torch._inductor.list_mode_options(config.mode, config.dynamic) if config.backend == "inductor" else {}
-    given = further_arguments(config)
-    options |= {**given.pop("options", {}), "guard_filter_fn": guard_filter(config.guard_filter)}
-    return {**arguments, **given, "options": options}
+    arguments = {
+        "backend": config.backend, "dynamic": config.dynamic, "fullgraph": config.fullgraph, "mode": config.mode,
+    }  # fmt: skip
+    if config.guard_filter in ("", SKIP_GUARD_EVAL):
+        return with_further_arguments(arguments, config)
+    return with_further_arguments(arguments, config, guard_filter_fn=guard_filter(config.guard_filter))
 
 
 def skip_guard_evaluation(config: Config) -> None:

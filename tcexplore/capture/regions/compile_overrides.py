@@ -78,21 +78,21 @@ def replace_arguments(arguments: dict[str, Any], config: Config) -> dict[str, An
     return with_further_arguments(result, config)
 
 
-def with_further_arguments(arguments: dict[str, Any], config: Config) -> dict[str, Any]:
-    """Return arguments of `torch.compile` with `config.compile_arguments`. Given options extend those of the mode."""
-    given = further_arguments(config)
-    if given.get("options") and arguments.get("mode"):
+def with_further_arguments(arguments: dict[str, Any], config: Config, **options: Any) -> dict[str, Any]:
+    """Return arguments of `torch.compile` with `config.compile_arguments`. Given options extend those of the mode.
+
+    `options` extend the given ones. Raise `EntryError` for an argument that is invalid or that torch lacks.
+    """
+    known = list(inspect.signature(torch.compile).parameters)[1:]
+    given = dict(parse_argument(text, known) for text in config.compile_arguments)
+    if options:
+        given["options"] = {**given.get("options", {}), **options}
+    if given.get("options") and arguments.get("mode") and arguments.get("backend", INDUCTOR) == INDUCTOR:
         of_mode = torch._inductor.list_mode_options(arguments["mode"], arguments.get("dynamic"))
         given["options"] = {**of_mode, **given["options"]}
     if "options" in given:
         arguments = {name: value for name, value in arguments.items() if name != "mode"}
     return {**arguments, **given}
-
-
-def further_arguments(config: Config) -> dict[str, Any]:
-    """Return `config.compile_arguments` by name. Raise `EntryError` for one that is invalid or that torch lacks."""
-    known = list(inspect.signature(torch.compile).parameters)[1:]
-    return dict(parse_argument(text, known) for text in config.compile_arguments)
 
 
 def _called_by_user(frame: FrameType | None) -> bool:

@@ -161,6 +161,9 @@ class ExplorerApp(RunActions):
         from tcexplore.ui.event_batches import EventBatcher  # after the first frame: it imports the events
 
         self.engine = self._make_engine()
+        if self.engine.waiting:
+            for pane in self.main.grid.panes.values():
+                pane.show_waiting(self.engine.waiting)
         await self.engine.start(EventBatcher(self.post_message).add)
         self.call_after_refresh(self._settle)
 

@@ -28,6 +28,11 @@ class Engine(Protocol):
         """The environments to compare; the first runs the file. Empty for a trace."""
         ...
 
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Lines that tell what has to happen before the first run; empty if it begins by itself."""
+        ...
+
     async def start(self, deliver: Deliver) -> None:
         """Begin with a first run; `deliver` gets a `Job` as each run begins, then the run's events."""
         ...

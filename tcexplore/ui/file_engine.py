@@ -46,6 +46,7 @@ class FileEngine:
         self._argv = argv
         self._name = name
         self.pythons = pythons
+        self.waiting: tuple[str, ...] = ()
         self._run = 0
         self._run_due = False
         self._pauses = 0

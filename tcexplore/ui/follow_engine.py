@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
-from tcexplore.events import Finished, Output, RanksCompared
+from tcexplore.events import Finished, Output, RanksCompared, clean
 from tcexplore.file_activity import FolderActivity
 from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_rank import QUIET_S, compare_running, rows_of
@@ -88,6 +89,11 @@ class FollowEngine(RankEngine):
         super().__init__(rank)
         self._last_run = 0
         self._followed = self._new_followed(trace, launched)
+        if launched is None:
+            folder = shlex.quote(trace.folders[0])
+            paths = ", ".join(trace.paths)
+            lines = ("Waiting for TORCH_TRACE records in", f"  {paths}", "To write them:", f"  TORCH_TRACE={folder} \\")
+            self.waiting = tuple(map(clean, (*lines, "  python train.py")))
 
     def _new_followed(self, trace: FollowedTrace, launched: TracedJob | None) -> FollowedJob:
         return FollowedJob(trace, LaunchedJob(launched) if launched is not None else None, self._last_run + 1)

@@ -22,6 +22,7 @@ class RankEngine(ABC):
         self._runs: dict[int, int] = {}
         self.job: Job | None = None
         self.pythons: tuple[ModelPython, ...] = ()
+        self.waiting: tuple[str, ...] = ()
 
     @property
     def runs(self) -> dict[int, int]:

@@ -177,6 +177,9 @@ async def test_the_app_shows_records_as_the_job_writes_them(
         monkeypatch.setattr(module, "QUIET_S", 0.1)
     first, second = files_of(traces / "shape", tmp_path)
     async with app_following(tmp_path) as (app, pilot):
+        await until(app, pilot, lambda: "Waiting for TORCH_TRACE records in" in text_of(app))
+        assert app.engine is not None
+        assert f"  TORCH_TRACE={tmp_path} \\" in app.engine.waiting
         first.write(first.until("dynamo_output_graph"))
         await until(app, pilot, lambda: app.session.newest is not None)
         assert app.session.newest is not None

@@ -34,6 +34,7 @@ class FakeEngine:
         self.requests: list[str] = []
         self.job: Job | None = JOB
         self.pythons: tuple[ModelPython, ...] = (OWN_PYTHON,)
+        self.waiting: tuple[str, ...] = ()
         self.story: Story = lambda _: (Finished(),)
         """The events of each job that a study runs."""
         self.queries: list[RecompileQuery] = []

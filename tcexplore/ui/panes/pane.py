@@ -99,6 +99,11 @@ class Pane(Container):
             self.rows.show(message("Waiting for the first run."))
             self._update_title()
 
+    def show_waiting(self, lines: tuple[str, ...]) -> None:
+        """Show what has to happen before the first run, unless there is a run."""
+        if not self._key:
+            self.rows.show(message(*lines))
+
     # ---- the session
 
     def show_session(self, session: Session) -> None:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tcexplore.events import FxNode, Location
+from tcexplore.torch_text.guard_values import ARITHMETIC
 from tcexplore.traces.expression_text import Expression, read_expression
-from tcexplore.traces.static_values import ARITHMETIC
 
 CALLS = ("call_function", "call_method", "call_module")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from tcexplore.capture.guards.guard_values import compare_values
 from tcexplore.capture.guards.guards import guard_location
+from tcexplore.capture.guards.passed_values import compare_values
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location, Recompiled, ValueOrigin
 from tcexplore.torch_text.dynamo_names import readable_source

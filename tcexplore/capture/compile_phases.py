@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 from tcexplore.capture.dynamo.break_costs import hide_from_dynamo
-from tcexplore.capture.dynamo.eager_ops import SYMBOL
+from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import Phase, PhaseTimed
@@ -26,7 +26,6 @@ Activity = Literal["span", "frames", "running"]
 
 _FRAME_CALLBACK = "torch._dynamo.convert_frame:CatchErrorsWrapper.__call__"
 _INDUCTOR_GRAPH = "torch._inductor.output_code:CompiledFxGraph.__call__"
-_COMPILED_FUNCTION = "__compiled_fn"
 
 Function = Callable[..., Any]
 
@@ -108,13 +107,13 @@ class ActivityTimer:
 
         def installed(_result: Any, output_graph: Any, name: str, value: Any) -> None:
             scope = output_graph.global_scope
-            if name.startswith(_COMPILED_FUNCTION) and scope.get(name) is value:
+            if name.startswith(GRAPH_PREFIX) and scope.get(name) is value:
                 scope[name] = self.timed("running", value)
                 replaced.append((scope, name, value, scope[name]))
 
         timer_hooks.wrap(ACTIVITY_FACT, _FRAME_CALLBACK, functools.partial(self.timed, "frames"))
         timer_hooks.wrap(ACTIVITY_FACT, _INDUCTOR_GRAPH, functools.partial(self.timed, "running"))
-        timer_hooks.watch(ACTIVITY_FACT, SYMBOL, after=installed)
+        timer_hooks.watch(ACTIVITY_FACT, INSTALL_GRAPH, after=installed)
         try:
             yield
         finally:

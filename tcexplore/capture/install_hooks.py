@@ -36,7 +36,7 @@ BACKEND_MODULES = (
 )
 """Modules installed when the first graph reaches its backend: importing Inductor would delay that graph by a second."""
 
-_BACKEND_CALL = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
+BACKEND_CALL = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
 
 
 def module_names() -> list[str]:
@@ -59,7 +59,7 @@ def install_all(hooks: Hooks, user_files: UserFiles) -> StructuredTrace:
             trace.filter_unused()
 
     # Installed before the hook of `dynamo_graphs`, and so called after it.
-    hooks.watch("backend hooks", _BACKEND_CALL, before=install_backend)
+    hooks.watch("backend hooks", BACKEND_CALL, before=install_backend)
     _install(DYNAMO_MODULES, hooks, trace, user_files)
     trace.install()
     return trace

@@ -18,12 +18,15 @@ FusionKind = Literal["", "pointwise", "reduction", "outer loop", "template", "te
 CacheOutcome = Literal["hit", "miss", "bypass"]
 
 
+AtenStage = Literal["joint", "forward", "backward", "inference", "post_grad"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtenGraph(Event):
     """A graph below Dynamo's."""
 
     graph: str
-    stage: Literal["joint", "forward", "backward", "inference", "post_grad"]
+    stage: AtenStage
     """`post_grad`: Inductor's, after its passes; the others: AOTAutograd's."""
     phase: GraphPhase
     nodes: tuple[FxNode, ...] = ()

@@ -24,6 +24,9 @@ call as Python code with its kernels (`torch.compiler.precompile.capture`). `aot
 
 SHIPPING: tuple[Shipping, ...] = get_args(Shipping)
 
+IN_CACHES: tuple[Shipping, ...] = ("cache", "precompile")
+"""Ways by which torch finds the code in its caches when it compiles: also those of a script."""
+
 SKIP_GUARD_EVAL = "skip_guard_eval_unsafe"
 """A guard filter that is an argument of `torch.compiler.set_stance`, not of `torch.compile`."""
 

@@ -20,6 +20,8 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 RunStage = Literal[Phase, "file", "arguments", "worker"]
 """Where a run failed: `file` if it is unreadable or has no entry, `worker` if the process crashed or was killed."""
 
+BEFORE_COMPILE: tuple[RunStage, ...] = ("file", "importing", "arguments", "eager")
+
 Blame = Literal["user", "compiler"]
 """`user`: the model file or the arguments (exit status 2). `compiler`: torch or the worker (exit status 3)."""
 

@@ -181,3 +181,9 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def has_multiline_string(statement: ast.stmt) -> bool:
+    """Return whether a statement has a multi-line string, which must not be reindented."""
+    strings = (n for n in ast.walk(statement) if isinstance(n, ast.Constant | ast.JoinedStr))
+    return any(node.lineno != node.end_lineno for node in strings)

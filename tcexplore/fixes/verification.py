@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from tcexplore.documents.timing.accuracy_rows import FAITHFUL_VERDICTS
 from tcexplore.events import Failed, GraphBreak
 from tcexplore.fixes.fix import Change
 from tcexplore.session import Snapshot
 
-FAITHFUL_VERDICTS = ("identical", "as accurate as eager", "close to eager")
 """Verdicts on compiled against eager that a fix may have; another one is allowed only if the original has it too."""
 
 SAME_VERDICTS = ("identical", "close to eager")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
+from tcexplore.documents.timing.accuracy_rows import FAITHFUL_VERDICTS, describe_accuracy, format_errors
 from tcexplore.events import ChangeChecked, ChangeTimed
-from tcexplore.fixes.verification import FAITHFUL_VERDICTS, NOT_COMPARED, SAME_VERDICTS, Verification
+from tcexplore.fixes.verification import NOT_COMPARED, SAME_VERDICTS, Verification
 from tcexplore.quantities import count, duration
 from tcexplore.session.economics import UNDECIDED
 

@@ -130,6 +130,11 @@ class Snapshot:
         return self.trace or (f"run of {self.past}" if self.past else f"run {self.run}")
 
     @property
+    def is_script(self) -> bool:
+        """Whether the run is of a script that calls torch.compile itself."""
+        return self.entry is not None and self.entry.kind == "script"
+
+    @property
     def compiled(self) -> bool:
         """Whether anything was compiled."""
         return bool(self.graphs)

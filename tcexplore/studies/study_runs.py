@@ -65,11 +65,6 @@ def has_ended(run: Snapshot) -> bool:
     return run.status != "running"
 
 
-def is_script(run: Snapshot) -> bool:
-    """Return whether a run is of a script that calls torch.compile itself."""
-    return run.entry is not None and run.entry.kind == "script"
-
-
 class StudyRun:
     """A queue with at most one run at a time."""
 
@@ -238,7 +233,7 @@ class Runs:
         await asyncio.gather(*(run.queue.close() for run in self._queues))
 
     def _refused(self, run: Snapshot) -> bool:
-        return bool(self.script_refusal) and is_script(run)
+        return bool(self.script_refusal) and run.is_script
 
     def _take(self, run: StudyRun, event: ev.Event) -> None:
         if isinstance(event, ev.Standby):

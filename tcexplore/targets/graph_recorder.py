@@ -15,14 +15,13 @@ from torch._guards import CompileContext, compile_context
 from torch._inductor.graph import GraphLowering
 
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.install_hooks import BACKEND_CALL
 from tcexplore.events import Event, KernelScript
 from tcexplore.targets.device_emulation import patch_attribute
 from tcexplore.targets.device_table import Target
 from tcexplore.targets.lowering import lower_graph
 from tcexplore.targets.retarget import copy_graph
 from tcexplore.targets.target_tag import suppress_events
-
-CALL_BACKEND = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class GraphRecorder:
     def install(self, hooks: Hooks) -> bool:
         """Record each graph that the backend compiles; return False if this torch lacks the function to hook."""
         return hooks.watch(
-            "code for a target", CALL_BACKEND, before=self._start, after=self._finish, failed=self._discard
+            "code for a target", BACKEND_CALL, before=self._start, after=self._finish, failed=self._discard
         )
 
     def close(self) -> None:

@@ -10,6 +10,9 @@ from typing import NamedTuple
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.guard_checks import SHAPE_REASONS, Check
 
+RELATIONS = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "SYMBOLIC_SHAPE_GUARD", "STORAGE_OVERLAPPING"})
+"""Guards that torch's tree repeats for each object that they relate."""
+
 _CONTAINS = re.compile(r"^(not )?___dict_contains\((.+?), ")
 
 

@@ -35,7 +35,7 @@ _OBSERVED = "Observed exception"
 _COMPILER_FAILED = "WON'T CONVERT "
 """torch's message for a frame that runs uncompiled, since the compiler failed."""
 _NOT_A_BREAK = frozenset({_OBSERVED, _LIMIT})
-_BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
+BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
 _BREAK_REASON = re.compile(r"^Graph Break Reason: (.*?)(?=^User code traceback:|\Z)", re.M | re.S)
 _BREAK_STACK = re.compile(r"^User code traceback:\n(.*?)(?=^Traceback |\Z)", re.M | re.S)
 _RECOMPILE_STACK = re.compile(r"\nUser stack trace:\n(.*)\Z", re.S)
@@ -174,7 +174,7 @@ def _break_stack(context: TraceContext, text: str, start: FrameStart | None) -> 
 
 
 def _own_place(context: TraceContext, graph: str, text: str) -> ev.Location | None:
-    place = _BREAK_PLACE.search(text)
+    place = BREAK_PLACE.search(text)
     return context.location(graph, place[1], int(place[2]), "", "") if place else None
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tcexplore import events as ev
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.guard_checks import Check, split_check
-from tcexplore.torch_text.guard_text import GuardedValue, is_structural, summarize, tensor_text
+from tcexplore.torch_text.guard_text import RELATIONS, GuardedValue, is_structural, summarize, tensor_text
 from tcexplore.traces.graph_text import is_contiguous
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
@@ -24,7 +24,6 @@ _TENSOR = re.compile(
     r"size=\[(.*?)\], stride=\[(.*?)\]"
 )
 _MANAGERS = re.compile(r"Manager$")
-_RELATIONS = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "SYMBOLIC_SHAPE_GUARD", "STORAGE_OVERLAPPING"})
 _SEVERAL_CODES = "DIMENSION_DYNAMIC_MARKING_GUARD"
 """A leaf whose expressions torch prints in one line each."""
 
@@ -128,10 +127,10 @@ def _leaves(text: str) -> list[_Leaf]:
             continue
         kind = _kind(name, rest) if depth == 0 else name
         stack[-1].kinds.add(kind)
-        if kind in _RELATIONS and not rest:
+        if kind in RELATIONS and not rest:
             continue  # torch repeats only the name at the other objects
         source, text_key = (
-            "" if kind in _RELATIONS else stack[-1].source,
+            "" if kind in RELATIONS else stack[-1].source,
             "" if kind == _SEVERAL_CODES else rest.strip(),
         )
         leaf = leaves.setdefault((kind, source, text_key), _Leaf(kind, [], stack[-1]))

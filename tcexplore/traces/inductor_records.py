@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
 
-Stage = Literal["joint", "forward", "backward", "inference", "post_grad"]
-
-AOT_STAGES: Mapping[str, tuple[Stage, ev.GraphPhase]] = {
+AOT_STAGES: Mapping[str, tuple[ev.AtenStage, ev.GraphPhase]] = {
     "aot_joint_graph": ("joint", "forward"),
     "aot_forward_graph": ("forward", "forward"),
     "aot_backward_graph": ("backward", "backward"),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.rank_events import ENDED_EARLY, RankRow
-from tcexplore.traces.dynamo_records import break_reasons
+from tcexplore.traces.dynamo_records import BREAK_PLACE, break_reasons
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
 from tcexplore.traces.rank_normal import normalize
 from tcexplore.traces.record_index import BadRecordError, Record, decode_json
@@ -38,7 +38,6 @@ _READ = frozenset({
 _VARIABLE = re.compile(r"^os\.environ\['(\w+)'\] = '(.*)'$", re.M)
 _CUDA_VERSION = re.compile(r"^# torch cuda version: (\S+)$", re.M)
 _GPU = re.compile(r"^# GPU Hardware Info:\s*\n# (.+?) : \d+\s*$", re.M)
-_BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
 _BREAK_FRAME = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)', re.M)
 _GROUPS = re.compile(r"^ *setup_fake_process_groups\((.*)\)$", re.M)
 _GROUP_SIZE = re.compile(r"'size': (\d{1,5})\b")
@@ -188,7 +187,7 @@ class RankPrint:
             return None
         frames = _BREAK_FRAME.findall(text.partition("\nTraceback (most recent")[0])
         owned = [frame for frame in frames if self.sources.owns(frame[0])]
-        place = _BREAK_PLACE.search(text)
+        place = BREAK_PLACE.search(text)
         line = self.sources.place(owned[-1][0], int(owned[-1][1]), owned[-1][2]) if owned else None
         if line is None and place is not None:
             line = self.sources.place(place[1], int(place[2]), "") or self.user_line(item.record.graph)

@@ -15,8 +15,7 @@ from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.guards.guard_tree import leaf_guards
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
-from tcexplore.events.job import Shipping
-from tcexplore.worker.artifact_files import IN_CACHES
+from tcexplore.events.job import IN_CACHES, Shipping
 from tcexplore.worker.program import Program
 from tcexplore.worker.regional_compile import compile_arguments
 

@@ -10,12 +10,9 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
-from tcexplore.events.job import Shipping
+from tcexplore.events.job import IN_CACHES
 
 FACT = "cache artifacts"
-
-IN_CACHES: tuple[Shipping, ...] = ("cache", "precompile")
-"""Code that torch loads into its caches, where a compile finds it."""
 
 
 def load(job: Job, hooks: Hooks) -> None:

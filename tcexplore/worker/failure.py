@@ -12,11 +12,11 @@ from typing import TypeVar
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Blame, Failed, Location, RunStage
+from tcexplore.events.run_events import BEFORE_COMPILE
 from tcexplore.worker.time_limit import time_limit
 
 Result = TypeVar("Result")
 
-BEFORE_COMPILE: tuple[RunStage, ...] = ("file", "importing", "arguments", "eager")
 """Stages in which no compiler has run yet: their exceptions come from user code."""
 
 FORMAT_S = 1.0

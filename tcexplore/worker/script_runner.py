@@ -9,7 +9,7 @@ from typing import Any
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import Job, ScriptEnded
-from tcexplore.worker.artifact_files import IN_CACHES
+from tcexplore.events.job import IN_CACHES
 from tcexplore.worker.time_limit import TimeLimitError, time_limit
 
 REFUSED = "A script chooses itself what it compiles."

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from tcexplore.capture.dynamo.eager_ops import (
     GRAPH_PREFIX,
+    INSTALL_GRAPH,
     MARK,
-    SYMBOL,
     iter_eager_ops,
     profile_events,
     quiet_profiler,
@@ -80,7 +80,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> Non
             _graphs[name] = BrokenGraph(output.global_scope, name, end, start)
 
     hooks.watch(FACT, "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", before=break_logged)
-    if hooks.watch(FACT, SYMBOL, after=graph_installed):
+    if hooks.watch(FACT, INSTALL_GRAPH, after=graph_installed):
         _graphs, _broken = {}, False
 
 
@@ -97,7 +97,7 @@ def measure_break_costs(unit: Callable[[Function], None], compiled: Function, re
     torch does not report its graphs, and exceptions of the calls.
     """
     if _graphs is None:
-        raise RuntimeError(f"this torch has no {SYMBOL}")
+        raise RuntimeError(f"this torch has no {INSTALL_GRAPH}")
     by_total = sorted((_sum_unit(calls) for calls in _units(unit, compiled, reset, _graphs)), key=lambda u: u.total)
     units = by_total[: (len(by_total) + 1) // 2]
     locations = {location for unit_times in units for location in unit_times.at}

@@ -16,7 +16,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import EagerOps
 
 FACT = "eager ops"
-SYMBOL = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
+INSTALL_GRAPH = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
 
 MARK = "tcexplore: graph"
 """The name of the profiler range around each compiled graph."""
@@ -45,7 +45,7 @@ _graphs: list[_GraphGlobal] | None = None
 def install(hooks: Hooks, _trace: StructuredTrace, _user_files: UserFiles) -> None:
     """Record the compiled graphs for `measure_eager_ops`."""
     global _graphs
-    if hooks.watch(FACT, SYMBOL, after=_graph_installed):
+    if hooks.watch(FACT, INSTALL_GRAPH, after=_graph_installed):
         _graphs = _graphs or []
 
 
@@ -62,7 +62,7 @@ def measure_eager_ops(call: Callable[[], object]) -> EagerOps:
     `EagerOpsUnknownError`, and exceptions of `call`.
     """
     if _graphs is None:
-        raise EagerOpsUnknownError(f"this torch has no {SYMBOL}")
+        raise EagerOpsUnknownError(f"this torch has no {INSTALL_GRAPH}")
     with quiet_profiler(), _marked(_graphs):
         events = profile_events(call)
     regions = sum(event.name.startswith(_REGION) for event in events)

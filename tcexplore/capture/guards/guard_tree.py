@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from tcexplore.torch_text.guard_text import RELATIONS
+
 
 class LeafGuard(NamedTuple):
     """One leaf of the guard tree."""
@@ -30,14 +32,11 @@ def leaf_guards(root: Any) -> Iterator[LeafGuard]:
     """
     seen = set()
     for leaf in (*_leaves_below(root, "", in_module=False), *_epilogue(root)):
-        key = (leaf.kind, "" if leaf.kind in _RELATIONS else leaf.source, leaf.checks)
+        key = (leaf.kind, "" if leaf.kind in RELATIONS else leaf.source, leaf.checks)
         if key not in seen:
             seen.add(key)
             yield leaf
 
-
-_RELATIONS = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "SYMBOLIC_SHAPE_GUARD", "STORAGE_OVERLAPPING"})
-"""Guards that the tree repeats for each object that they relate."""
 
 _SAME_OBJECT = " is "
 

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import Stage, aten_graph, compile_id
+from tcexplore.capture.inductor.lowering_graph import aten_graph, compile_id
 from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import GraphPhase, Partitioned, RunFact, SavedTensor
+from tcexplore.events.inductor_events import AtenStage
 
 _COMPILE = "torch._functorch._aot_autograd.graph_compile"
 
@@ -41,7 +42,7 @@ class AotGraphs:
         self._emit("backward", "backward", backward)
         self._hooks.emit(_partition(forward.graph, backward.graph, self._user_files))
 
-    def _emit(self, stage: Stage, phase: GraphPhase, module: Any) -> None:
+    def _emit(self, stage: AtenStage, phase: GraphPhase, module: Any) -> None:
         self._hooks.emit(aten_graph(module, stage, phase, self._user_files))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.fx.subgraphs import read_subgraphs
@@ -12,8 +12,7 @@ from tcexplore.capture.inductor.node_origins import aten_node, record_replacemen
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph, GraphPhase, RunFact
-
-Stage = Literal["joint", "forward", "backward", "inference", "post_grad"]
+from tcexplore.events.inductor_events import AtenStage
 
 
 class Compilation(NamedTuple):
@@ -41,7 +40,7 @@ def compilation(lowering: Any) -> Compilation:
     return Compilation(compile_id(), "backward" if root(lowering).is_backward else "forward")
 
 
-def aten_graph(module: Any, stage: Stage, phase: GraphPhase, user_files: UserFiles) -> AtenGraph:
+def aten_graph(module: Any, stage: AtenStage, phase: GraphPhase, user_files: UserFiles) -> AtenGraph:
     """Return the record of a graph below Dynamo's, with its subgraphs."""
     read_node = partial(aten_node, user_files=user_files)
     return AtenGraph(

@@ -15,11 +15,11 @@ import torch
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions.argument_values import parse_argument
+from tcexplore.capture.regions.compile_arguments import COMPILE
 from tcexplore.capture.regions.compiled_regions import skip_in_dynamo
 from tcexplore.events import Config
 
 FACT = "arguments that replace those of the script"
-COMPILE = "torch:compile"
 
 NOT_OVERRIDDEN = "The script made no call of torch.compile whose arguments could be replaced."
 NOT_OVERRIDDEN_HINT = "Leave out the options that are arguments of torch.compile, or compile with torch.compile()."

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions.region_calls import Region
 from tcexplore.capture.regions.region_queries import RegionQueries
@@ -24,12 +25,10 @@ REGIONS_FACT = "compiled regions"
 COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
 
 GRAPHS_FACT = "number of graph entries"
-INSTALL_SYMBOL = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
 
 EMIT_EVERY_S = 0.2
 """The minimum time between two `RegionCalls` of a region."""
 
-_GRAPH_PREFIX = "__compiled_fn"
 _BACKWARD = re.compile(r"CompiledAutograd(\d+)")
 """Class names of the modules that compiled autograd compiles, numbered by torch."""
 
@@ -65,7 +64,7 @@ class Regions:
 
     def install(self, trace: StructuredTrace) -> None:
         """Start to watch `torch.compile`."""
-        self._counts_graphs = self._hooks.watch(GRAPHS_FACT, INSTALL_SYMBOL, after=self._graph_installed)
+        self._counts_graphs = self._hooks.watch(GRAPHS_FACT, INSTALL_GRAPH, after=self._graph_installed)
         self._hooks.wrap(REGIONS_FACT, COMPILE_SYMBOL, self._wrap_compile)
         trace.subscribe("graphs of a region", "dynamo_start", self._compile_started)
         trace.subscribe("graphs of a region", "compilation_metrics", self._compile_finished)
@@ -156,7 +155,7 @@ class Regions:
 
     def _graph_installed(self, _result: Any, output_graph: Any, name: str, graph: Any) -> None:
         """Count the entries of a new graph, which Dynamo's bytecode calls through a global of the user's module."""
-        if not name.startswith(_GRAPH_PREFIX):
+        if not name.startswith(GRAPH_PREFIX):
             return
         code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
         resumed = code is not None and is_resumed(code.co_name)

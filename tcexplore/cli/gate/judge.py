@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tcexplore.cli.request import Limits, Request
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.timing.accuracy_rows import GOOD, describe_accuracy
+from tcexplore.documents.timing.accuracy_rows import FAITHFUL_VERDICTS, describe_accuracy
 from tcexplore.quantities import count, duration
 from tcexplore.report.gate_result import AllowedBreak, ExceededLimit, GateResult
 from tcexplore.session import Snapshot
@@ -188,7 +188,7 @@ def _cache_hits(limits: Limits, run: Snapshot) -> Exceeded:
 
 
 def _accuracy(limits: Limits, run: Snapshot) -> Exceeded:
-    if limits.accuracy and (run.accuracy is None or run.accuracy.verdict not in GOOD):
+    if limits.accuracy and (run.accuracy is None or run.accuracy.verdict not in FAITHFUL_VERDICTS):
         yield ExceededLimit("accuracy", describe_accuracy(run.accuracy) if run.accuracy else "results not compared")
 
 

@@ -35,7 +35,7 @@ def guard_filter_rows(run: Snapshot, width: int) -> Iterator[Row]:
         return
     for text, style in _sentences(run):
         yield from wrapped(text, width, style, links=(GUARD_FILTERS_LINK,))
-    if not run.guard_filters and not _is_script(run):
+    if not run.guard_filters and not run.is_script:
         text = f"{hint('fix')} here tries each, and compares its results with eager's."
         yield from wrapped(text, width, "muted", links=(GUARD_FILTERS_LINK,), keys_only=True)
     yield BLANK
@@ -50,10 +50,6 @@ def _sentences(run: Snapshot) -> Iterator[tuple[str, str]]:
             yield f"  {filter_code(tried.name)}", "code.python"
     if not run.guard_filters:
         yield "torch's guard filters drop some of the checks: `tcexplore modes` tries them.", "muted"
-
-
-def _is_script(run: Snapshot) -> bool:
-    return run.entry is not None and run.entry.kind == "script"
 
 
 def describe_guard_cost(cost: GuardCost) -> str:

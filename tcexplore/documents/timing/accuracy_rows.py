@@ -22,11 +22,11 @@ ACCURACY_SENTENCES = {
     "wrong": "compiled results are wrong: they differ from eager",
 }
 
-GOOD = ("identical", "as accurate as eager", "close to eager")
+FAITHFUL_VERDICTS = ("identical", "as accurate as eager", "close to eager")
 """Verdicts that need no attention."""
 
 
-ACCURACY_STYLES = {**dict.fromkeys(GOOD, "faster"), "not judged": "muted", "wrong": "slower"}
+ACCURACY_STYLES = {**dict.fromkeys(FAITHFUL_VERDICTS, "faster"), "not judged": "muted", "wrong": "slower"}
 
 
 def accuracy_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -42,7 +42,7 @@ def accuracy_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(difference, width, "warn", lead="! ")
     if text := describe_comparison(accuracy):
         yield from wrapped(text, width, "muted")
-    if accuracy.verdict not in (*GOOD, "not judged"):
+    if accuracy.verdict not in (*FAITHFUL_VERDICTS, "not judged"):
         text = f"Press {hint('bisect')} to find the compiler stage that causes it."
         yield from wrapped(text, width, "ok", keys_only=True)
 
@@ -69,7 +69,7 @@ def describe_accuracy(accuracy: Accuracy) -> str:
     text = ACCURACY_SENTENCES.get(accuracy.verdict, accuracy.verdict)
     if accuracy.verdict == "not judged":
         return f"{text}: {accuracy.reason}" if accuracy.reason else text
-    if accuracy.verdict in GOOD or not accuracy.worst:
+    if accuracy.verdict in FAITHFUL_VERDICTS or not accuracy.worst:
         return text
     return f"{text}, most in {accuracy.worst}"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tcexplore.fixes.constant_expressions import ConstantNames
 from tcexplore.fixes.fix import Fix, Site
 from tcexplore.fixes.kinds.explicit_breaks import removed
-from tcexplore.fixes.syntax_source import Function, SyntaxSource
+from tcexplore.fixes.syntax_source import Function, SyntaxSource, has_multiline_string
 from tcexplore.fixes.text_edit import Edit
 
 _EVALUATED_ONCE = "It is evaluated once, when the file is imported; later changes of its source have no effect."
@@ -53,7 +53,7 @@ def _read_above(site: Site, block: ast.With, function: Function) -> Iterator[Fix
     if (
         not all(map(constant, (*contexts, *values)))
         or not all(map(constant.named, contexts))
-        or _has_multiline_string(block)
+        or has_multiline_string(block)
     ):
         return
     at, indent = _above(source, function), source.indent(block)
@@ -88,12 +88,6 @@ def _binds(source: SyntaxSource, function: Function, block: ast.With, name: str)
     argument = any(isinstance(n, ast.arg) and n.arg == name for n in ast.walk(function))
     outside = (n for s in source.tree.body if not _covers(s, function) for n in ast.walk(s))
     return bound or argument or any(isinstance(n, ast.Name) and n.id == name for n in outside)
-
-
-def _has_multiline_string(block: ast.With) -> bool:
-    """Return whether the block has a multi-line string, which must not be reindented."""
-    strings = (n for n in ast.walk(block) if isinstance(n, ast.Constant | ast.JoinedStr))
-    return any(node.lineno != node.end_lineno for node in strings)
 
 
 def _above(source: SyntaxSource, function: Function) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tcexplore.fixes.fix import Fix, Site
 from tcexplore.fixes.kinds.dynamo_flags import dynamo_line
-from tcexplore.fixes.syntax_source import SyntaxSource
+from tcexplore.fixes.syntax_source import SyntaxSource, has_multiline_string
 from tcexplore.fixes.text_edit import Edit
 
 CALL_EFFECTS = {
@@ -91,19 +91,13 @@ def _eager_only(site: Site, does: str) -> Iterator[Fix]:
     head = f"if not {torch}.compiler.is_compiling():{source.newline}{source.indent(statement)}{step}"
     rest = source.lines[statement.lineno : statement.end_lineno]
     inside = [Edit(source.line_start(statement.lineno + 1 + n), source.line_start(statement.lineno + 1 + n), step)
-              for n, line in enumerate(rest) if line.strip() and not _has_multiline_string(statement)]  # fmt: skip
+              for n, line in enumerate(rest) if line.strip() and not has_multiline_string(statement)]  # fmt: skip
     yield Fix(
         "in eager calls only",
         "Dynamo skips the line while tracing.",
         (Edit(start, start, head), *inside),
         (f"Compiled calls {does}; eager calls are unchanged.",),
     )
-
-
-def _has_multiline_string(statement: ast.stmt) -> bool:
-    """Return whether the statement has a multi-line string, which must not be reindented."""
-    strings = (n for n in ast.walk(statement) if isinstance(n, ast.Constant | ast.JoinedStr))
-    return any(node.lineno != node.end_lineno for node in strings)
 
 
 # ---- clocks

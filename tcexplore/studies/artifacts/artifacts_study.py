@@ -11,7 +11,7 @@ from typing import Any
 from tcexplore.argument_types import name, one_of, several
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
-from tcexplore.events.job import SHIPPING, Shipping
+from tcexplore.events.job import IN_CACHES, SHIPPING, Shipping
 from tcexplore.report.json_records import fields
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
@@ -31,13 +31,10 @@ from tcexplore.studies.artifacts.artifacts_result import (
 )
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
-from tcexplore.studies.study_runs import RefusedError, Runs, failure_status, is_script
+from tcexplore.studies.study_runs import RefusedError, Runs, failure_status
 
 OTHER_SETTINGS = ("torch._inductor.config.cpp.simdlen=256",)
 """Settings of another machine: vectors of 256 bits."""
-
-SCRIPT_WAYS: tuple[Shipping, ...] = ("cache", "precompile")
-"""Ways that a script has too; the others need a model and its inputs."""
 
 PRECOMPILE = "torch._dynamo.config.caching_precompile=True"
 
@@ -99,8 +96,8 @@ class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
                 yield ShipRun(way, step, run)
                 if step == "saving" and not (run.artifacts_saved and run.artifacts_saved.bytes):
                     unsaved.add(way)
-                if is_script(run):
-                    unsaved.update(set(SHIPPING) - set(SCRIPT_WAYS))
+                if run.is_script:
+                    unsaved.update(set(SHIPPING) - set(IN_CACHES))
 
     def document(
         self,

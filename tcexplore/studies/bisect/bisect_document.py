@@ -11,7 +11,6 @@ from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
 from tcexplore.keymap import hint
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, first_failure, unexercised
-from tcexplore.studies.study_runs import is_script
 
 INTENT = "Each step adds one compiler stage; the first failure identifies the stage."
 NO_FAILURE = "No stage fails: the file compiles, and its results are as good as eager's."
@@ -74,7 +73,7 @@ def _verdict(steps: Sequence[BisectStep], stages: Sequence[BisectStage], width: 
     if len(steps) < len(stages):
         yield from wrapped("Stopped before the last stage.", width, "warn")
         return
-    if is_script(steps[-1].run):
+    if steps[-1].run.is_script:
         yield from wrapped(NO_FAILURE_OF_SCRIPT, width, "warn")
         return
     idle = unexercised(steps)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tcexplore.events import Failed
+from tcexplore.events.run_events import BEFORE_COMPILE
 from tcexplore.session.snapshot import Snapshot
-from tcexplore.studies.study_runs import is_script
 
 GOOD_VERDICTS = ("not judged", "identical", "as accurate as eager", "close to eager")
 
-RUN_STAGES_BEFORE_COMPILER = ("file", "importing", "arguments", "eager")
 """Stages of a run that fail without involving the compiler."""
 
 
@@ -59,9 +58,9 @@ class BisectStep:
     def failed(self) -> Failed | None:
         """Return the failure of the run; for eager, only one that does not involve the compiler."""
         failed = self.run.failure
-        if failed is None or is_script(self.run):
+        if failed is None or self.run.is_script:
             return failed
-        if self.stage is EAGER and failed.stage not in RUN_STAGES_BEFORE_COMPILER:
+        if self.stage is EAGER and failed.stage not in BEFORE_COMPILE:
             return None
         return failed
 

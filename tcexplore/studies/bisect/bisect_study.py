@@ -27,7 +27,7 @@ from tcexplore.studies.bisect.bisect_result import (
 from tcexplore.studies.bisect.reproducer import unused_folder, write_reproducer
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
-from tcexplore.studies.study_runs import Runs, is_script
+from tcexplore.studies.study_runs import Runs
 from tcexplore.studies.timed_cells import compiles_at_once
 
 STAGE_FAILS, USER_CODE_FAILS = 1, 2
@@ -91,7 +91,7 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
                 yield step
                 if step.fails:
                     return
-        if is_script(state.results[0].run):
+        if state.results[0].run.is_script:
             announce(OWN_CALL.name)
             yield BisectStep(OWN_CALL, (await runs.run(_at(state.job, OWN_CALL), state.timeout)).snapshot)
 
@@ -118,7 +118,7 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
         folder, failing = state.options.reproducer, first_failure(state.results)
         if folder is None or failing is None or failing.stage is EAGER:
             return ""
-        if is_script(failing.run):
+        if failing.run.is_script:
             return NO_REPRODUCER
         try:
             write_reproducer(folder, state.job, failing, state.machine, force=state.options.force)
@@ -138,7 +138,7 @@ def stages_of(state: StudyState[BisectOptions, BisectStep]) -> tuple[BisectStage
     """Return the stages that the worker's torch has, with one more for a mode other than the default."""
     backends, mode = state.machine.backends if state.machine else (), state.job.config.mode
     known = tuple(stage for stage in STAGES if stage.backend is None or not backends or stage.backend in backends)
-    if state.results and is_script(state.results[0].run):
+    if state.results and state.results[0].run.is_script:
         known = (*known, OWN_CALL)
     if mode == "default":
         return known
@@ -147,7 +147,7 @@ def stages_of(state: StudyState[BisectOptions, BisectStep]) -> tuple[BisectStage
 
 async def _eager_run(state: StudyState[BisectOptions, BisectStep], compiled: Snapshot, runs: Runs) -> Snapshot:
     """Return the run that shows the file without a compiler; a script makes no eager calls in a compiled run."""
-    if not is_script(compiled):
+    if not compiled.is_script:
         return compiled
     config = replace(state.job.config, override=("disable",))
     return (await runs.run(replace(state.job, config=config, time_for=0.0), state.timeout)).snapshot

@@ -14,7 +14,6 @@ from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.timeline import CompileMark
 from tcexplore.studies.recompiles.recompiles_result import PASSES, UNCHANGED, VariantRun, call_lane, variants
-from tcexplore.studies.study_runs import is_script
 
 SHOWN_COMPILES = 8
 """Compiles above a fold with the others."""
@@ -50,7 +49,7 @@ def _unchanged(result: VariantRun, toggled: frozenset[str], width: int) -> Itera
     """Yield the timeline of the unchanged calls, and each compile with its cost and cause."""
     lane = call_lane(result.run)
     calls = count(result.calls, "call")
-    calls += " of compiled code" if is_script(result.run) else f", each made {PASSES} times"
+    calls += " of compiled code" if result.run.is_script else f", each made {PASSES} times"
     yield row((f" {calls}", "strong"), ("  unchanged, over time", "muted"))
     if lane.calls is not None:
         yield row(" ", *draw_lane(lane, lane.calls.seconds, max(8, width - 2)))

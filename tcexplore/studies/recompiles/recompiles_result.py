@@ -12,7 +12,6 @@ from tcexplore.session.compile_time import compiled_calls
 from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, MarkKind, RegionTimeline
-from tcexplore.studies.study_runs import is_script
 
 BINS = 256
 
@@ -57,7 +56,7 @@ class VariantRun:
     @property
     def calls(self) -> int:
         """Return the number of calls in a pass."""
-        if is_script(self.run):
+        if self.run.is_script:
             return sum(region.calls for region in self.run.region_calls)
         if self.run.entry is not None and self.run.entry.calls:
             return len(self.run.entry.calls)
@@ -66,7 +65,7 @@ class VariantRun:
     @property
     def first_pass_s(self) -> float:
         """Return the seconds of the first pass, compiles included; of a script, those of all calls."""
-        if is_script(self.run):
+        if self.run.is_script:
             return sum(region.seconds for region in self.run.region_calls)
         return sum(call.seconds for call in compiled_calls(self.run)[: self.calls])
 
@@ -94,7 +93,7 @@ class VariantRun:
 
 def variants(run: Snapshot, buckets: tuple[str, ...] = ()) -> tuple[Variant, ...]:
     """Return the variants that apply to the recompiles of a run; `buckets` are sizes to pad to."""
-    if is_script(run):
+    if run.is_script:
         # Its calls are its own: only arguments of torch.compile can be replaced.
         return tuple(_size_variants(run, (), ()))
     sizes, floats = _recompiled_sizes(run), _recompiled_floats(run)
@@ -184,7 +183,7 @@ def _argument(source: str) -> str:
 
 def call_lane(run: Snapshot) -> RegionTimeline:
     """Return the compiled calls one after another, as the only lane of a timeline."""
-    if is_script(run):
+    if run.is_script:
         return _script_lane(run)
     at, marks, starts = 0.0, [], []
     for call in compiled_calls(run):

@@ -26,11 +26,9 @@ SILENT_S = 3.0
 _HEAD = ("rank", "host", "pid", "phase", "graphs", "breaks", "recompiles", "hits", "misses", "compile", "")
 
 
-def ranks_document(comparison: RanksCompared, width: int = 78, shown: Sequence[int] = ()) -> Parts:
-    """Return the document; `shown` are the ranks that are loaded."""
-    rows = [*verdict_rows(comparison, width), BLANK, *_table(comparison, shown)]
-    for note in comparison.notes:
-        rows += [BLANK, *wrapped(note, width, "muted")]
+def ranks_document(comparison: RanksCompared, width: int) -> Parts:
+    """Return the document of the report."""
+    rows = [*verdict_rows(comparison, width), BLANK, *_table(comparison, ()), *_notes(comparison, width)]
     return Parts(_title(comparison), [fixed(rows)])
 
 
@@ -42,11 +40,16 @@ def ranks_screen_document(
         head = [row((" … reading the ranks", "running"))]
     else:
         head = [*verdict_rows(comparison, width), BLANK, *_table(comparison, loaded), *_under_way_rows(comparison)]
-        for note in comparison.notes:
-            head += [BLANK, *wrapped(note, width, "muted")]
+        head += _notes(comparison, width)
     own = (*collective_rows(snapshot), *split_rows(snapshot), *record_rows(snapshot, toggled))
     name = (BLANK, heading(snapshot.trace), *own) if own else ()
     return Parts("", [fixed(head), fixed(name)])
+
+
+def _notes(comparison: RanksCompared, width: int) -> Iterator[Row]:
+    for note in comparison.notes:
+        yield BLANK
+        yield from wrapped(note, width, "muted")
 
 
 def _title(comparison: RanksCompared) -> str:

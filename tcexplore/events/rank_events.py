@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from tcexplore.events.base import Event, Location
 
@@ -14,7 +14,6 @@ DivergenceKind = Literal[
 ]  # fmt: skip
 """What differs first: `branch`: the traced code. `environment`: threads, precision and other global settings."""
 
-DIVERGENCE_KINDS: tuple[DivergenceKind, ...] = get_args(DivergenceKind)
 
 ENDED_EARLY = "tcexplore_rank_ended_early"
 """Name of the trace record in which a fake rank says why it ended before the end of the script."""

@@ -60,9 +60,9 @@ def repository_root() -> str:
     return folder
 
 
-def ci_issues(snapshot: Snapshot, result: GateResult, root: str | None = None) -> tuple[CiIssue, ...]:
-    """Return the issues of a run, the worst first. Their paths are relative to `root`."""
-    places = _Places(snapshot, root or repository_root())
+def ci_issues(snapshot: Snapshot, result: GateResult) -> tuple[CiIssue, ...]:
+    """Return the issues of a run, the worst first. Their paths are relative to the repository."""
+    places = _Places(snapshot, repository_root())
     options = {limit.option for limit in result.exceeded}
     unsorted = [
         *_failure(snapshot, places),

@@ -43,11 +43,6 @@ def roofline_point(kernel: Kernel, target: Target, *, tf32: bool = False) -> Roo
     )
 
 
-def ridge_point(target: Target, precision: str) -> float:
-    """Return the intensity (FLOP per byte) above which kernels of `precision` are compute-bound."""
-    return (getattr(target.peaks, precision) or target.peaks.fp32) / target.peaks.memory
-
-
 def _peak(kernel: Kernel, peaks: Peaks, tf32: bool) -> tuple[str, float | None]:
     """Return precision and peak rate of the units that the kernel uses, matrix or vector units; None if unknown."""
     matrix = bool(_TENSOR_CORE.search(kernel.source)) or bool(_MATRIX_OPS.intersection(kernel.ops))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from types import MappingProxyType
@@ -20,23 +20,18 @@ _SKEW_S = 0.05
 """Offset in seconds from which on it is mentioned."""
 
 
-def compare_ranks(
-    job: TraceJob, problems: Iterable[str] = (), progress: Callable[[int, int], None] | None = None,
-    *, in_turns: bool = False,
-) -> RanksCompared:  # fmt: skip
-    """Return the comparison of a job's ranks; `progress` is told how many ranks are read, and of how many."""
+def compare_ranks(job: TraceJob, problems: Iterable[str] = (), *, in_turns: bool = False) -> RanksCompared:
+    """Return the comparison of a job's ranks."""
     processes = job.ranks
     hosts = {process.source.folder for process in processes}
     prints: list[RankPrint] = []
     rows: list[RankRow] = []
-    for number, process in enumerate(processes, 1):
+    for process in processes:
         counts, rank_print = RankCounts(), RankPrint(process)
         rank_print.read(counts)
         counts.phase, counts.phase_graph = last_phase(process)
         prints.append(rank_print)
         rows.append(counts.row(process, process.source.folder if len(hosts) > 1 else None))
-        if progress is not None:
-            progress(number, len(processes))
     return compare_prints(prints, rows, problems, in_turns=in_turns)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import zip_longest
 
 from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
@@ -37,21 +38,11 @@ def first_difference(
     if environment is not None:
         return environment
     pair = _Pair(mine, other, digests, times, notes)
-    for order, (my_graph, other_graph) in enumerate(_aligned(mine, other)):
+    for order, (my_graph, other_graph) in enumerate(zip_longest(mine.graphs, other.graphs, fillvalue="")):
         difference = pair.compile_difference(my_graph, other_graph)
         if difference is not None:
             return difference._replace(order=order)
     return None
-
-
-def _aligned(mine: RankPrint, other: RankPrint) -> Iterator[tuple[str, str]]:
-    """Yield the compiles of both ranks side by side, an empty id for none."""
-    mine_ids, other_ids = mine.graphs, other.graphs
-    for number in range(max(len(mine_ids), len(other_ids))):
-        yield (
-            mine_ids[number] if number < len(mine_ids) else "",
-            other_ids[number] if number < len(other_ids) else "",
-        )
 
 
 # ---- one compile
@@ -165,14 +156,10 @@ class _Pair:
         kind = _RECOMPILE_KINDS.get(cause.kind if cause else "", "guard")
         failed = cause.reason if cause else readable_source(check.code)
         line = self._guard_line(side, entry, cause.name if cause else "") or side.user_line(entry)
-        texts = (f"compiles {graph}: {failed}", f"calls {entry} again" if self._has(side, entry) else "does not")
+        texts = (f"compiles {graph}: {failed}", f"calls {entry} again" if entry in side.graphs else "does not")
         sides = texts if mine else texts[::-1]
         lines = (line, None) if mine else (None, line)
         return Difference(kind, graph, f"one side recompiles: {failed}", *sides, *lines)
-
-    @staticmethod
-    def _has(side: RankPrint, graph: str) -> bool:
-        return graph in side.graphs
 
     def _guard_line(self, side: RankPrint, graph: str, name: str) -> ev.Location | None:
         """Return the line that reads the guarded input."""
@@ -189,8 +176,7 @@ class _Pair:
 
     def _breaks(self, graph: str) -> Difference | None:
         mine, other = (self._break_texts(side, graph) for side in (self._mine, self._other))
-        for number in range(max(len(mine), len(other))):
-            a, b = (texts[number] if number < len(texts) else None for texts in (mine, other))
+        for a, b in zip_longest(mine, other):
             if a is None or b is None or a[0] != b[0]:
                 sides = (a[0] if a else "no graph break", b[0] if b else "no graph break")
                 detail = "a graph break" if a is None or b is None else "another graph break"

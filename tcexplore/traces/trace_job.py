@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -130,10 +130,9 @@ def shortened(problems: Sequence[str]) -> list[str]:
     return [*problems[:MOST_MESSAGES], *([f"{more:,} more files have such problems"] if more > 0 else [])]
 
 
-def finish_index(job: TraceJob, progress: Callable[[int, int], None] | None = None) -> list[str]:
+def finish_index(job: TraceJob) -> list[str]:
     """Index the files of a job to their ends; return messages about what is unreadable."""
     problems: list[str] = []
-    total, done = sum(process.index.size for process in job.processes), 0
     for process in list(job.processes):
         process.index.finish()
         problems += index_problems(process.source, process.index)
@@ -141,9 +140,6 @@ def finish_index(job: TraceJob, progress: Callable[[int, int], None] | None = No
             if other.pid != process.pid and all(other.pid != known.pid for known in job.processes):
                 job.processes.append(other)
                 process.shared = other.shared = True
-        done += process.index.size
-        if progress is not None:
-            progress(done, total)
     job.processes.sort(key=lambda process: (process.number, process.start))
     return shortened(problems)
 

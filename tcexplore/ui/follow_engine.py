@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 from tcexplore.events import Finished, Output, RanksCompared, clean
 from tcexplore.file_activity import FolderActivity
@@ -48,6 +49,17 @@ _RECORDS_TO_START = 300
 """Records of a rank after which its run begins even if its main file is unknown."""
 
 
+class ComparedState(NamedTuple):
+    """What the comparison of the ranks depends on."""
+
+    grown: float
+    """Time of the last growth of the trace."""
+    quiet: bool
+    over: bool
+    ends: tuple[tuple[int, ...], str]
+    """Ranks that failed first, and which ranks have ended."""
+
+
 @dataclass(slots=True)
 class FollowedJob:
     """State of the job that the engine follows."""
@@ -72,8 +84,8 @@ class FollowedJob:
     """Time of the last growth of the trace that the ranks' figures show."""
     compare_at: float = 0.0
     """When the ranks may be compared again, on the monotonic clock."""
-    compared: tuple[float, bool, bool, object] | None = None
-    """Last growth, whether the job was quiet, whether it was over, which ranks had ended, at the last comparison."""
+    compared: ComparedState | None = None
+    """State at the last comparison."""
     comparison: RanksCompared | None = None
     stacks: StackWatch = field(default_factory=StackWatch)
 
@@ -221,9 +233,9 @@ class FollowEngine(RankEngine):
         over = all(rank.over for rank in trace.ranks.values())
         early = job.ends.early(trace.ranks, job.launched)
         note = "" if self.in_turns else job.ends.note(trace.ranks)
-        state = (trace.grown, time.time() - trace.grown >= QUIET_S, over, (tuple(early), note))
+        state = ComparedState(trace.grown, time.time() - trace.grown >= QUIET_S, over, (tuple(early), note))
         # What is final is compared at once.
-        news = over or state[1] or (job.compared is not None and state[3] != job.compared[3])
+        news = over or state.quiet or (job.compared is not None and state.ends != job.compared.ends)
         if state != job.compared and (news or now >= job.compare_at):
             job.compared = state
             notes = (*trace.problems, *([note] if note else []))

@@ -44,12 +44,8 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
 
     On return, the terminal is restored and no worker is left.
     """
-    # Nothing that is allocated before the first frame is garbage, and collections would delay that frame by 20 ms.
-    # The app enables collection again once it is set up.
     gc.disable()
     _set_frame_rate()
-    import asyncio
-
     from tcexplore.ui.saved_settings import load, settings_file
 
     settings = load(settings_file())
@@ -67,7 +63,7 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
 
         return RunHistory(RunStore(of, history_folder()))
 
-    return asyncio.run(_run(engine, choices.appearance, settings, history if choices.history else None))
+    return _show(engine, choices.appearance, settings, history if choices.history else None)
 
 
 def _set_frame_rate() -> None:
@@ -87,15 +83,13 @@ def run_trace_app(
 
     `before` is another job, whose same rank is the base of diffs.
     """
-    gc.disable()
-    import asyncio
 
     def engine() -> Engine:
         from tcexplore.ui.trace_engine import TraceEngine
 
         return TraceEngine(job, rank, problems, before)
 
-    return asyncio.run(_run(engine, appearance))
+    return _show(engine, appearance)
 
 
 def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob | None, appearance: Appearance) -> int:
@@ -103,35 +97,45 @@ def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob |
 
     `launched` is the job if tcexplore started it.
     """
-    gc.disable()
-    import asyncio
 
     def engine() -> Engine:
         from tcexplore.ui.follow_engine import FollowEngine
 
         return FollowEngine(trace, rank, launched)
 
-    return asyncio.run(_run(engine, appearance))
+    return _show(engine, appearance)
 
 
 def run_ranks_app(file: str, command: Sequence[str], rank: int | None, appearance: Appearance) -> int:
     """Show the app on a script that runs as several ranks on every save; return the exit status."""
-    gc.disable()
-    import asyncio
 
     def engine() -> Engine:
         from tcexplore.ui.saved_ranks_engine import SavedRanksEngine
 
         return SavedRanksEngine(file, command, rank)
 
-    return asyncio.run(_run(engine, appearance))
+    return _show(engine, appearance)
+
+
+def _show(
+    engine: Callable[[], Engine],
+    appearance: Appearance,
+    settings: Settings | None = None,
+    history: Callable[[str], RunHistory] | None = None,
+) -> int:
+    # Nothing that is allocated before the first frame is garbage, and collections would delay that frame by 20 ms.
+    # The app enables collection again once it is set up.
+    gc.disable()
+    import asyncio
+
+    return asyncio.run(_run(engine, appearance, settings, history))
 
 
 async def _run(
     engine: Callable[[], Engine],
     appearance: Appearance,
-    settings: Settings | None = None,
-    history: Callable[[str], RunHistory] | None = None,
+    settings: Settings | None,
+    history: Callable[[str], RunHistory] | None,
 ) -> int:
     from tcexplore.ui.app import ExplorerApp
     from tcexplore.ui.saved_settings import load, settings_file, store

@@ -6,7 +6,7 @@ import pytest
 
 from tcexplore.events import Kernel
 from tcexplore.targets.device_table import find_target
-from tcexplore.targets.roofline import ridge_point, roofline_point
+from tcexplore.targets.roofline import roofline_point
 
 
 def kernel(**facts: object) -> Kernel:
@@ -63,7 +63,3 @@ def test_there_is_no_point_if_the_peak_rate_is_unknown():
     assert find_target("gb10").peaks.bf16 is None
     assert roofline_point(product, find_target("gb10")) is None
     assert roofline_point(product, find_target("b300")) is not None
-
-
-def test_ridge_point_is_peak_flops_over_bandwidth():
-    assert ridge_point(find_target("h200"), "bf16") == pytest.approx(989.4e12 / 4.8e12)

@@ -182,10 +182,11 @@ def hidden_fold(graph: GraphOf) -> str:
     return f"hidden of {graph.name}"
 
 
-def kernel_spans(labels: Sequence[KernelLabel], most: int = SHOWN_LABELS) -> tuple[Span, ...]:
-    """Return the labels of the first `most` kernels, and how many more there are."""
-    spans = [span for label in labels[:most] for span in label.spans]
-    return (*spans, Span(f"+{len(labels) - most}", "muted")) if len(labels) > most else tuple(spans)
+def kernel_spans(labels: Sequence[KernelLabel]) -> tuple[Span, ...]:
+    """Return the labels of the first kernels, and how many more there are."""
+    spans = tuple(span for label in labels[:SHOWN_LABELS] for span in label.spans)
+    more = len(labels) - SHOWN_LABELS
+    return (*spans, Span(f"+{more}", "muted")) if more > 0 else spans
 
 
 def _padded(spans: Sequence[Span], width: int) -> tuple[Span, ...]:

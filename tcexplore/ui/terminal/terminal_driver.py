@@ -67,11 +67,11 @@ class ClosableFile:
         return getattr(self._terminal, name)
 
 
-def terminal_closed(descriptor: int = 0) -> bool:
+def terminal_closed() -> bool:
     """Return whether the other end of the terminal is closed. Not every terminal sends SIGHUP then."""
     try:
         poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
+        poll.register(0, select.POLLIN)
         return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
     except (OSError, ValueError):
         return False

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tcexplore.cli.config_arguments import config_request
+from tcexplore.cli.configuration.config_values import add_negation, configurable
 from tcexplore.cli.configuration.configured_options import parse_options
 from tcexplore.cli.gate.gate_options import limits, outputs
 from tcexplore.cli.options import Parser, config, fake_ranks, only_python
 from tcexplore.cli.parsers import APP, COMMAND_NAMES, PARSERS
-from tcexplore.cli.request import Export, Launch, Request, TraceChoice
+from tcexplore.cli.request import ConfigQuery, Export, Launch, Request, TraceChoice
 from tcexplore.cli.study_arguments import study_request
 from tcexplore.studies.registry import STUDIES
 from tcexplore.ui.appearance import make_appearance
@@ -119,3 +119,35 @@ _REQUESTS: dict[str, Callable[[Parser, argparse.Namespace, tuple[str, ...]], Req
     "run": _run,
     "doctor": _doctor,
 }
+
+
+def config_request(arguments: Sequence[str]) -> Request:
+    """Return the request of `tcexplore config`. Exits with 2 and one line on stderr if an argument is invalid."""
+    parser = Parser(
+        prog="tcexplore config",
+        usage="tcexplore config [--explain] [--keys] [--json] [FILE] [any option of a command]",
+        description="Show which configuration applies to a model file: the files, and each value that they set.",
+        examples=("--explain model.py", "model.py --target h100", "--explain model.py --json", "--keys --keymap vim"),
+        epilog="exit status: 0 ok, 2 a configuration file or an argument is invalid",
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", default="", help="the model file (default: this folder)")
+    parser.add_argument("--explain", action="store_true", help="show every option, with its value and its source")
+    parser.add_argument("--keys", action="store_true", help="show the actions of the app with their keys")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_options(parser)
+    given = parser.parse_args(arguments)
+    own = ("file", "explain", "keys", "json")
+    flags = {name: value for name, value in vars(given).items() if name not in own}
+    return Request("config", given.file, json=given.json, query=ConfigQuery(given.explain, given.keys, flags))
+
+
+def _add_options(parser: Parser) -> None:
+    """Add the options of all commands that configuration files can set; the first command with a name decides."""
+    known = set[str]()
+    for make in PARSERS.values():
+        for name, action in configurable(make()).items():
+            if known.isdisjoint(action.option_strings):
+                known.update(action.option_strings)
+                action.default, action.required, action.help = argparse.SUPPRESS, False, argparse.SUPPRESS
+                parser._add_action(action)
+                add_negation(parser, name, action)

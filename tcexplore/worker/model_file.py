@@ -8,12 +8,18 @@ import importlib.util
 import linecache
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import ModuleType
+from typing import Any
 
+from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.entry.script_detection import compiles_itself, module_names
-from tcexplore.events import Job
+from tcexplore.capture.hooks import Emit
+from tcexplore.events import Job, ScriptEnded
+from tcexplore.events.job import IN_CACHES
+from tcexplore.worker.time_limit import TimeLimitError, time_limit
 
 
 class ModelFile:
@@ -100,3 +106,32 @@ class _OverlayLoader(importlib.machinery.SourceFileLoader):
     def path_stats(self, path: str) -> Mapping[str, float]:
         """Raise `OSError`, so that no .pyc file of the original text is used."""
         raise OSError(f"{path} is replaced")
+
+
+REFUSED = "A script chooses itself what it compiles."
+REFUSED_HINT = "To compile it in another way, put a model and its inputs in a file as `model` and `inputs`."
+
+
+def refuse_for_script(job: Job) -> None:
+    """Raise `EntryError` if the job compiles in a way that needs a model and its inputs."""
+    if job.config.regions != "whole" or job.artifacts not in IN_CACHES:
+        raise EntryError(REFUSED, REFUSED_HINT, "arguments")
+
+
+def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[], None], emit: Emit) -> None:
+    """Run `script`, for at most `limit` seconds unless that is 0; then emit its last calls and a `ScriptEnded`.
+
+    Propagate exceptions of the script, except for an exit with status 0.
+    """
+    start, limited = time.perf_counter(), False
+    try:
+        with time_limit(limit):
+            script()
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            raise
+    except TimeLimitError:
+        limited = True
+    finally:
+        emit_calls()
+        emit(ScriptEnded(seconds=time.perf_counter() - start, time_limit=limit if limited else None))

@@ -46,7 +46,7 @@ from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
 from tcexplore.worker.failure import to_failed
 from tcexplore.worker.link import Channel
-from tcexplore.worker.model_file import ModelFile
+from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
 from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
 from tcexplore.worker.profile_retake import ProfileRetake
@@ -56,7 +56,6 @@ from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_evaluation
-from tcexplore.worker.script_runner import refuse_for_script, run_script
 from tcexplore.worker.target_codegen import TargetCodegen
 
 AN_HOUR_S = 3600.0

@@ -179,20 +179,18 @@ def _same(folder: str, other: str) -> bool:
 def _queried(python: ModelPython, shown: str = "") -> ModelPython:
     """Return an interpreter with its versions. Raises `PythonNotUsableError` if it can't run a worker."""
     name = f"--python {shown}" if shown else python.executable
-    process_id, executable, prefix, version, torch = _query(python, name)
-    if not _within(version, PYTHONS):
-        raise PythonNotUsableError(f"{name} is Python {version}; tcexplore needs {_span(PYTHONS)}.")
-    if not torch:
-        raise PythonNotUsableError(f"{name} (Python {version}) has no torch.", install_hint(python.executable))
-    if not _within(torch, TORCHES):
-        raise PythonNotUsableError(f"{name} has torch {torch}; tcexplore needs {_span(TORCHES)}.")
-    # A wrapper that sets variables stays; one that starts a second process would hide the worker's parent.
-    program = python.executable if process_id else executable
-    return replace(python, executable=program, prefix=prefix, version=version, torch=torch)
+    answer = _query(python, name)
+    if not _within(answer.version, PYTHONS):
+        raise PythonNotUsableError(f"{name} is Python {answer.version}; tcexplore needs {_span(PYTHONS)}.")
+    if not answer.torch:
+        raise PythonNotUsableError(f"{name} (Python {answer.version}) has no torch.", install_hint(python.executable))
+    if not _within(answer.torch, TORCHES):
+        raise PythonNotUsableError(f"{name} has torch {answer.torch}; tcexplore needs {_span(TORCHES)}.")
+    return answer
 
 
-def _query(python: ModelPython, name: str) -> tuple[bool, str, str, str, str]:
-    """Return whether the answering process is the one that was started, executable, prefix, and both versions."""
+def _query(python: ModelPython, name: str) -> ModelPython:
+    """Return an interpreter with the folder and the versions that it reports; without torch, that version is empty."""
     try:
         process = subprocess.Popen(
             [python.executable, "-c", _QUERY], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -210,7 +208,9 @@ def _query(python: ModelPython, name: str) -> tuple[bool, str, str, str, str]:
         reason = (_last_line(errors) or _last_line(output) or "no output")[:200]
         raise PythonNotUsableError(f"{name} is not a working Python (status {process.returncode}): {reason}")
     number, executable, prefix, version = lines[:4]
-    return number == str(process.pid), executable, prefix, version, "".join(lines[4:])
+    # A wrapper that sets variables stays; one that starts a second process would hide the worker's parent.
+    program = python.executable if number == str(process.pid) else executable
+    return replace(python, executable=program, prefix=prefix, version=version, torch="".join(lines[4:]))
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:

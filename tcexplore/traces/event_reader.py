@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
 from tcexplore import events as ev
 from tcexplore.traces import dynamo_records, guard_records, inductor_records, part_records
@@ -19,6 +19,9 @@ MOST_PROBLEMS = 20
 
 SAMPLE_CHARS = 4_000
 """Characters of the payload of a kind that is not read."""
+
+MOST_GRAPHS = 50
+"""Compile ids that are kept for a kind that is not read."""
 
 _SILENT = frozenset({"describe_storage"})
 """Kinds that need no conversion."""
@@ -49,6 +52,19 @@ NOT_IN_TRACES: tuple[tuple[str, str], ...] = (
 Converter = Callable[[TraceContext, Record], None]
 
 
+@dataclass(slots=True)
+class _KindCount:
+    """Records of one kind."""
+
+    first: int
+    """Number of the first one."""
+    read: bool
+    """Whether they are converted, or hold nothing to convert."""
+    count: int = 0
+    graphs: dict[str, None] = field(default_factory=dict)
+    """Their compile ids."""
+
+
 class EventReader:
     """Converts the records of one process."""
 
@@ -65,7 +81,7 @@ class EventReader:
         self._kernels = KernelRecords(self._graphs)
         self._caches = CacheRecords()
         self._next = 0
-        self._counts: dict[str, list[Any]] = {}
+        self._kinds: dict[str, _KindCount] = {}
         self._converters = self._table()
 
     def _table(self) -> Mapping[str, Converter]:
@@ -121,16 +137,15 @@ class EventReader:
     def _convert(self, number: int) -> None:
         kind = self._index.kind(number)
         converter = self._converters.get(kind)
-        entry = self._counts.setdefault(kind, [0, {}, converter is not None or kind in _SILENT, number])
-        entry[0] += 1
+        known = self._kinds.setdefault(kind, _KindCount(number, converter is not None or kind in _SILENT))
+        known.count += 1
         if converter is None:
-            if kind not in _SILENT and len(entry[1]) < 50:
-                entry[1][self._graph_of(number)] = None
+            if not known.read and len(known.graphs) < MOST_GRAPHS:
+                known.graphs[self._graph_of(number)] = None
             return
         try:
             record = part_records.with_split_graph(self.context, self._index.record(number))
-            if record.graph:
-                entry[1][record.graph] = None
+            known.graphs[record.graph] = None
             converter(self.context, record)
         except BadRecordError as error:
             self._report(str(error))
@@ -153,10 +168,10 @@ class EventReader:
         self._kernels.flush(context)
         for file in context.sources.files:
             context.emit(ev.SourceRead(file=file, text=context.sources.text(file)))
-        for kind, (count, graphs, read, first) in self._counts.items():
-            text = "" if read else self._sample(first)
-            names = tuple(graph for graph in graphs if graph)
-            context.emit(ev.TraceRecords(kind=kind, count=count, graphs=names, read=read, text=text))
+        for kind, known in self._kinds.items():
+            text = "" if known.read else self._sample(known.first)
+            names = tuple(filter(None, known.graphs))
+            context.emit(ev.TraceRecords(kind=kind, count=known.count, graphs=names, read=known.read, text=text))
         context.emit(ev.TimingSkipped(reason="a trace holds no measurement of calls"))
         for fact, reason in NOT_IN_TRACES:
             context.emit(ev.FactMissing(fact=fact, symbol="TORCH_TRACE", reason=reason))

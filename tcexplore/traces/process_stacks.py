@@ -51,12 +51,22 @@ class ProcessStack(NamedTuple):
     """The user's innermost line."""
 
 
+class _NextRead(NamedTuple):
+    """When to read the stack of a process again."""
+
+    last_record: float
+    """Time of the process's last record before the read."""
+    at: float
+    seconds: float
+    """Seconds between two reads."""
+
+
 class StackWatch:
     """Reads the stacks of silent ranks, less and less often."""
 
     def __init__(self) -> None:
-        self._next: dict[int, tuple[float, float, float]] = {}
-        """By process: time of the last record before the read, time of the next read, seconds between reads."""
+        self._next: dict[int, _NextRead] = {}
+        """By process."""
         self.note = ""
         """Why there are no stacks."""
 
@@ -66,10 +76,12 @@ class StackWatch:
         if now - last_record < FIRST_S:
             return False
         known = self._next.get(pid)
-        if known is not None and known[0] == last_record and now < known[1]:
-            return False
-        seconds = min(LONGEST_S, known[2] * 2) if known is not None and known[0] == last_record else FIRST_S
-        self._next[pid] = (last_record, now + seconds, seconds)
+        seconds = FIRST_S
+        if known is not None and known.last_record == last_record:
+            if now < known.at:
+                return False
+            seconds = min(LONGEST_S, known.seconds * 2)
+        self._next[pid] = _NextRead(last_record, now + seconds, seconds)
         return True
 
     def read(self, pid: int, trace: str, sources: TraceSources) -> ProcessStack | None:

@@ -170,9 +170,17 @@ class Run:
             reopen_stdio()
             self._emit_imports()
         self._emit_entry(entry)
-        program, mutates = self._compile(entry, module)
-        if entry.unpadded:
-            self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
+        program, mutates, examination = self._compile(entry, module)
+        if self.job.time_for:
+            # The allocations of the examination would change what a call costs: glibc gives the top of its heap back
+            # after a call, unless larger blocks were freed before.
+            self._time_or_compare(program, mutates)
+            self._examine(program, examination)
+        else:
+            self._examine(program, examination)
+            self._time_or_compare(program, mutates)
+
+    def _time_or_compare(self, program: Program, mutates: bool) -> None:
         if self.job.passes > 1:
             self._emit(TimingSkipped(reason="the calls were repeated instead"))
         elif self._codegen.uncompiled:
@@ -183,7 +191,7 @@ class Run:
         else:
             self._compare_with_baseline(program, mutates)
 
-    def _compile(self, entry: Entry, module: ModuleType) -> tuple[Program, bool]:
+    def _compile(self, entry: Entry, module: ModuleType) -> tuple[Program, bool, Examination]:
         """Call the entry eagerly and compiled; return the program, and whether its calls change their inputs."""
         self.progress.stage = "arguments"
         target = entry.target
@@ -217,12 +225,17 @@ class Run:
         self._emit_sources()
         discard_output()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
+        return program, mutates, examination
+
+    def _examine(self, program: Program, examination: Examination) -> None:
+        """Lower for the target, compare results and memory of both sides, and assemble the kernels."""
         self._lower()
         if self.job.examine and not self._codegen.uncompiled:
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
-        return program, mutates
+        if program.entry.unpadded:
+            self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
 
     def _time(self, program: Program, mutates: bool) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts
@@ -233,19 +246,23 @@ class Run:
             self._stages.run(RunFact.TIMING, "tcexplore.timing", program.call_all, program.eager)
             program.restore()
         profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
-        if self.job.profile:
-            profiles.emit_before_timing(program, workload)
+        seconds = self.job.time_for
+        if seconds is None:
+            profiles.emit_all(program, workload)
         self._stages.run(CLOCKS, "pynvml", emit_device_facts, workload.device, self._hooks)
         self.progress.enter("timing")
         self._handle_commands(0)  # waits while timing is paused: also the warm-up needs a quiet machine
-        seconds = self.job.time_for
-        # An undecided timing is extended twice, to twice the time each.
-        limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
         retake = ProfileRetake(self._recorder, partial(profiles.emit_call, program, workload), self._handle_commands)
         lines = LineTimesStage(profiles, program, workload)
-        pause = retake.pause if seconds is not None else lines.in_first_rest(retake.pause)
-        run = partial(measure_timing, workload, retake.emit, seconds, pause)
-        self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
+        if seconds is None:
+            run = partial(measure_timing, workload, retake.emit, None, lines.in_first_rest(retake.pause))
+            self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=0)
+        else:
+            run = partial(measure_timing, workload, self._recorder.emit, seconds, self._pause_timing)
+            # An undecided timing is extended twice, to twice the time each.
+            self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=self._stages.limit_s + 8 * seconds)
+            profiles.emit_all(program, workload)
+            retake.once()
         lines.run()
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
@@ -285,6 +302,15 @@ class Run:
                     self.progress.enter(phase)
             command = self._commands.wait()
         return first is not None
+
+    def _pause_timing(self, seconds: float) -> bool:
+        """Handle commands between two timed pairs."""
+        from tcexplore.timing.timing_run import TimingEndedError
+
+        worked = self._handle_commands(seconds)
+        if self._commands.timing_ended:
+            raise TimingEndedError
+        return worked
 
     # ---- facts
 

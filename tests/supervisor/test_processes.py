@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tcexplore.events import Event, Failed, Finished, Output, PhaseStarted, Standby
+from tcexplore.events import Failed, Finished, Output, PhaseStarted, Standby
 from tests.supervisor.runs import Runs, alive, descendants, printed, until
 
 pytestmark = [
@@ -122,67 +122,72 @@ async def prepared(runs: Runs) -> None:
     await until(lambda: bool(idle(runs)) and not any(worker.preparing for worker in pool._workers))
 
 
-async def run_while_killing(runs: Runs, server: int) -> Event:
-    """Kill a server before its run has sent an event; return the run's last event."""
+def submit_and_kill(runs: Runs, server: int) -> None:
+    """Submit a job, and kill a server before its run has sent an event."""
     # A killed server frees its memory before its processes end. A stopped process sends no event meanwhile.
     for process in idle(runs):
         os.kill(process, signal.SIGSTOP)
     runs.submit(GOOD, examine=False)
     os.kill(server, signal.SIGKILL)
-    return await runs.wait_for(Finished, Failed)
 
 
 async def test_a_run_whose_primed_server_is_killed_before_its_first_event_runs_again(runs: Runs) -> None:
     await runs.run(GOOD, examine=False)
     await prepared(runs)
     _, primed, *_ = by_age(workers())
-    assert isinstance(await run_while_killing(runs, primed), Finished)
+    submit_and_kill(runs, primed)
+    assert isinstance(await runs.wait_for(Finished, Failed), Finished)
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
-async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped_or_killed(
-    runs: Runs, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If it is killed, the run that has not sent an event runs again."""
+@pytest.fixture
+def unprimed_servers(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not prime the servers that start in a test: the next test replaces them."""
+    monkeypatch.setattr(runs.supervisor._pool, "_prime", False)
+
+
+async def assert_answers_twice(runs: Runs) -> None:
+    """Assert that the next two saves get their results."""
+    for _ in range(2):
+        assert isinstance((await runs.run(GOOD, examine=False))[-1], Finished)
+
+
+@pytest.mark.usefixtures("unprimed_servers")
+async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped(runs: Runs) -> None:
     await runs.run(GOOD, examine=False)
     await prepared(runs)
     server = min(workers())
     started = {server, *descendants(server)}
-    monkeypatch.setattr(runs.supervisor._pool, "_prime", False)  # the next server is replaced soon
-    if number == signal.SIGKILL:
-        assert isinstance(await run_while_killing(runs, server), Finished)
-    else:
-        os.kill(server, number)
-    for _ in range(2):
-        assert isinstance((await runs.run(GOOD, examine=False))[-1], Finished)
+    os.kill(server, signal.SIGSTOP)
+    await assert_answers_twice(runs)
     await until(lambda: not any(map(alive, started)))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def restarted_runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runs]:
-    """Runs of a supervisor whose first worker the first test stops, and whose second one the next test."""
-    runs = Runs(tmp_path_factory.mktemp("restarted"), prime=False)
-    await runs.supervisor.start()
-    yield runs
-    await runs.supervisor.close()
-
-
-async def test_a_worker_that_is_stopped_while_it_imports_is_replaced(restarted_runs: Runs) -> None:
-    runs = restarted_runs
-    runs.submit(GOOD, examine=False)
+@pytest.mark.usefixtures("unprimed_servers")
+async def test_a_killed_fork_server_is_replaced_and_so_is_its_successor_that_is_stopped_while_it_imports(
+    runs: Runs,
+) -> None:
+    """The run that has not sent an event when its server is killed runs again, in the third server."""
+    await runs.run(GOOD, examine=False)
+    await prepared(runs)
+    server = min(workers())
+    started = {server, *descendants(server)}
     pool = runs.supervisor._pool
-    (first,) = pool._workers
-    await first._started.wait()
-    assert first._process is not None
-    os.kill(first._process.pid, signal.SIGSTOP)
-    assert first.standby is None, "it is still importing"
+    (killed,) = pool._workers
+    submit_and_kill(runs, server)
+    await until(lambda: killed not in pool._workers and bool(pool._workers))
+    (stopped,) = pool._workers
+    await stopped._started.wait()
+    assert stopped._process is not None
+    os.kill(stopped._process.pid, signal.SIGSTOP)
+    assert stopped.standby is None, "it is still importing"
     assert isinstance(await runs.wait_for(Finished, Failed), Finished)
-    assert first.gone
-    assert first not in pool._workers
+    assert stopped.gone
+    assert stopped not in pool._workers
+    await assert_answers_twice(runs)
+    await until(lambda: not any(map(alive, started)))
 
 
-async def test_closing_does_not_wait_for_a_stopped_fork_server(restarted_runs: Runs) -> None:
-    runs = restarted_runs
+async def test_closing_does_not_wait_for_a_stopped_fork_server(runs: Runs) -> None:
     await runs.run(GOOD, examine=False)
     (process,) = [worker._process for worker in runs.supervisor._pool._workers]
     assert process is not None
@@ -226,35 +231,3 @@ async def test_without_torch_a_job_fails_with_the_command_to_install_it(
         assert (failed.stage, failed.blame, failed.message) == ("worker", "compiler", "torch is not installed.")
         assert "pip install torch" in failed.hint
     await runs.supervisor.close()
-
-
-FRONT_END = """\
-import asyncio, sys
-from contextlib import suppress
-from pathlib import Path
-from tests.supervisor.runs import Runs
-from tcexplore.events import Output
-
-async def main():
-    runs = Runs(Path(sys.argv[1]))
-    await runs.supervisor.start()
-    runs.submit("print('up')\\nwhile True: pass\\n")
-    await runs.wait_for(Output)
-    print("up", flush=True)
-    await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
-
-
-async def test_workers_end_when_the_front_end_is_killed(tmp_path: Path) -> None:
-    front = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", FRONT_END, str(tmp_path), stdout=asyncio.subprocess.PIPE
-    )
-    assert front.stdout is not None
-    assert await front.stdout.readline() == b"up\n"
-    started = descendants(front.pid)
-    assert len(started) > 1
-    front.kill()
-    await front.wait()
-    await until(lambda: not any(map(alive, started)))

@@ -13,7 +13,7 @@ from tcexplore.documents.timing.state_dict_view import state_dict_document
 from tcexplore.events.inductor_events import CacheOutcome
 from tcexplore.events.job import SHIPPING
 from tcexplore.studies.artifacts.artifacts_result import artifact_runs
-from tcexplore.studies.artifacts.artifacts_study import OTHER_SETTINGS, STUDY, ArtifactsOptions
+from tcexplore.studies.artifacts.artifacts_study import STUDY, ArtifactsOptions
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
 from tests.studies import playback
@@ -146,9 +146,13 @@ async def test_a_way_that_this_torch_lacks_is_missing_with_the_reason(monkeypatc
 @pytest.mark.torch
 @pytest.mark.asyncio(loop_scope="session")
 async def test_torch_loads_in_a_second_process_what_the_first_one_saved(tmp_path: Path, shared_runs: SharedRuns):
-    # AOTInductor and the other settings would precompile headers for one or a few files.
-    config = ev.Config(settings=("torch._inductor.config.aot_inductor.precompile_headers=False",))
-    other = (*OTHER_SETTINGS, "torch._inductor.config.cpp_cache_precompile_headers=False")
+    from torch._inductor import cpu_vec_isa
+
+    aot = "torch._inductor.config.aot_inductor"
+    # AOTInductor would precompile headers for two files; the options of the wrapper do not matter.
+    config = ev.Config(settings=(f"{aot}.precompile_headers=False", f"{aot}.compile_wrapper_opt_level='O0'"))
+    # The vectors of this machine: other ones would need other precompiled headers.
+    other = (f"torch._inductor.config.cpp.simdlen={cpu_vec_isa.pick_vec_isa().bit_width() or 256}",)
     job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=SOURCE, config=config)
     state: StudyState[ArtifactsOptions, Any] = StudyState(job, ArtifactsOptions(other=other), 120.0)
     async with Runs(shared_runs.supervisor.study_queue) as runs:

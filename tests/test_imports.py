@@ -81,7 +81,8 @@ def loaded_by(names: tuple[str, ...]) -> frozenset[str]:
 
 
 FORKED = """
-import importlib, os, sys
+import gc, importlib, os, sys
+gc.disable()
 import torch, torch._dynamo, torch._inductor.compile_fx
 for names in sys.argv[1:]:
     if os.fork() == 0:
@@ -91,6 +92,7 @@ for names in sys.argv[1:]:
         os._exit(0)
     if os.wait()[1]:
         sys.exit(f"cannot import {names}")
+os._exit(0)
 """
 """Imports each of its arguments in a fork of a process that has imported torch, and prints all modules."""
 

@@ -82,11 +82,12 @@ def test_amd_machine_code(assembler: Assembler, recorded: tuple[Kernel, Any]):
 
 
 @pytest.fixture
-def forked_replacements(monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_replacements(assembler: Assembler, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork processes that replace another one: a new Python would import torch each time."""
     from tcexplore.worker.kernel_assembly import fork_assembler
 
     monkeypatch.setattr(assembler_module, "spawn_assembler", fork_assembler)
+    monkeypatch.setattr(assembler, "_start", fork_assembler)
 
 
 @pytest.mark.usefixtures("forked_replacements")

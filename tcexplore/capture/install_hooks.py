@@ -10,6 +10,9 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 
+VECTOR_PROBE = "inductor.vector_probe"
+"""Makes the compile faster; all others observe it."""
+
 DYNAMO_MODULES = (
     "dynamo.dynamo_graphs",
     "dynamo.graph_breaks",
@@ -31,6 +34,7 @@ BACKEND_MODULES = (
     "inductor.fusion_decisions",
     "inductor.inductor_trace",
     "inductor.vectorization",
+    VECTOR_PROBE,
     "inductor.autotuning",
     "inductor.cuda_graphs",
 )
@@ -44,13 +48,14 @@ def module_names() -> list[str]:
     return [f"tcexplore.capture.{module}" for module in (*DYNAMO_MODULES, *BACKEND_MODULES)]
 
 
-def install_all(hooks: Hooks, user_files: UserFiles) -> StructuredTrace:
+def install_all(hooks: Hooks, user_files: UserFiles, *, probe: bool = True) -> StructuredTrace:
     """Install every capture module and return the live trace, which takes further subscribers.
 
+    Without `probe`, the first compile takes as long as in a plain script.
     Modules are imported one by one: one that fails to install is reported as a missing fact, and the others work.
     """
     trace = StructuredTrace(hooks)
-    pending = list(BACKEND_MODULES)
+    pending = [module for module in BACKEND_MODULES if probe or module != VECTOR_PROBE]
 
     def install_backend(*_: Any, **__: Any) -> None:
         if pending:

@@ -105,10 +105,13 @@ async def _follow(
         async with Runs(runner, show) as runs:
             await run_study(kind, state, runs, announce, log)
         return
+    from tcexplore.supervisor.environment_queue import StudyQueue
+
     supervisor = Supervisor(_ignore, prime=False, python=pythons[0])
     await supervisor.start()
     try:
-        async with Runs(supervisor.study_queue, show) as runs:
+        queue = partial(StudyQueue, supervisor.study_queue, pythons[0])
+        async with Runs(queue, show) as runs:
             await run_study(kind, state, runs, announce, log)
     finally:
         await supervisor.close()

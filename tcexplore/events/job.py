@@ -127,6 +127,9 @@ class Job:
     disabled that would skip a compile."""
     cache_dir: str = ""
     """Folder for compiled kernels instead of torch's own, with the caches disabled that would skip a compile."""
+    cold: bool = False
+    """Whether to run in a new process, whose first call also has to do what it would in a plain script: import the
+    compiler, and test the vector instructions of the machine."""
     save_artifacts: str = ""
     """File to save compiled code to; empty for none."""
     load_artifacts: str = ""

@@ -79,6 +79,8 @@ class RunFigures:
     """Figures of a finished run."""
 
     run: Snapshot
+    cold: Snapshot | None = None
+    """Its first call alone, in a new process with empty caches; None if that was not tried."""
 
     @property
     def failure(self) -> str:
@@ -99,6 +101,11 @@ class RunFigures:
     def first_call_s(self) -> float | None:
         """Duration of the first compiled call."""
         return economics(self.run).first_call_s
+
+    @property
+    def cold_s(self) -> float | None:
+        """Duration of the first compiled call in a new process."""
+        return economics(self.cold).first_call_s if self.cold and not self.cold.failure else None
 
     @property
     def max_abs(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Run queue for runs in several environments, each in a fresh process."""
+"""Run queues for runs in fresh processes: in several environments, or because their first call is to be cold."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from tcexplore.events import Event, Job
 from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.model_python import ModelPython
+from tcexplore.supervisor.run_queue import RunQueue
 from tcexplore.supervisor.supervisor import Supervisor
 
 
@@ -53,3 +54,38 @@ class EnvironmentQueue:
         """End the current run; return when all processes have ended."""
         self.end()
         await asyncio.gather(*self._closing)
+
+
+class StudyQueue:
+    """Runs the jobs of a study on shared workers, and those that are cold in a new worker each."""
+
+    def __init__(
+        self, shared: Callable[[Callable[[Event], None]], RunQueue], python: ModelPython, emit: Callable[[Event], None]
+    ) -> None:
+        """`shared` makes the queue on the shared workers."""
+        self._shared = shared(emit)
+        self._cold = EnvironmentQueue({"": python}, emit)
+        self._current: RunQueue | EnvironmentQueue = self._shared
+
+    async def start(self) -> None:
+        """Register with the shared workers; return immediately."""
+        await self._shared.start()
+
+    def submit(self, job: Job) -> None:
+        """Run this job and end the previous run."""
+        self._current.end()
+        self._current = self._cold if job.cold else self._shared
+        self._current.submit(job)
+
+    def send(self, command: RunCommand) -> bool:
+        """Send a command to the current run; return False if no run receives it. A pause also applies to later runs."""
+        received = [queue.send(command) for queue in (self._shared, self._cold)]
+        return any(received)
+
+    def end(self) -> None:
+        """End the current run."""
+        self._current.end()
+
+    async def close(self) -> None:
+        """End the current run; return when all processes have ended."""
+        await asyncio.gather(self._shared.close(), self._cold.close())

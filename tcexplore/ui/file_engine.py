@@ -21,6 +21,7 @@ from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.session.code import target_of
 from tcexplore.studies.study_runs import Emit, Runner
 from tcexplore.supervisor import STANDBYS, Supervisor
+from tcexplore.supervisor.environment_queue import StudyQueue
 from tcexplore.ui.engine import Deliver
 from tcexplore.watch import Watch, read_file
 
@@ -116,7 +117,7 @@ class FileEngine:
 
     def study_queue(self, emit: Emit) -> Runner:
         """Return a queue for a study's runs."""
-        return self._queue.study_queue(emit)
+        return StudyQueue(self._queue.study_queue, self.pythons[0], emit)
 
     async def close(self) -> None:
         """Stop watching, and end every process."""

@@ -101,7 +101,7 @@ class Run:
         sys.dont_write_bytecode = True
         self._codegen.prepare()
         torch_settings.apply(self.job, self._threads, self._emit)
-        trace = self._trace = install_all(self._hooks, self.user_files)
+        trace = self._trace = install_all(self._hooks, self.user_files, probe=not self.job.cold)
         arrived = time.time() - self.progress.now()
         compile_phases.install(self._hooks, trace, self.progress.enter, arrived, self._activity_timer)
         self._codegen.install(self._hooks, self.user_files)

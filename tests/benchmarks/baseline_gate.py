@@ -73,7 +73,7 @@ def lengthen_blocks(changed: Report, factor: float) -> None:
 def lengthen_calls(changed: Report, factor: float) -> None:
     """Multiply the CPU time of the calls by a factor."""
     for call in changed["calls"]:
-        call["cpu_s"] *= factor
+        call["cpu_s"] = call["cpu_s"] and call["cpu_s"] * factor
 
 
 def spans(changed: Report) -> list[Report]:

@@ -83,8 +83,8 @@ with torch.no_grad():
 print(json.dumps({"first": first, "warm": sorted(warm)[len(warm) // 2]}))
 """
 
-ROUNDS = 1
-"""Processes by hand for each row, in turn; the median counts."""
+ROUNDS = 3
+"""Studies and processes by hand, in turn; the medians of their ratios count."""
 
 
 def by_hand(folder: Path, row: str) -> dict[str, float]:
@@ -110,31 +110,35 @@ def by_study(model: Path, rows: list[str]) -> list[dict[str, Any]]:
     return regional
 
 
+def measure(model: Path, rows: list[str]) -> dict[str, dict[str, float]]:
+    """Return the ratios of each row, by the study and by hand."""
+    studied = {row["regions"]: row for row in by_study(model, rows)}
+    hand = {row: by_hand(model.parent, row) for row in ("whole", *rows)}
+    ratios = {}
+    for row in rows:
+        mine = studied[row]
+        print(
+            f"{row}: study {mine['whole_cold_s']:.2f} s / {mine['cold_s']:.2f} s, by hand {hand['whole']}, {hand[row]}"
+        )
+        ratios[row] = {
+            "study cold": mine["cold_ratio"], "by hand cold": hand["whole"]["first"] / hand[row]["first"],
+            "study steady": mine["steady_ratio"], "by hand steady": hand["whole"]["warm"] / hand[row]["warm"],
+        }  # fmt: skip
+    return ratios
+
+
 def main() -> None:
     rows = sys.argv[1:] or ["blocks"]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        model = folder / "model.py"
+        model = Path(name) / "model.py"
         model.write_text(MODEL)
-        studied = {row["regions"]: row for row in by_study(model, rows)}
-        measured: dict[str, list[dict[str, float]]] = {row: [] for row in ("whole", *rows)}
-        for _ in range(ROUNDS):
-            for row, times in measured.items():
-                times.append(by_hand(folder, row))
-    hand = {
-        row: {key: statistics.median(run[key] for run in times) for key in times[0]} for row, times in measured.items()
-    }
+        rounds = [measure(model, rows) for _ in range(ROUNDS)]
     print(f"{'row':8}  {'ratio':6}  {'study':>7}  {'by hand':>7}  study / by hand")
     for row in rows:
-        for ratio, mine in (("cold", studied[row]["cold_ratio"]), ("steady", studied[row]["steady_ratio"])):
-            key = "first" if ratio == "cold" else "warm"
-            plain = hand["whole"][key] / hand[row][key]
+        medians = {key: statistics.median(ratios[row][key] for ratios in rounds) for key in rounds[0][row]}
+        for ratio in ("cold", "steady"):
+            mine, plain = medians[f"study {ratio}"], medians[f"by hand {ratio}"]
             print(f"{row:8}  {ratio:6}  {mine:7.3f}  {plain:7.3f}  {mine / plain:.3f}")
-        print(
-            f"          study: {studied[row]['whole_cold_s']:.2f} s whole, {studied[row]['cold_s']:.2f} s {row}, "
-            f"interval [{studied[row]['steady_low']:.3f}, {studied[row]['steady_high']:.3f}]"
-        )
-        print(f"          by hand: {measured['whole']} {measured[row]}")
 
 
 if __name__ == "__main__":

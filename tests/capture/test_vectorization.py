@@ -11,7 +11,7 @@ import torch
 from torch._inductor import cpu_vec_isa
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import vectorization
+from tcexplore.capture.inductor import vector_probe, vectorization
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.documents.code.target_notes import describe_loops
@@ -33,7 +33,8 @@ def loops_by_form(simdlen: int | None = None, *, code_only: bool = True) -> dict
     stopped = no_gpu.stop_after_codegen() if code_only else contextlib.nullcontext()
     with stopped, watching(__file__, traced=False) as events:
         hooks = Hooks(events.append)
-        vectorization.install(hooks, StructuredTrace(hooks), UserFiles(__file__))
+        for module in (vectorization, vector_probe):
+            module.install(hooks, StructuredTrace(hooks), UserFiles(__file__))
         try:
             with torch._inductor.config.patch({"cpp.simdlen": simdlen}):
                 compiled(model, (torch.randn(64, 128),), code_only=code_only)

@@ -46,6 +46,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     def run(story: Story, *arguments: str) -> int:
         supervisor = SimpleNamespace(Supervisor=lambda *_, **__: PlaybackPool(story))
         monkeypatch.setitem(sys.modules, "tcexplore.supervisor", supervisor)
+        queues = SimpleNamespace(StudyQueue=lambda shared, _python, emit: shared(emit))
+        monkeypatch.setitem(sys.modules, "tcexplore.supervisor.environment_queue", queues)
         return main(list(arguments))
 
     return run

@@ -11,7 +11,7 @@ from tcexplore.events import Event, Job
 from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.model_python import OWN_PYTHON
 from tcexplore.supervisor import environment_queue as module
-from tcexplore.supervisor.environment_queue import EnvironmentQueue
+from tcexplore.supervisor.environment_queue import EnvironmentQueue, StudyQueue
 
 A, B = replace(OWN_PYTHON, executable="/a", source="--python"), replace(OWN_PYTHON, executable="/b", source="--python")
 JOB = Job(run=1, file="/m.py", source="", python="/a")
@@ -76,3 +76,44 @@ async def test_commands_go_to_the_current_run(supervisors: list[FakeSupervisor])
     assert not queue.send(PauseTiming(paused=False))
     await queue.close()
     assert supervisors[0].log == [PauseTiming(paused=False), "start", 1, PauseTiming(paused=True), "close"]
+
+
+class FakeQueue:
+    """A queue on shared workers that records its jobs."""
+
+    def __init__(self) -> None:
+        self.log: list[object] = []
+
+    async def start(self) -> None:
+        self.log.append("start")
+
+    def submit(self, job: Job) -> None:
+        self.log.append(job.run)
+
+    def send(self, command: RunCommand) -> bool:
+        self.log.append(command)
+        return False
+
+    def end(self) -> None:
+        self.log.append("end")
+
+    async def close(self) -> None:
+        self.log.append("close")
+
+
+async def test_a_cold_job_of_a_study_has_a_new_worker_and_other_jobs_share_workers(supervisors: list[FakeSupervisor]):
+    shared: Any = FakeQueue()
+    queue = StudyQueue(lambda _: shared, OWN_PYTHON, ignore)
+    await queue.start()
+    queue.submit(replace(JOB, run=1, python=""))
+    queue.send(PauseTiming(paused=True))
+    queue.submit(replace(JOB, run=2, python="", cold=True))
+    assert queue.send(PauseTiming(paused=False)), "the cold run receives it"
+    queue.submit(replace(JOB, run=3, python=""))
+    await queue.close()
+    assert shared.log == [
+        "start", "end", 1, PauseTiming(paused=True), "end", PauseTiming(paused=False), 3, "close",
+    ]  # fmt: skip
+    (cold,) = supervisors
+    assert cold.options == {"once": True, "python": OWN_PYTHON}
+    assert cold.log == [PauseTiming(paused=True), "start", 2, PauseTiming(paused=False), "close"]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from tcexplore.events import Event, Failed, Finished, Job, Output, PairsMeasured, PhaseStarted, Standby
+from tcexplore.events import Config, Event, Failed, Finished, Job, Output, PairsMeasured, PhaseStarted, Standby
 from tcexplore.events.commands import PauseTiming
+from tcexplore.model_python import OWN_PYTHON
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.study_runs import Runs as StudyRuns
+from tcexplore.supervisor.environment_queue import StudyQueue
 from tests.supervisor.runs import PATIENCE_S, Runs, alive, printed, until
 
 pytestmark = [
@@ -20,6 +24,7 @@ pytestmark = [
 ]
 
 GOOD = "import torch\nmodel = torch.nn.Linear(4, 4)\ninputs = (torch.ones(2, 4),)\n"
+COLD = "import sys\nprint('torch._inductor.compile_fx' in sys.modules, flush=True)\n" + GOOD
 ENDLESS = "import os, time\nprint(os.getpid(), flush=True)\nwhile True: time.sleep(1)\n"
 
 
@@ -66,3 +71,13 @@ async def test_closing_a_study_queue_ends_only_its_run(runs: Runs) -> None:
     assert not alive(pid)
     await until(lambda: pairs(runs.events) > before)
     assert any(isinstance(event, PhaseStarted) for event in events)
+
+
+async def test_a_cold_job_of_a_study_imports_the_compiler_itself(runs: Runs) -> None:
+    runs.submit(GOOD, time_for=0.0)
+    await runs.wait_for(Finished)
+    cold = replace(job(COLD), cold=True, config=Config(backend="eager"))
+    async with StudyRuns(partial(StudyQueue, runs.supervisor.study_queue, OWN_PYTHON)) as study:
+        outcomes = [(await study.run(replace(cold, cold=is_cold), PATIENCE_S)).snapshot for is_cold in (True, False)]
+    assert [run.failure for run in outcomes] == [None, None]
+    assert [printed(list(run.output)) for run in outcomes] == ["False\n", "True\n"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import tempfile
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -16,6 +17,7 @@ from tcexplore.documents.document import Document
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import Config, Job, Standby
 from tcexplore.model_python import ModelPython
+from tcexplore.quantities import duration
 from tcexplore.report.json_report import configuration
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
@@ -34,7 +36,7 @@ from tcexplore.studies.modes.modes_variants import (
     with_regions,
     with_shapes,
 )
-from tcexplore.studies.modes.variant_result import guard_filter_fields, regional_fields
+from tcexplore.studies.modes.variant_result import guard_filter_fields, next_cold, regional_fields
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import run_fields
 from tcexplore.studies.study_runs import Runs, failure_status, has_ended
@@ -46,6 +48,9 @@ GPU_BACKENDS = (*CPU_BACKENDS, "cudagraphs")
 
 DYNAMIC_SHAPES = (False, True)
 """Default of `dynamic`."""
+
+FIRST_CALL = "first call"
+"""Steps of which each is a run in a new process."""
 
 VARIED = ("backend", "mode", "dynamic")
 """`Config.override` of each run."""
@@ -112,7 +117,12 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         async with runs.temporary_folder("modes") as folder:
             try:
                 # More may be planned while these run.
-                while cells := _cells(state, folder):
+                while True:
+                    if not (cells := _cells(state, folder)):
+                        if (row := next_cold(state.results)) is None:
+                            break
+                        yield await _first_call(row, state, runs, announce)
+                        continue
                     plan_cells(runs.steps, cells, state.job.time_for or 0.0)
                     batch, in_turn, matters = self._next_batch(state, cells)
                     timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn)
@@ -121,7 +131,9 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
                     add_variants(state)
             finally:
                 spent = runs.steps.budget_left_s == 0
-                state.results = [RunFigures(settled(result.run, stopped=not spent)) for result in state.results]
+                state.results = [
+                    replace(result, run=settled(result.run, stopped=not spent)) for result in state.results
+                ]
 
     def _next_batch(
         self, state: StudyState[ModesOptions, RunFigures], cells: list[Cell]
@@ -171,7 +183,10 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
     def result_line(self, result: RunFigures) -> str:
         if not has_ended(result.run):
             return ""
-        return f"{describe_configuration(result.run.config)}: {format_outcome(result)}"
+        name = describe_configuration(result.run.config)
+        if result.cold is not None:
+            return f"{name}: first call in a new process {duration(result.cold_s)}" if result.cold_s else ""
+        return f"{name}: {format_outcome(result)}"
 
     def across_environments(
         self, options: ModesOptions, job: Job, pythons: Sequence[ModelPython]
@@ -199,6 +214,23 @@ def _cells(state: StudyState[ModesOptions, RunFigures], folder: str) -> list[Cel
         for job in state.planned
         if (config := job.config) not in done
     ]
+
+
+async def _first_call(
+    row: RunFigures, state: StudyState[ModesOptions, RunFigures], runs: Runs, announce: Announce
+) -> RunFigures:
+    """Return a row with its first call in a new process, with an empty kernel cache."""
+    name = f"first call in a new process, {describe_configuration(row.run.config)}"
+    runs.steps.plan([name], FIRST_CALL)
+    runs.steps.begin(FIRST_CALL)
+    announce(name)
+    with tempfile.TemporaryDirectory(prefix="tcexplore-first-call-") as folder:
+        job = replace(
+            state.job, config=row.run.config, cold=True, cache_dir=folder, time_for=0.0, examine=False, profile=False
+        )
+        outcome = await runs.run(job, state.timeout)
+    runs.steps.finish(name, FIRST_CALL)
+    return replace(row, cold=outcome.snapshot)
 
 
 def _kernels(folder: str, config: Config) -> str:

@@ -26,8 +26,8 @@ class Comparison:
 
     @property
     def cold_ratio(self) -> float | None:
-        """First call of the base over that of the variant: above 1, the variant compiles faster."""
-        base, variant = self.base.first_call_s, self.variant.first_call_s
+        """First call of the base over that of the variant, each in a new process; above 1, the variant is faster."""
+        base, variant = self.base.cold_s, self.variant.cold_s
         return base / variant if base and variant else None
 
     @property
@@ -48,6 +48,12 @@ class Comparison:
 def compare_regions(results: Sequence[RunFigures]) -> list[Comparison]:
     """Return each row with regional compilation against its row of the whole model."""
     return _compare(results, lambda config: replace(config, regions="whole"))
+
+
+def next_cold(results: Sequence[RunFigures]) -> RunFigures | None:
+    """Return a row whose first call in a new process is compared, but not known yet."""
+    compared = [row for comparison in compare_regions(results) for row in (comparison.base, comparison.variant)]
+    return next((row for row in compared if row.cold is None), None)
 
 
 def compare_guard_filters(results: Sequence[RunFigures]) -> list[Comparison]:
@@ -85,9 +91,9 @@ def _blocks(run: Snapshot) -> str:
 def _regions_sentence(comparison: Comparison) -> str:
     variant = comparison.variant
     parts = [REGIONS[variant.run.config.regions]]
-    if (cold := comparison.cold_ratio) is not None and variant.first_call_s and comparison.base.first_call_s:
-        seconds = f"{duration(variant.first_call_s)} instead of {duration(comparison.base.first_call_s)}"
-        parts.append(f"first call {seconds} ({cold:.2f}×)")
+    if (cold := comparison.cold_ratio) is not None and variant.cold_s and comparison.base.cold_s:
+        seconds = f"{duration(variant.cold_s)} instead of {duration(comparison.base.cold_s)}"
+        parts.append(f"first call in a new process {seconds} ({cold:.2f}×)")
     steady = comparison.steady_ratio
     if steady is not None and not comparison.decided:
         parts.append("then undecided because of noise")
@@ -116,8 +122,8 @@ def regional_fields(results: Sequence[RunFigures]) -> list[dict[str, Any]]:
         {
             "regions": comparison.variant.run.config.regions,
             "blocks": dict(blocks.kinds) if (blocks := comparison.variant.run.repeated_blocks) else {},
-            "cold_s": comparison.variant.first_call_s,
-            "whole_cold_s": comparison.base.first_call_s,
+            "cold_s": comparison.variant.cold_s,
+            "whole_cold_s": comparison.base.cold_s,
             "cold_ratio": comparison.cold_ratio,
             **_steady_fields(comparison),
         }

@@ -128,8 +128,8 @@ class Job:
     cache_dir: str = ""
     """Folder for compiled kernels instead of torch's own, with the caches disabled that would skip a compile."""
     cold: bool = False
-    """Whether to run in a new process, whose first call also has to do what it would in a plain script: import the
-    compiler, and test the vector instructions of the machine."""
+    """Whether to run in a new process, whose first call takes as long as in a plain script: it imports the compiler,
+    tests the vector instructions of the machine, and collects garbage among all that was imported."""
     save_artifacts: str = ""
     """File to save compiled code to; empty for none."""
     load_artifacts: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -99,6 +100,8 @@ class Run:
         """Import the file, find its entry, call it eagerly and compiled, and time it."""
         # A .pyc file has a resolution of one second, within which a local module may change twice.
         sys.dont_write_bytecode = True
+        if self.job.cold:
+            gc.unfreeze()
         self._codegen.prepare()
         torch_settings.apply(self.job, self._threads, self._emit)
         trace = self._trace = install_all(self._hooks, self.user_files, probe=not self.job.cold)

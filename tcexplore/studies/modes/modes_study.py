@@ -219,14 +219,14 @@ def _cells(state: StudyState[ModesOptions, RunFigures], folder: str) -> list[Cel
 async def _first_call(
     row: RunFigures, state: StudyState[ModesOptions, RunFigures], runs: Runs, announce: Announce
 ) -> RunFigures:
-    """Return a row with its first call in a new process, with an empty kernel cache."""
+    """Return a row with its first call in a new process, with empty caches of torch."""
     name = f"first call in a new process, {describe_configuration(row.run.config)}"
     runs.steps.plan([name], FIRST_CALL)
     runs.steps.begin(FIRST_CALL)
     announce(name)
     with tempfile.TemporaryDirectory(prefix="tcexplore-first-call-") as folder:
         job = replace(
-            state.job, config=row.run.config, cold=True, cache_dir=folder, time_for=0.0, examine=False, profile=False
+            state.job, config=row.run.config, cold=True, caches=folder, time_for=0.0, examine=False, profile=False
         )
         outcome = await runs.run(job, state.timeout)
     runs.steps.finish(name, FIRST_CALL)

@@ -70,14 +70,14 @@ class StudyRun:
 
     def __init__(self, runner: Callable[[Emit], Runner], on_event: Callable[[StudyRun, ev.Event], None]) -> None:
         self.queue = runner(self._take)
-        self.snapshot: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
         self._on_event = on_event
         self._held = False
         self._changed = asyncio.Event()
 
     def begin(self, job: ev.Job, *, hold: bool) -> None:
         """Start a job; with `hold`, it waits before it times anything until `resume`."""
-        self.snapshot = start_snapshot(job)
+        self._snapshot = start_snapshot(job)
         if hold != self._held:
             self._held = hold
             self.queue.send(PauseTiming(paused=hold))
@@ -87,7 +87,7 @@ class StudyRun:
         """Wait until the run is over or `reached` holds; return False after `limit_s` seconds."""
         try:
             async with asyncio.timeout(limit_s if limit_s < math.inf else None):
-                while not (has_ended(self.run) or reached(self.run)):
+                while not (has_ended(self.snapshot) or reached(self.snapshot)):
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
@@ -95,10 +95,15 @@ class StudyRun:
         return True
 
     @property
-    def run(self) -> Snapshot:
-        """Return what is known of the run."""
-        assert self.snapshot is not None
-        return self.snapshot
+    def is_free(self) -> bool:
+        """Whether a run may begin: the last one was ended."""
+        return self._snapshot is None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is known of the run."""
+        assert self._snapshot is not None
+        return self._snapshot
 
     def resume(self) -> None:
         """Let the run time."""
@@ -116,15 +121,15 @@ class StudyRun:
 
     def end(self, event: ev.Event | None = None) -> Snapshot:
         """End the run, with `event` as its last one, and return it."""
-        run, self.snapshot = self.run, None
+        run, self._snapshot = self.snapshot, None
         if has_ended(run):
             return run
         self.queue.end()
         return run if event is None else run.apply(event)
 
     def _take(self, event: ev.Event) -> None:
-        if self.snapshot is not None:
-            self.snapshot = self.snapshot.apply(event)
+        if self._snapshot is not None:
+            self._snapshot = self._snapshot.apply(event)
             self._changed.set()
         self._on_event(self, event)
 
@@ -168,7 +173,7 @@ class Runs:
         run = await self.begin(job)
         try:
             ended = await self.wait(run, has_ended, limit_s)
-            last = None if ended else timed_out(run.run, limit_s)
+            last = None if ended else timed_out(run.snapshot, limit_s)
             return Outcome(run.end(last), self._machine, late=not ended)
         finally:
             self.release(run)
@@ -201,7 +206,7 @@ class Runs:
         """Wait as `StudyRun.wait`. Raises `BudgetSpentError`, and `RefusedError` if a script cannot be studied."""
         budget_s = self.steps.budget_left_s
         in_time = await run.wait(lambda now: reached(now) or self._refused(now), min(limit_s, budget_s))
-        if self._refused(run.run):
+        if self._refused(run.snapshot):
             raise RefusedError(self.script_refusal)
         if not in_time and budget_s < limit_s:
             raise BudgetSpentError
@@ -209,7 +214,7 @@ class Runs:
 
     def release(self, run: StudyRun) -> None:
         """End a run, if it is still under way, and reuse its queue."""
-        if run.snapshot is not None:
+        if not run.is_free:
             run.end()
         self._free.append(run)
 
@@ -243,7 +248,7 @@ class Runs:
         if isinstance(event, ev.Standby):
             self._machine = self._machine or event
             self._known.set()
-        if run.snapshot is not None:
+        if not run.is_free:
             self._progress(run.snapshot)
 
 

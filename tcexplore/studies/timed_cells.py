@@ -179,34 +179,34 @@ class TimedCells:
             if not self._in_turn:
                 self._at_once = compiles_at_once(await self._runs.machine(self._limit_s))
             while self._waiting:
-                await self._in_lanes(COMPILING, self._compile_some)
+                await self._do_at_once(COMPILING, self._compile_some)
                 await self._time_held()
-                await self._in_lanes(EXAMINING, self._examine_some)
+                await self._do_at_once(EXAMINING, self._examine_some)
         finally:
             for held in self._held:
                 self._runs.release(held.run)
             self._updates.put_nowait(None)
 
-    async def _in_lanes(self, kind: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _do_at_once(self, kind: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do steps of a kind, several at once."""
         self._runs.steps.begin(kind)
-        lanes = [asyncio.create_task(work()) for _ in range(self._at_once)]
+        tasks = [asyncio.create_task(work()) for _ in range(self._at_once)]
         try:
-            await asyncio.gather(*lanes)
+            await asyncio.gather(*tasks)
         finally:
-            for lane in lanes:
-                lane.cancel()
-            await asyncio.wait(lanes)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     # ---- compile
 
     async def _compile_some(self) -> None:
         """Compile one cell after another, as long as there is memory for the processes that wait."""
         may_hold = self._at_once > 1 or self._in_turn
-        while self._waiting and (not self._held or (may_hold and memory_is_free() and not self._time_to_time())):
+        while self._waiting and (not self._held or (may_hold and memory_is_free() and not self._rest_is_for_timing())):
             await self._compile(self._waiting.pop())
 
-    def _time_to_time(self) -> bool:
+    def _rest_is_for_timing(self) -> bool:
         """Return whether the rest of a budget is needed to time what is compiled."""
         return self._runs.steps.budget_left_s < 2 * self._slice_s * len(self._held)
 
@@ -217,7 +217,7 @@ class TimedCells:
         self._begin(COMPILING, cell)
         try:
             in_time = await self._runs.wait(run, lambda now: timed and _may_be_timed(now), self._limit_s)
-            if in_time and run.run.timing_skipped:
+            if in_time and run.snapshot.timing_skipped:
                 run.resume()
                 in_time = await self._runs.wait(run, has_ended, self._limit_s)
         except (BudgetSpentError, RefusedError, asyncio.CancelledError):
@@ -226,13 +226,13 @@ class TimedCells:
         finally:
             self._state.active -= {cell.key}
         self._runs.steps.finish(cell.name, COMPILING)
-        if in_time and not has_ended(run.run):
+        if in_time and not has_ended(run.snapshot):
             self._held.append(_Held(cell, run))
-            self._publish(cell, run.run)
+            self._publish(cell, run.snapshot)
             return
         for kind in (TIMING, EXAMINING):
             self._runs.steps.finish(cell.name, kind)
-        self._publish(cell, run.end(None if in_time else timed_out(run.run, self._limit_s)))
+        self._publish(cell, run.end(None if in_time else timed_out(run.snapshot, self._limit_s)))
         self._runs.release(run)
 
     # ---- time
@@ -249,36 +249,38 @@ class TimedCells:
         """Return the cell that was timed least of those that matter."""
         matter, most = self._matters(self._known), TURNS if self._in_turn else SLICES
         candidates = [held for held in self._held if held.slices < most and held.cell.key in matter]
-        candidates = [held for held in candidates if not has_ended(held.run.run)]
+        candidates = [held for held in candidates if not has_ended(held.run.snapshot)]
         return min(candidates, key=lambda held: held.slices, default=None)
 
     async def _time(self, held: _Held) -> None:
         held.slices += 1
         cell, run = held.cell, held.run
         # Slow calls need longer for their first verdict.
-        loop, pairs = asyncio.get_running_loop(), _pairs(run.run)
+        loop, pairs = asyncio.get_running_loop(), _pairs(run.snapshot)
         until = loop.time() + self._slice_s
         self._begin(TIMING, cell)
         run.resume()
+
+        def is_timed(now: Snapshot) -> bool:
+            if not self._in_turn and is_certain(now.timing):
+                return True
+            return loop.time() >= until and _pairs(now) > pairs
+
         try:
-            in_time = await self._runs.wait(
-                run,
-                lambda now: (
-                    (not self._in_turn and is_certain(now.timing)) or (loop.time() >= until and _pairs(now) > pairs)
-                ),
-                self._limit_s,
-            )
+            in_time = await self._runs.wait(run, is_timed, self._limit_s)
         except BudgetSpentError:
-            if run.run.timing is not None:
-                self._publish(cell, run.run.apply(ev.Finished(run=run.run.run)))
+            now = run.snapshot
+            if now.timing is not None:
+                self._publish(cell, now.apply(ev.Finished(run=now.run)))
             raise
         finally:
             self._state.active -= {cell.key}
         run.pause()
         self._runs.steps.finish(cell.name, TIMING)
-        last = ev.Finished(run=run.run.run) if in_time or run.run.timing else timed_out(run.run, self._limit_s)
-        self._publish(cell, run.run if has_ended(run.run) else run.run.apply(last))
-        await asyncio.sleep(_pair_s(run.run))
+        now = run.snapshot
+        last = ev.Finished(run=now.run) if in_time or now.timing else timed_out(now, self._limit_s)
+        self._publish(cell, now if has_ended(now) else now.apply(last))
+        await asyncio.sleep(_pair_s(now))
 
     # ---- examine
 
@@ -287,7 +289,7 @@ class TimedCells:
         while self._held:
             held = self._held.pop(0)
             try:
-                if held.cell.job.examine and not has_ended(held.run.run):
+                if held.cell.job.examine and not has_ended(held.run.snapshot):
                     await self._examine(held.cell, held.run)
             finally:
                 self._runs.release(held.run)
@@ -301,7 +303,7 @@ class TimedCells:
         finally:
             self._state.active -= {cell.key}
         if in_time:
-            self._publish(cell, run.run)
+            self._publish(cell, run.snapshot)
 
     def _begin(self, kind: str, cell: Cell) -> None:
         self._state.active |= {cell.key}

@@ -89,7 +89,7 @@ class Verification:
         if not self.compared:
             return
         yield "nothing is compiled anymore" if not after.graphs else ""
-        if after.entry is not None and after.entry.kind == "script":
+        if after.is_script:
             yield "the file is a script: its results cannot be compared"
         if self.change.fix.prints and self.printed[0] != self.printed[1]:
             yield "it does not print everything that it should"

@@ -285,7 +285,7 @@ def _replace_region_calls(snapshot: Snapshot, event: ev.RegionCalls) -> Snapshot
 
 def _add_frame(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
     """Number the call that enters the frame: the event of the call arrives only after it. A trace has no calls."""
-    if not snapshot.trace and (snapshot.entry is None or snapshot.entry.kind != "script"):
+    if not snapshot.trace and not snapshot.is_script:
         event = replace(event, call=1 + sum(call.variant == "compiled" for call in snapshot.calls))
     return replace(snapshot, frames=(*snapshot.frames, event))
 

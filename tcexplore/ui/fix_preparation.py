@@ -38,7 +38,7 @@ class FixPreparation:
     def update(self, run: Snapshot, *, idle: bool) -> None:
         """Propose fixes once a run is complete; verify the next one once it is measured and nothing else runs."""
         job = self._engine.job
-        if job is None or job.run != run.run or not run.complete or (run.entry and run.entry.kind == "script"):
+        if job is None or job.run != run.run or not run.complete or run.is_script:
             self.stop()
             return
         self._forget_stopped()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from textual.app import App
 
 from tcexplore.session import Snapshot
-from tcexplore.studies.study import load_study
+from tcexplore.studies.study import Study, load_study
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.screens.study_screen import LastStudies, StudyScreen
+from tcexplore.ui.screens.study_screen import LastStudies, StudyContext, StudyScreen
 
 
 def open_study(
@@ -25,17 +24,11 @@ def open_study(
         screen.leave()
         return ""
     study = load_study(name)
-    if engine.job is None or (own.entry is not None and own.entry.kind == "script" and not study.studies_scripts):
+    if engine.job is None or (own.is_script and not study.studies_scripts):
         return "This file is a script that calls torch.compile itself: this study needs a model and its inputs."
     if own.entry is None and own.status == "running":
         return "The model and its inputs are not known yet. Try again in a moment."
-    if name == "modes" and options is None and len(engine.pythons) > 1:
-        from tcexplore.studies.modes.environments_study import ENVIRONMENTS
-        from tcexplore.ui.screens.modes_screen import EnvironmentsScreen
-
-        new: StudyScreen = EnvironmentsScreen(ENVIRONMENTS, engine, engine.job, last, own)
-    else:
-        new = _screen_class(name)(study, engine, engine.job, last, own, options)
+    new = _make_screen(study, StudyContext(engine, engine.job, own, last), options)
     if isinstance(screen, StudyScreen):
         app.switch_screen(new)
     else:
@@ -43,14 +36,15 @@ def open_study(
     return ""
 
 
-def _screen_class(name: str) -> Callable[..., StudyScreen]:
+def _make_screen(study: Study[Any, Any], context: StudyContext, options: object) -> StudyScreen:
     """Return the screen of a study: most have no keys beyond those of all studies."""
-    if name == "modes":
-        from tcexplore.ui.screens.modes_screen import ModesScreen
+    if study.name == "modes":
+        from tcexplore.ui.screens.modes_screen import EnvironmentsScreen, ModesScreen
 
-        return ModesScreen
-    if name == "bisect":
+        several = options is None and len(context.engine.pythons) > 1
+        return EnvironmentsScreen(context) if several else ModesScreen(context, options)
+    if study.name == "bisect":
         from tcexplore.ui.screens.bisect_screen import BisectScreen
 
-        return BisectScreen
-    return StudyScreen
+        return BisectScreen(study, context, options)
+    return StudyScreen(study, context, options)

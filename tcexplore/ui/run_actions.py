@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tcexplore.documents.code.target_choices import TargetChoice  # not imported before the first frame
     from tcexplore.events.commands import RecompileQuery
     from tcexplore.session.packed_run import StoredRun
+    from tcexplore.studies.study import Prompt
     from tcexplore.ui.fix_preparation import FixPreparation
     from tcexplore.ui.run_history import RunHistory
     from tcexplore.ui.screens.fix_screen import FixScreen
@@ -118,20 +119,25 @@ class RunActions(App[int]):
     def action_base(self) -> None:
         self.session = self.session.toggle_baseline()
 
+    def _ask(self, prompt: Prompt, answered: Callable[[str], None]) -> None:
+        """Ask for one line, and pass on the answer unless the user leaves."""
+        from tcexplore.ui.screens.prompt_screen import PromptScreen
+
+        self.push_screen(PromptScreen(prompt), lambda answers: answered(answers[0]) if answers else None)
+
     def action_ask_calls(self) -> None:
         from tcexplore.studies.study import Prompt, PromptField
-        from tcexplore.ui.screens.prompt_screen import PromptScreen, parse_calls
+        from tcexplore.ui.screens.prompt_screen import parse_calls
 
         current = self.session.expected_calls
         value = "" if current is None else str(current)
         field = PromptField("Number of calls? Empty for any number", value, parse_calls)
         prompt = Prompt("Does compiling pay off?", (field,), "The timing pane (6) answers.")
 
-        def answered(answers: tuple[str, ...] | None) -> None:
-            if answers is not None:
-                self.session = self.session.set_expected_calls(parse_calls(answers[0]))
+        def answered(answer: str) -> None:
+            self.session = self.session.set_expected_calls(parse_calls(answer))
 
-        self.push_screen(PromptScreen(prompt), answered)
+        self._ask(prompt, answered)
 
     def _trace_only(self) -> bool:
         """Tell the user that a trace cannot be run, if one is in view; return whether one is."""
@@ -173,7 +179,7 @@ class RunActions(App[int]):
         run, engine = self.session.newest, self.engine
         if engine is None or engine.job is None or run is None or not run.complete:
             return "The run is not over yet: not all graph breaks are known."
-        if run.entry is not None and run.entry.kind == "script":
+        if run.is_script:
             return "This file calls torch.compile itself: there is no eager version to compare a fix with."
         graph_break = break_of(run, links)
         if graph_break is None:
@@ -339,18 +345,14 @@ class RunActions(App[int]):
         if self.session.newest is None or self._trace_only():
             return
         from tcexplore.studies.study import Prompt, PromptField
-        from tcexplore.ui.screens.prompt_screen import PromptScreen, parse_arguments
+        from tcexplore.ui.screens.prompt_screen import parse_arguments
 
         value = shlex.join(self.session.newest.config.compile_arguments)
         field = PromptField("NAME=VALUE, separated by spaces; empty for none", value, parse_arguments)
         note = "recompile_limit=4  isolate_recompiles=True  name=block  \"shapes_spec={'x': ['batch', None]}\""
         prompt = Prompt("Further arguments of torch.compile?", (field,), note)
 
-        def answered(answers: tuple[str, ...] | None) -> None:
-            if answers is not None:
-                self.configure(compile_arguments=parse_arguments(answers[0]))
-
-        self.push_screen(PromptScreen(prompt), answered)
+        self._ask(prompt, lambda answer: self.configure(compile_arguments=parse_arguments(answer)))
 
     def open_file(self, file: str) -> None:
         """Explore another file in a new session."""

@@ -16,7 +16,7 @@ from tcexplore.events import Finished
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_runs import Runs
 from tcexplore.ui.open_study import open_study
-from tcexplore.ui.screens.study_screen import StudyScreen
+from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen
 from tests import fakes
 from tests.studies.playback import failed
 from tests.ui.app_under_test import AppUnderTest, run_app
@@ -61,7 +61,7 @@ class TwoRuns(Study[None, str]):
 
 async def opened(ui: AppUnderTest, study: TwoRuns | None = None) -> StudyScreen:
     assert ui.engine.job is not None
-    screen = StudyScreen(study or TwoRuns(), ui.engine, ui.engine.job)
+    screen = StudyScreen(study or TwoRuns(), StudyContext(ui.engine, ui.engine.job, None, {}))
     await ui.app.push_screen(screen)
     await ui.pilot.pause()
     return screen

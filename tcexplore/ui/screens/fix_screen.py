@@ -18,7 +18,7 @@ from tcexplore.studies.study import StudyState
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.screens.study_screen import StudyScreen
+from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen
 
 if TYPE_CHECKING:
     from tcexplore.ui.fix_preparation import FixPreparation
@@ -41,7 +41,7 @@ class FixScreen(StudyScreen):
         fixes: FixPreparation | None = None,
     ) -> None:
         """Make the screen; `fixes` keeps verifications, also this one once it is finished."""
-        super().__init__(STUDY, engine, job, {}, run)
+        super().__init__(STUDY, StudyContext(engine, job, run, {}))
         self._fixes = fixes
         self._prepared = fixes.take(run, broken) if fixes is not None else None
         self._target = FixTarget(run, broken, (), "")

@@ -21,7 +21,7 @@ from tcexplore.studies.study import Prompt, PromptField, StudyState
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.messages import GuardFiltersTried, RowEntered
 from tcexplore.ui.screens.prompt_screen import PromptScreen
-from tcexplore.ui.screens.study_screen import StudyScreen
+from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen
 
 QUESTION = "Interpreters, or folders of environments, separated by spaces"
 NOTE = "Your file runs in each, and nothing is installed into them."
@@ -33,8 +33,8 @@ class ModesScreen(StudyScreen):
     BINDINGS = bindings("modes")
     SCOPES = (*StudyScreen.SCOPES, "modes")
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, context: StudyContext, options: object = None) -> None:
+        super().__init__(STUDY, context, options)
         self._order = 0
         self._tried: tuple[GuardFilterTried, ...] = ()
         """The guard filters in the last message to the app."""
@@ -64,7 +64,7 @@ class ModesScreen(StudyScreen):
             self._continue(self.state, link.name if link.kind == "backend" else "")
 
     def action_environments(self) -> None:
-        self.app.switch_screen(EnvironmentsScreen(ENVIRONMENTS, self._engine, self.job, self._last, self._own))
+        self.app.switch_screen(EnvironmentsScreen(self._study_context._replace(job=self.job)))
 
     def _use(self, config: Config) -> None:
         if describe_variant(config):
@@ -88,6 +88,9 @@ class EnvironmentsScreen(StudyScreen):
 
     BINDINGS = bindings("environments")
     SCOPES = (*StudyScreen.SCOPES, "environments")
+
+    def __init__(self, context: StudyContext) -> None:
+        super().__init__(ENVIRONMENTS, context)
 
     def open(self) -> None:
         pythons = self._engine.pythons
@@ -130,7 +133,7 @@ class EnvironmentsScreen(StudyScreen):
         self.begin(EnvironmentsOptions(pythons, (self.job.config,)))
 
     def action_modes(self) -> None:
-        self.app.switch_screen(ModesScreen(STUDY, self._engine, self.job, self._last, self._own))
+        self.app.switch_screen(ModesScreen(self._study_context._replace(job=self.job)))
 
 
 def _paths(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -26,6 +26,16 @@ LastStudies = dict[str, StudyState[Any, Any]]
 """The last study by title, followed by its options if they are not the usual ones."""
 
 
+class StudyContext(NamedTuple):
+    """What a study begins with."""
+
+    engine: Engine
+    job: Job
+    own: Snapshot | None
+    """The model file's own run."""
+    last: LastStudies
+
+
 class StudyScreen(OverlayScreen):
     """Starts a study when it opens and stops it when it closes.
 
@@ -37,26 +47,17 @@ class StudyScreen(OverlayScreen):
     BELOW_PANES = True
     """Whether the panes stay in view above the study where there is room."""
 
-    def __init__(
-        self,
-        study: Study[Any, Any],
-        engine: Engine,
-        job: Job,
-        last: LastStudies | None = None,
-        own: Snapshot | None = None,
-        options: object = None,
-    ) -> None:
-        """Make the screen; `own` is the model file's own run, `options` those of the study, None for its usual ones."""
+    def __init__(self, study: Study[Any, Any], context: StudyContext, options: object = None) -> None:
+        """Make the screen; `options` are those of the study, None for its usual ones."""
         super().__init__()
         self.study = study
         self.state: StudyState[Any, Any] | None = None
         self.study_task: StudyTask | None = None
-        self._own = own
+        self._study_context = context
         self._options = options
         self._key = study.title if options is None else f"{study.title} {options}"
-        self._engine = engine
-        self._job = study_job(job)
-        self._last = {} if last is None else last
+        self._engine = context.engine
+        self._job = study_job(context.job)
         self._toggled: frozenset[str] = frozenset()
         self._zoomed = False
         self._title = RowLine(study_line(study.title, self._job, None), id="title")
@@ -76,7 +77,7 @@ class StudyScreen(OverlayScreen):
             yield RowLine(footer(self.SCOPES), id="footer")
 
     def on_mount(self) -> None:
-        last = self._last.get(self._key)
+        last = self._study_context.last.get(self._key)
         if last is not None and last.results and _same_program(last.job, self._job):
             self.state = last
             self._show()
@@ -110,7 +111,7 @@ class StudyScreen(OverlayScreen):
         if self._options is not None:
             self.begin(self._options)
             return
-        prompt = self.study.prompt(self.job, self._own, self.state)
+        prompt = self.study.prompt(self.job, self._study_context.own, self.state)
         if prompt is None:
             self.begin(self.study.options_from(()))
             return
@@ -134,7 +135,7 @@ class StudyScreen(OverlayScreen):
             self.state.results, self.state.planned = list(resume.results), resume.planned
             self.state.machine = resume.machine
         self.study_task = StudyTask(self._engine, self.study, self.state, self._show, self._moved)
-        self._last[self._key] = self.state
+        self._study_context.last[self._key] = self.state
         self._show()
 
     # ---- keys

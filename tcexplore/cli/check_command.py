@@ -11,9 +11,9 @@ import tempfile
 from functools import partial
 
 from tcexplore import events as ev
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError, read, split
-from tcexplore.cli.gate.judge import USER, read_gate_files
+from tcexplore.cli.gate.judge import read_gate_files
 from tcexplore.cli.gate.publish import publish, require_outputs
 from tcexplore.cli.progress_line import progress
 from tcexplore.cli.python_argument import model_python
@@ -80,8 +80,8 @@ def _cache_folder() -> str:
 
 def _refuse(request: Request, error: BadFileError) -> int:
     """Print the error on stderr, and also as JSON if that is requested; return the exit status."""
-    print_error(error.sentence)
+    status = refuse(error.sentence)
     if request.json:
         empty = Snapshot(run=1, file=request.target, source="", config=request.config)
         publish(Request("check", json=True), Outcome(empty.apply(error.failure)))
-    return USER
+    return status

@@ -6,14 +6,12 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import print_error, refuse
 from tcexplore.cli.request import Request
 from tcexplore.studies.registry import STUDIES
-
-NOT_PRINTED = 2
-"""Exit status if standard output cannot be written, such as on a full disk."""
 
 HUNG_UP = 129
 """Exit status if the terminal was closed, as after SIGHUP."""
@@ -40,9 +38,9 @@ def dispatch(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
-        print_error(f"the report cannot be written to standard output: {error.strerror}")
+        status = refuse(f"the report cannot be written to standard output: {error.strerror}")
         _discard_stdout()
-        return NOT_PRINTED
+        return status
 
 
 def _discard_stdout() -> None:
@@ -72,7 +70,7 @@ def _app(request: Request) -> int:
         return explore_ranks(request)
     if problem is None:
         return explore(request)
-    sys.stderr.write(f"tcexplore: {problem}; running `tcexplore check` instead\n")
+    print_error(f"{problem}; running `tcexplore check` instead")
     return _check(request)
 
 
@@ -87,49 +85,31 @@ def _check(request: Request) -> int:
     return report_trace(request) if is_trace(request.target) else check(request)
 
 
-def _open(request: Request) -> int:
-    from tcexplore.cli.open_command import open_trace
-
-    return open_trace(request)
-
-
-def _run(request: Request) -> int:
-    from tcexplore.cli.run_command import run_job
-
-    return run_job(request)
-
-
-def _study(request: Request) -> int:
-    from tcexplore.cli.study_command import run_study_command
-
-    return run_study_command(request)
-
-
-def _export(request: Request) -> int:
-    from tcexplore.cli.export_command import export
-
-    return export(request)
-
-
-def _config(request: Request) -> int:
-    from tcexplore.cli.config_command import show_config
-
-    return show_config(request)
-
-
-def _serve(request: Request) -> int:
-    from tcexplore.cli.serve_command import serve
-
-    return serve(request)
-
-
 def _doctor(request: Request) -> int:
     from tcexplore.cli.doctor import doctor
 
     return doctor(request.python)
 
 
+def _imported(place: str) -> Callable[[Request], int]:
+    """Return a command that imports its `module:function` when it runs."""
+    module, _, name = place.partition(":")
+
+    def run(request: Request) -> int:
+        status: int = getattr(import_module(f"tcexplore.cli.{module}"), name)(request)
+        return status
+
+    return run
+
+
 _COMMANDS: dict[str, Callable[[Request], int]] = {
-    "app": _app, "serve": _serve, "check": _check, "export": _export, "config": _config, "doctor": _doctor,
-    "open": _open, "run": _run, **{entry.name: _study for entry in STUDIES},
-}  # fmt: skip
+    "app": _app,
+    "check": _check,
+    "config": _imported("config_command:show_config"),
+    "doctor": _doctor,
+    "export": _imported("export_command:export"),
+    "open": _imported("open_command:open_trace"),
+    "run": _imported("run_command:run_job"),
+    "serve": _imported("serve_command:serve"),
+    **{entry.name: _imported("study_command:run_study_command") for entry in STUDIES},
+}

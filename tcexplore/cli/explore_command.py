@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError, check_path, split
 from tcexplore.cli.python_argument import model_pythons
 from tcexplore.cli.request import Request
@@ -51,8 +51,7 @@ def explore(request: Request) -> int:
         check_path(path)
         pythons = model_pythons(request.python, path)
     except BadFileError as error:
-        print_error(error.sentence)
-        return 2
+        return refuse(error.sentence)
     from tcexplore.ui.run_app import Choices, run_app
 
     choices = Choices(request.standbys, request.history, request.target_given, request.appearance, pythons)

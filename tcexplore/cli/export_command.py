@@ -7,9 +7,8 @@ import sys
 from dataclasses import replace
 
 from tcexplore.cli.check_command import make_job
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import print_error, refuse
 from tcexplore.cli.file_argument import BadFileError
-from tcexplore.cli.gate.judge import USER
 from tcexplore.cli.progress_line import progress
 from tcexplore.cli.python_argument import model_python
 from tcexplore.cli.request import Request
@@ -31,24 +30,19 @@ def export(request: Request) -> int:
         with progress(sys.stderr) as line:
             outcome = asyncio.run(run_once(job, request.timeout, line, python))
     except BadFileError as error:
-        return _refuse(error.sentence)
+        return refuse(error.sentence)
     except EndedBySignalError as ended:
         return ended.status
     if (failure := outcome.snapshot.failure) is not None:
-        _refuse(f"{failure.message} {failure.hint}".strip())
+        print_error(f"{failure.message} {failure.hint}".strip())
         return failure_status(outcome.snapshot)
     try:
         files = kernel_files(outcome.snapshot, export_request.kernel)
         paths = create_all(export_request.folder, files, force=export_request.force, keep=_sources(outcome.snapshot))
     except (NoSuchKernelError, NotWrittenError) as error:
-        return _refuse(str(error))
+        return refuse(str(error))
     sys.stdout.writelines(f"{clean(str(path))}\n" for path in paths)
     return 0
-
-
-def _refuse(sentence: str) -> int:
-    print_error(sentence)
-    return USER
 
 
 def _sources(snapshot: Snapshot) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from dataclasses import replace
 
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import USER_ERROR, print_error, refuse
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.python_argument import model_python
 from tcexplore.cli.request import Request, TraceChoice
@@ -27,22 +27,14 @@ def fake_ranks_command(request: Request, python: ModelPython, *options: str) -> 
     return tuple(python.command("tcexplore.worker.fake_ranks", *arguments))
 
 
-def _python(request: Request) -> ModelPython | None:
-    """Return the model's Python; print an error and return None if it cannot be used."""
-    try:
-        return model_python(request.python, request.target)
-    except BadFileError as error:
-        print_error(error.sentence)
-        return None
-
-
 def explore_ranks(request: Request) -> int:
     """Show the ranks in the app on every save; return the exit status."""
     from tcexplore.ui.run_app import run_ranks_app
 
-    python = _python(request)
-    if python is None:
-        return 2
+    try:
+        python = model_python(request.python, request.target)
+    except BadFileError as error:
+        return refuse(error.sentence)
     assert request.fake is not None, "the parser sets it"
     os.environ.update(python.environment())
     command = fake_ranks_command(request, python, "--standby")
@@ -53,9 +45,10 @@ def check_ranks(request: Request) -> int:
     """Print the report of the ranks; the script's output goes to stderr. Return the exit status."""
     from tcexplore.cli.open_command import report_trace
 
-    python = _python(request)
-    if python is None:
-        return 2
+    try:
+        python = model_python(request.python, request.target)
+    except BadFileError as error:
+        return refuse(error.sentence)
     command = fake_ranks_command(request, python)
     with tempfile.TemporaryDirectory(prefix="tcexplore-ranks-", ignore_cleanup_errors=True) as folder:
         environment = {**python.environment(), TRACE_VARIABLE: folder}
@@ -63,13 +56,12 @@ def check_ranks(request: Request) -> int:
         try:
             status = job.wait(request.timeout)
         except subprocess.TimeoutExpired:
-            sys.stderr.write(f"tcexplore: the ranks took more than {request.timeout:g} s\n")
-            return 2
+            return refuse(f"the ranks took more than {request.timeout:g} s")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(job.pid, signal.SIGKILL)
             job.wait()
         if status:
-            sys.stderr.write(f"tcexplore: a rank ended with exit status {status}\n")
+            print_error(f"a rank ended with exit status {status}")
         reported = report_trace(replace(request, trace=TraceChoice((folder,), report=True)))
-        return reported or (2 if status else 0)
+        return reported or (USER_ERROR if status else 0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import print_error, refuse
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.request import Request, TraceChoice
 from tcexplore.session import Snapshot
@@ -17,9 +16,6 @@ from tcexplore.ui.appearance import Appearance
 
 if TYPE_CHECKING:
     from tcexplore.traces.trace_job import OpenedTrace, TraceJob, TraceProcess
-
-UNREADABLE = 2
-"""Exit status if nothing can be read."""
 
 _URL_MARK = "://"
 _NO_MODEL = (".log", ".gz", ".zst", ".tar", ".tgz", ".xz", ".bz2")
@@ -54,7 +50,7 @@ def open_trace(request: Request) -> int:
     assert choice is not None, "the parser sets it"
     problem = None if choice.report else terminal_problem()
     if problem is not None:
-        sys.stderr.write(f"tcexplore: {problem}; printing a report instead\n")
+        print_error(f"{problem}; printing a report instead")
     if choice.report or problem is not None:
         return report_trace(request)
     if choice.follow:
@@ -63,7 +59,7 @@ def open_trace(request: Request) -> int:
         opened, job = choose(choice, whole=False)
         before = choose(TraceChoice((choice.against,)), whole=False)[1] if choice.against else None
     except TraceChoiceError as error:
-        return _refuse(str(error))
+        return refuse(str(error))
     from tcexplore.ui.run_app import run_trace_app
 
     return run_trace_app(job, choice.rank, opened.problems, before, request.appearance)
@@ -73,7 +69,7 @@ def _follow(choice: TraceChoice, appearance: Appearance) -> int:
     """Open the app on a running job; return the exit status."""
     missing = [path for path in choice.paths if not os.path.exists(os.path.expanduser(path))]
     if missing:
-        return _refuse(f"{ev.clean(missing[0])} does not exist")
+        return refuse(f"{ev.clean(missing[0])} does not exist")
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.ui.run_app import run_follow_app
 
@@ -93,12 +89,12 @@ def report_trace(request: Request) -> int:
         files = read_gate_files(request.limits, None)
         require_outputs(request.outputs, (*choice.paths, request.limits.allow, request.limits.baseline))
     except BadFileError as error:
-        return _refuse(error.sentence)
+        return refuse(error.sentence)
     try:
         opened, job = choose(choice)
         process = _process(job, choice.rank)
     except TraceChoiceError as error:
-        status = _refuse(str(error))
+        status = refuse(str(error))
         if request.json:
             empty = Snapshot(run=1, file=request.target, source="", config=request.config)
             reason = ev.Failed(run=1, stage="file", blame="user", type="file", message=str(error))
@@ -146,8 +142,3 @@ def _process(job: TraceJob, rank: int | None) -> TraceProcess:
         known = ", ".join(str(process.number) for process in ranks[:20])
         raise TraceChoiceError(f"there is no rank {rank}; the trace has {known}")
     return process
-
-
-def _refuse(message: str) -> int:
-    print_error(message)
-    return UNREADABLE

@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import FrameType
 
 from tcexplore import events as ev
+from tcexplore.cli.error_line import print_error, refuse
 from tcexplore.cli.explore_command import terminal_problem
 from tcexplore.cli.request import Request
 from tcexplore.session import Snapshot
@@ -39,15 +40,14 @@ def run_job(request: Request) -> int:
         job = TracedJob(request.argv, launch.folder, detach=launch.detach)
         job.start(capture=in_app)
     except OSError as error:
-        sys.stderr.write(f"tcexplore: {launch.folder}: {(error.strerror or str(error)).lower()}\n")
-        return 2
+        return refuse(f"{launch.folder}: {(error.strerror or str(error)).lower()}")
     except JobStartError as error:
-        sys.stderr.write(f"tcexplore: {ev.clean(str(error))}\n")
+        print_error(str(error))
         return error.status
     if in_app:
         return _show(job, request.appearance)
     if launch.folder is None:  # else, the user knows what to open while the job runs
-        sys.stderr.write(f"tcexplore: {_place(job)}\n")
+        print_error(_place(job))
     return _pass_through(job, as_json=request.json)
 
 
@@ -61,7 +61,7 @@ def _show(job: TracedJob, appearance: Appearance) -> int:
         status = job.status()
     finally:
         job.end()
-    sys.stderr.write(f"tcexplore: {_place(job)}\n")
+    print_error(_place(job))
     if status is None:
         return 0 if job.detach else left
     return _leave(status)
@@ -81,7 +81,7 @@ def _pass_through(job: TracedJob, *, as_json: bool) -> int:
     try:
         status = job.wait()
     except DetachError as error:
-        sys.stderr.write(f"tcexplore: process {job.pid} goes on; {_place(job)}\n")
+        print_error(f"process {job.pid} goes on; {_place(job)}")
         return 128 + error.number
     _summarize(job, as_json=as_json)
     return _leave(status)
@@ -123,12 +123,12 @@ def _summarize(job: TracedJob, *, as_json: bool) -> None:
         if as_json:
             _print_json(Snapshot(run=1, file=job.command[0], source="", config=ev.Config(), trace="run", status="ok"))
         else:
-            sys.stderr.write("tcexplore: the job compiled nothing: torch wrote no trace\n")
+            print_error("the job compiled nothing: torch wrote no trace")
         return
     trace = max(opened.jobs, key=lambda known: sum(len(process.index) for process in known.processes))
     comparison = compare_ranks(trace, opened.problems)
     if not as_json:
-        sys.stderr.write(f"tcexplore: {summary_sentence(comparison)}; {_place(job)}\n")
+        print_error(f"{summary_sentence(comparison)}; {_place(job)}")
         return
     run = TraceRun(trace.ranks[0], 1, len(trace.ranks))
     _print_json(replace(read_snapshot(run), rank_comparison=comparison), run.machine)

@@ -12,7 +12,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError, check_path, split
 from tcexplore.cli.request import Request
 
@@ -33,18 +33,15 @@ def serve(request: Request) -> int:
     try:
         check_path(split(request.target)[0])
     except BadFileError as error:
-        print_error(error.sentence)
-        return 2
+        return refuse(error.sentence)
     try:
         import textual_serve  # noqa: F401
     except ImportError:
-        print_error("`tcexplore serve` needs textual-serve. Try: python -m pip install 'tcexplore[serve]'")
-        return 2
+        return refuse("`tcexplore serve` needs textual-serve. Try: python -m pip install 'tcexplore[serve]'")
     try:
         listener = _listen(request.port)
     except OSError as error:
-        print_error(f"port {request.port} of {HOST} cannot be used: {error.strerror}. Try: --port 0")
-        return 2
+        return refuse(f"port {request.port} of {HOST} cannot be used: {error.strerror}. Try: --port 0")
     command = shlex.join([sys.executable, "-m", "tcexplore", *request.app_arguments])
     asyncio.run(_serve(command, os.path.basename(request.target), listener))
     return 0

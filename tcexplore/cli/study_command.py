@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tcexplore.cli.check_command import make_job
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import print_error, refuse
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.progress_line import Line, progress
 from tcexplore.cli.python_argument import model_pythons
@@ -26,9 +26,6 @@ from tcexplore.session import Snapshot
 from tcexplore.studies.study import Study, StudyState, load_study, run_study, study_job
 from tcexplore.studies.study_runs import Runs
 
-BAD_FILE = 2
-"""Exit status if the file cannot be run."""
-
 
 def run_study_command(request: Request) -> int:
     """Run a study and print its results; return the exit status."""
@@ -40,12 +37,10 @@ def run_study_command(request: Request) -> int:
             kind, options = kind.across_environments(options, job, pythons)
         state = StudyState[Any, Any](job, options, request.timeout, request.budget_s)
     except BadFileError as error:
-        print_error(error.sentence)
-        return BAD_FILE
+        return refuse(error.sentence)
     ended = _run(kind, state, pythons)
     if state.refused:
-        print_error(str(state.refused), f"tcexplore {kind.name}")
-        return BAD_FILE
+        return refuse(str(state.refused), f"tcexplore {kind.name}")
     if message := kind.write(state):
         print_error(message)
     if request.json:

@@ -17,7 +17,7 @@ from tcexplore.cli.doctor.machine_checks import (
 )
 from tcexplore.cli.doctor.terminal_check import check_terminal
 from tcexplore.cli.doctor.trial_compile import run_trials
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.progress_line import Line, progress
 from tcexplore.cli.python_argument import python_choice
@@ -34,8 +34,7 @@ def doctor(named: Sequence[str] = ()) -> int:
     try:
         choice = python_choice(named, os.path.abspath("model.py"))
     except BadFileError as error:
-        print_error(error.sentence, "tcexplore doctor")
-        return 2
+        return refuse(error.sentence, "tcexplore doctor")
     with progress(sys.stderr) as line:
         sections = tuple(examine(line, choice))
     print_findings(f"tcexplore {__version__}", sections)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from tcexplore.cli.gate.allow_list import AllowEntry
     from tcexplore.cli.gate.baseline_figures import Report
 
-EXCEEDED, USER = 1, 2
+EXCEEDED = 1
+"""Exit status if a limit was exceeded."""
 
 Exceeded = Iterator[ExceededLimit]
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import USER_ERROR, print_error
 from tcexplore.cli.file_argument import BadFileError
-from tcexplore.cli.gate.judge import USER, GateFiles, MeasureAgain, judge, status
+from tcexplore.cli.gate.judge import GateFiles, MeasureAgain, judge, status
 from tcexplore.cli.request import Outputs, Request
 from tcexplore.files import NotWrittenError, create, require_unused
 from tcexplore.report.gate_result import GateResult
@@ -57,7 +57,7 @@ def publish(
         print_error(note)
     written = _write_reports(request, outcome.snapshot, result) if request.outputs != Outputs() else True
     sys.stdout.flush()
-    return status(result, outcome.snapshot) or (0 if written else USER)
+    return status(result, outcome.snapshot) or (0 if written else USER_ERROR)
 
 
 def _print(request: Request, outcome: Outcome, result: GateResult) -> None:

@@ -63,6 +63,17 @@ def test_elif_and_several_names_become_nested_where():
     assert fixed(both, 3, BRANCH).endswith(f"    y, z = torch.where({test}, z, y), torch.where({test}, y2, z)\n")
 
 
+def test_a_branch_that_divides_also_becomes_a_where_whose_divisors_are_safe():
+    text = "import torch\ndef f(h, s):\n    if s.item() > 4.0:\n        h = h * (4.0 / s) / 2.0\n    return h\n"
+    assert fixed(text, 3, BRANCH).endswith("h = torch.where(s > 4.0, h * (4.0 / s) / 2.0, h)\n    return h\n")
+    safe = "h * (4.0 / torch.where(s > 4.0, s, 1.0)) / 2.0"
+    assert fixed(text, 3, BRANCH, 1).endswith(f"h = torch.where(s > 4.0, {safe}, h)\n    return h\n")
+    returned = "import torch\ndef f(x):\n    if x.sum() > 0:\n        return x\n    return 1 / (x / (x + 1))\n"
+    test = "torch.where(x.sum() > 0, 1.0, "
+    other = f"1 / {test}x / {test}x + 1))"
+    assert fixed(returned, 3, BRANCH, 1).endswith(f"return torch.where(x.sum() > 0, x, {other})\n")
+
+
 def test_a_loop_becomes_while_loop_with_its_lines_as_the_body():
     text = "import torch\ndef f(x, n):\n\twhile x.max() < 9:\n\t\tx = x * 2  # why\n\t\tn = n + 1\n\treturn x\n"
     assert fixed(text, 3, BRANCH) == (

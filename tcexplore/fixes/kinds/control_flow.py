@@ -39,16 +39,7 @@ def branch_fixes(site: Site) -> Iterator[Fix]:
         if torch is None:
             continue
         if all(_pure(source, pick) for pick in choice.picks):
-            values = [_where(source, pick) for pick in choice.picks]
-            if all(values):
-                text = ", ".join(filter(None, values))
-                yield Fix(
-                    "torch.where",
-                    "All branches are computed, and the tensor selects one.",
-                    (_edit(source, choice, text),),
-                    ("Both branches are always computed.",),
-                    tests=_tests(choice),
-                )
+            yield from _where_fixes(source, choice)
         elif len(choice.picks) == 1 and (text := _cond(source, choice.picks[0]) or ""):
             yield Fix(
                 "torch.cond",
@@ -59,18 +50,57 @@ def branch_fixes(site: Site) -> Iterator[Fix]:
             )
 
 
+def _where_fixes(source: SyntaxSource, choice: BranchChoice) -> Iterator[Fix]:
+    """Yield the plain form, and a form for branches that divide.
+
+    Both branches are computed, also where a divisor is 0. The gradient of the selected branch is then NaN.
+    """
+    description, effect = "All branches are computed, and the tensor selects one.", "Both branches are always computed."
+    plain, safe = ([_where(source, pick, safe=safe) for pick in choice.picks] for safe in (False, True))
+    if not all(plain):
+        return
+    text = ", ".join(filter(None, plain))
+    yield Fix("torch.where", description, (_edit(source, choice, text),), (effect,), tests=_tests(choice))
+    if safe != plain:
+        text = ", ".join(filter(None, safe))
+        description += " Where a branch is not selected, its divisors are 1, so that no gradient becomes NaN."
+        edits = (_edit(source, choice, text),)
+        yield Fix("torch.where with safe divisors", description, edits, (effect,), tests=_tests(choice))
+
+
 def _pure(source: SyntaxSource, value: ast.expr | str | Pick) -> bool:
     if isinstance(value, Pick):
         return _pure(source, value.then) and _pure(source, value.other)
     return isinstance(value, str) or pure(source, value)
 
 
-def _where(source: SyntaxSource, value: ast.expr | str | Pick) -> str | None:
+def _where(source: SyntaxSource, value: ast.expr | str | Pick, *, safe: bool) -> str | None:
     """Return the picks as calls of `torch.where`; None if a condition can't be a tensor."""
     if not isinstance(value, Pick):
         return value if isinstance(value, str) else source.of(value)
-    test, other = tensor_condition(source, value.test), _where(source, value.other)
-    return f"{source.torch}.where({test}, {_where(source, value.then)}, {other})" if test and other else None
+    test, other = tensor_condition(source, value.test), _where(source, value.other, safe=safe)
+    then = _where(source, value.then, safe=safe)
+    if test is None or then is None or other is None:
+        return None
+    if safe:
+        if isinstance(value.then, ast.expr):
+            then = _safe_divisors(then, f"{source.torch}.where({test}, _, 1.0)")
+        if isinstance(value.other, ast.expr):
+            other = _safe_divisors(other, f"{source.torch}.where({test}, 1.0, _)")
+    return f"{source.torch}.where({test}, {then}, {other})"
+
+
+def _safe_divisors(expression: str, guard: str) -> str:
+    """Return the expression with each divisor that is not a constant in place of `_` in `guard`."""
+    tree = ast.parse(f"({expression})", mode="eval")
+    divisions = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)]
+    divisions = [node for node in divisions if not isinstance(node.right, ast.Constant)]
+    for division in divisions:
+        call = ast.parse(guard, mode="eval").body
+        assert isinstance(call, ast.Call)
+        call.args = [division.right if isinstance(arg, ast.Name) and arg.id == "_" else arg for arg in call.args]
+        division.right = call
+    return ast.unparse(tree) if divisions else expression
 
 
 def _cond(source: SyntaxSource, value: ast.expr | str | Pick) -> str | None:

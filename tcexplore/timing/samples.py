@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tcexplore.events import PairsMeasured
+from tcexplore.timing.workload import PageFaults
 
 MAX_PAIRS = 2_000
 MAX_CONTROL_PAIRS = 500
@@ -78,6 +79,7 @@ class Conditions:
     busy_cores: float | None = None
     governor: str = ""
     resets: bool = False
+    page_faults: PageFaults | None = None
     """Whether inputs or gradients are reset before each unit."""
     warm_up_spread: float = 0.0
     """Relative difference of the last warm-up rounds (0.03 is 3%)."""

@@ -21,6 +21,11 @@ LAUNCH_BOUND = 0.7
 BUSY_MARGIN = 0.5
 """Cores by which demand must exceed supply before there is a note."""
 
+PAGE_FAULT_US = 0.5
+"""Estimated time of a minor page fault, which gets a zeroed page from the system."""
+PAGE_FAULT_SHARE = 0.05
+"""Estimated share of a call from which on a change in page faults is worth a note."""
+
 Note = Callable[[TimingEstimate, Conditions], str]
 
 
@@ -94,6 +99,17 @@ def _resets(e: TimingEstimate, c: Conditions) -> str:
     return f"{action} before each unit; this is not timed"
 
 
+def _page_faults(e: TimingEstimate, c: Conditions) -> str:
+    faults = c.page_faults
+    if faults is None or (faults.before - faults.after) * PAGE_FAULT_US < PAGE_FAULT_SHARE * e.eager_us:
+        return ""
+    return (
+        f"Page faults: an eager call takes {faults.after:.0f}, but took {faults.before:.0f} before tcexplore compared "
+        "results, which left free memory in this process. Eager may be slower in a script; check, modes and sweep "
+        "compare results after the timing"
+    )
+
+
 def _warm_caches(e: TimingEstimate, _: Conditions) -> str:
     return "" if e.device == "cpu" else "Same inputs for every call: the device's L2 cache is warm"
 
@@ -117,6 +133,6 @@ def _old_pairs(e: TimingEstimate, _: Conditions) -> str:
 
 
 _NOTES: tuple[Note, ...] = (
-    _launch_bound, _slow, _noise, _busy, _drift, _outliers, _discarded, _unstable, _resets, _warm_caches,
-    _governor, _reserved_core, _old_pairs,
+    _launch_bound, _slow, _noise, _busy, _drift, _outliers, _discarded, _unstable, _resets, _page_faults,
+    _warm_caches, _governor, _reserved_core, _old_pairs,
 )  # fmt: skip

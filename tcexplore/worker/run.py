@@ -59,6 +59,9 @@ from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_evaluation
 from tcexplore.worker.target_codegen import TargetCodegen
 
+QUICK_S = 0.2
+"""Duration of eager calls that may be made a few times more to count their page faults."""
+
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
 
@@ -95,6 +98,8 @@ class Run:
         self.calls = ProgramCalls(job, self._hooks, self._stages, self._activity_timer)
         self._state: PythonState | None = None
         """Python state after the import, if the run compares with a baseline."""
+        self._page_faults: float | None = None
+        """Page faults of an eager call right after the compile; None if they are not counted."""
 
     def execute(self) -> None:
         """Import the file, find its entry, call it eagerly and compiled, and time it."""
@@ -180,6 +185,8 @@ class Run:
             self._time_or_compare(program, mutates)
             self._examine(program, examination)
         else:
+            if self.job.time_for is None and program.device.type == "cpu" and self._stages.eager_seconds < QUICK_S:
+                self._stages.run("page faults", "resource:getrusage", self._count_page_faults, program, mutates)
             self._examine(program, examination)
             self._time_or_compare(program, mutates)
 
@@ -243,6 +250,7 @@ class Run:
     def _time(self, program: Program, mutates: bool) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts
         from tcexplore.timing.timing_run import measure_timing
+        from tcexplore.timing.workload import PageFaults
 
         workload = program.workload(mutates)
         if self.calls.eager_compiles:
@@ -255,6 +263,8 @@ class Run:
         self._stages.run(CLOCKS, "pynvml", emit_device_facts, workload.device, self._hooks)
         self.progress.enter("timing")
         self._handle_commands(0)  # waits while timing is paused: also the warm-up needs a quiet machine
+        if self._page_faults is not None and (after := workload.count_page_faults()) is not None:
+            workload = replace(workload, page_faults=PageFaults(before=self._page_faults, after=after))
         retake = ProfileRetake(self._recorder, partial(profiles.emit_call, program, workload), self._handle_commands)
         lines = LineTimesStage(profiles, program, workload)
         if seconds is None:
@@ -267,6 +277,9 @@ class Run:
             profiles.emit_all(program, workload)
             retake.once()
         lines.run()
+
+    def _count_page_faults(self, program: Program, mutates: bool) -> None:
+        self._page_faults = program.workload(mutates).count_page_faults()
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""

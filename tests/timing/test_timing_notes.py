@@ -8,6 +8,7 @@ import pytest
 from tcexplore.events import TimingEstimate
 from tcexplore.timing.samples import Conditions
 from tcexplore.timing.timing_notes import timing_notes
+from tcexplore.timing.workload import PageFaults
 
 ESTIMATE = TimingEstimate(
     eager_us=412.0,
@@ -34,6 +35,7 @@ CONDITIONS = Conditions(
 
 def test_a_clean_measurement_has_no_notes():
     assert timing_notes(ESTIMATE, CONDITIONS) == ()
+    assert timing_notes(ESTIMATE, replace(CONDITIONS, page_faults=PageFaults(before=9.0, after=0.0))) == ()
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,7 @@ def test_a_clean_measurement_has_no_notes():
         ({"pairs": 2_000, "pairs_taken": 14_300}, {}, "newest 2,000 of 14,300"),
         ({"device": "cuda: NVIDIA H200"}, {}, "L2 cache is warm"),
         ({"device_compiled_us": 100.0}, {}, "Launch-bound"),
+        ({}, {"page_faults": PageFaults(before=870.0, after=0.0)}, "takes 0, but took 870 before"),
     ],
 )
 def test_each_problem_has_one_note(estimate: dict[str, Any], conditions: dict[str, Any], text: str):

@@ -78,7 +78,7 @@ class Exploration:
         return self._assert(len(self.graphs), most, "graph", "graph-break")
 
     def assert_max_kernels(self, most: int) -> Exploration:
-        generated = sum(kernel.language != "extern" for kernel in self.kernels)
+        generated = sum(kernel.generated for kernel in self.kernels)
         return self._assert(generated, most, "generated kernel", "graph-break")
 
     def _assert(self, number: int, most: int, noun: str, rule: IssueRule) -> Exploration:

@@ -115,7 +115,7 @@ class Labels:
         }
         self._phases = len({kernel.phase for kernel in kernels})
         for extern in (False, True):
-            ours = dict.fromkeys(kernel_link(k) for k in kernels if (k.language == "extern") == extern)
+            ours = dict.fromkeys(kernel_link(k) for k in kernels if k.generated != extern)
             self.kernel |= {link: KernelLabel(n, extern, link) for n, link in enumerate(ours, 1)}
         self.statements_known = any(kernel.lines for kernel in kernels)
         """Whether the op of each statement of a kernel is known, at least for one kernel."""

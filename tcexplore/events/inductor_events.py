@@ -169,6 +169,11 @@ class Kernel(Event):
     user_op: UserOp | None = None
     """The user's kernel that it is, the custom op that it calls, or FlexAttention; None for torch's kernels."""
 
+    @property
+    def generated(self) -> bool:
+        """Whether Inductor generated its code; a library call has none."""
+        return self.language != "extern"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper(Event):

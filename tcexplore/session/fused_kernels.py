@@ -73,7 +73,7 @@ class Fusions:
 
     def fused(self, kernel: ev.Kernel) -> FusedKernel:
         """Return the fusions inside a kernel."""
-        if kernel.language == "extern":
+        if not kernel.generated:
             return FusedKernel(tuple((name,) for name in kernel.scheduler_nodes), (), ("extern",))
         own = set(kernel.scheduler_nodes)
         decisions = (self._decisions[index] for index in sorted(self._of(kernel)))
@@ -101,7 +101,7 @@ class Fusions:
 
     def neighbors(self) -> tuple[NotFused, ...]:
         """Return each pair of consecutive generated kernels of one graph and phase."""
-        pairs = pairwise(kernel for kernel in self._kernels if kernel.language != "extern")
+        pairs = pairwise(kernel for kernel in self._kernels if kernel.generated)
         return tuple(self.not_fused(a, b) for a, b in pairs if _together(a, b))
 
     def _of(self, kernel: ev.Kernel) -> set[int]:

@@ -58,7 +58,7 @@ def line_traffic(kernels: Iterable[ev.Kernel]) -> Traffic:
                 own = sums.setdefault(line, _Sum())
                 own.calls += 1
                 own.bytes += moved or 0
-                own.extern += kernel.language == "extern"
+                own.extern += not kernel.generated
                 own.unknown += moved is None
     return Traffic(total, {line: _line(own, total) for line, own in sums.items()})
 

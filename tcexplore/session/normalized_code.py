@@ -58,9 +58,14 @@ def kernel_program(kernel: ev.Kernel, *, ranks: bool = False) -> str:
 
     For `ranks`, it is without the numbers of devices as well.
     """
-    extern = kernel.language == "extern"
-    code = _BUFFER.sub("buffer", kernel.source) if extern else _bare(kernel.source, (kernel.name,))
+    own = kernel.generated
+    code = _bare(kernel.source, (kernel.name,)) if own else _BUFFER.sub("buffer", kernel.source)
     return without_device(code) if ranks else code
+
+
+def unique_kernels(snapshot: Snapshot) -> int:
+    """Return the number of generated kernels with different code."""
+    return len({kernel_program(kernel) for kernel in snapshot.code.kernels if kernel.generated})
 
 
 def same_program(before: Snapshot, after: Snapshot) -> bool:
@@ -71,7 +76,7 @@ def same_program(before: Snapshot, after: Snapshot) -> bool:
 
 
 def _program(snapshot: Snapshot, *, ranks: bool) -> list[tuple[str, str]]:
-    names = tuple(dict.fromkeys(k.name for k in snapshot.code.kernels if k.language != "extern"))
+    names = tuple(dict.fromkeys(k.name for k in snapshot.code.kernels if k.generated))
     kernels = ((kernel.phase, kernel.source) for kernel in snapshot.code.kernels)
     wrappers = ((wrapper.phase, wrapper.source) for wrapper in snapshot.code.wrappers)
     programs = ((phase, _bare(source, names)) for phase, source in (*kernels, *wrappers))

@@ -155,7 +155,7 @@ def _same_ops(a: ev.Kernel, b: ev.Kernel) -> bool:
 
 
 def _half_the_ops(a: ev.Kernel, b: ev.Kernel) -> bool:
-    if (a.phase, a.language == "extern") != (b.phase, b.language == "extern"):
+    if (a.phase, a.generated) != (b.phase, b.generated):
         return False
     shared, either = set(a.ops) & set(b.ops), set(a.ops) | set(b.ops)
     return 2 * len(shared) >= len(either) > 0

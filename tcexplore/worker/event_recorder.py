@@ -90,7 +90,7 @@ class EventRecorder:
         """Return the run's kernels on a GPU; a library call counts if its graph has a tensor there."""
         return [
             kernel for kernel in self.kernels if kernel.language == "triton"
-            or (kernel.language == "extern" and (kernel.graph, kernel.phase) in self._on_gpu)
+            or (not kernel.generated and (kernel.graph, kernel.phase) in self._on_gpu)
         ]  # fmt: skip
 
     def _record(self, event: Event) -> None:

@@ -14,7 +14,7 @@ from tcexplore.quantities import count, duration
 from tcexplore.report.gate_result import AllowedBreak, ExceededLimit, GateResult
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
-from tcexplore.session.normalized_code import kernel_program
+from tcexplore.session.normalized_code import unique_kernels
 from tcexplore.session.run_summary import summarize
 from tcexplore.studies.study_runs import Outcome, failure_status
 
@@ -132,11 +132,10 @@ def _break_limits(request: Request, breaks: tuple[ev.GraphBreak, ...]) -> Exceed
 
 def _count_limits(limits: Limits, run: Snapshot) -> Exceeded:
     """Compare numbers that only grow, which a failed run may exceed too."""
-    kernels = {kernel_program(kernel) for kernel in run.code.kernels if kernel.language != "extern"}
     for option, noun, number, most in (
         ("max-recompiles", "recompile", summarize(run).recompiles, limits.max_recompiles),
         ("max-graphs", "graph", len(run.graphs), limits.max_graphs),
-        ("max-unique-kernels", "unique kernel", len(kernels), limits.max_unique_kernels),
+        ("max-unique-kernels", "unique kernel", unique_kernels(run), limits.max_unique_kernels),
     ):
         if most is not None and number > most:
             yield ExceededLimit(option, f"{count(number, noun)}, {most} allowed")

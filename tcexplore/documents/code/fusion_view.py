@@ -68,7 +68,7 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
         "scheduling never had a buffer and do not count."
     )
     yield from wrapped(text, width, "dim")
-    if any(kernel.language == "extern" for kernel in snapshot.code.kernels):
+    if not all(kernel.generated for kernel in snapshot.code.kernels):
         yield from wrapped(APART["extern"], width, "dim")
     yield BLANK
 
@@ -77,7 +77,7 @@ def _kernel(kernel: Kernel, fused: FusedKernel, known: Labels, toggled: frozense
     name = f"fusion {kernel.graph} {kernel.phase} {kernel.name}"
     opened = name in toggled
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
-    kinds = (f"  {_kinds(fused)}", "extern" if kernel.language == "extern" else "heading")
+    kinds = (f"  {_kinds(fused)}", "heading" if kernel.generated else "extern")
     saved = (f"  {_format_saved(kernel.bytes_saved)}" if kernel.bytes_saved else "", "strong")
     fuses = op_spans(kernel, known, most=2 if width < 60 else 5)
     place = kernel.source_lines[0] if kernel.source_lines else None

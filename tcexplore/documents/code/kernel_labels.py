@@ -52,7 +52,7 @@ def kernel_heading(kernel: Kernel, known: Labels, where: Places, name: str, open
     yield fold(name, opened, *pairs, name_of, *closed, indent=0, links=kernel_links(kernel), location=place)
     if not opened:
         return
-    verb = "calls " if kernel.language == "extern" else "fuses " if len(known.fused(kernel)) > 1 else "op "
+    verb = "calls " if not kernel.generated else "fuses " if len(known.fused(kernel)) > 1 else "op "
     if fused:
         yield row((f"   {verb}", "muted"), *fused, links=kernel_links(kernel), location=place)
     facts = [describe_origin(kernel, where), f"graph {kernel.graph} {kernel.phase}"]
@@ -61,7 +61,7 @@ def kernel_heading(kernel: Kernel, known: Labels, where: Places, name: str, open
     facts += [f"{kernel.flops / 1e6:,.1f} MFLOP"] if kernel.flops else []
     facts += [f"{len(kernel.calls)} calls"] if len(kernel.calls) > 1 else []
     yield from wrapped(" · ".join(facts), width, "muted", indent=3, links=kernel_links(kernel), location=place)
-    unknown = kernel.language != "extern" and not kernel.lines and not kernel.user_op
+    unknown = kernel.generated and not kernel.lines and not kernel.user_op
     if unknown and (known.statements_known or label.number == 1):  # once if those of all kernels are
         text = "The ops of single statements are unknown; the whole kernel has one color."
         yield from wrapped(text, width, "warn", indent=3)

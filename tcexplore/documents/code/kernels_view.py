@@ -75,7 +75,7 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
 def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterable[Part]:
     """Yield one kernel; an extern kernel, which has no source, is folded at first."""
     name = _fold(kernel)
-    opened = (name in toggled) == (kernel.language == "extern")
+    opened = (name in toggled) != kernel.generated
     yield _heading(kernel, known, snapshot.file, name, opened, width)
     if opened:
         yield fixed(_figures(snapshot, kernel, width))

@@ -93,6 +93,6 @@ def _code(choice: TargetChoice, snapshot: Snapshot | None) -> str:
     if snapshot is None or not snapshot.has_code(choice.key):
         return ""
     code = snapshot.code_for(choice.key)
-    generated = sum(kernel.language != "extern" for kernel in code.kernels)
+    generated = sum(kernel.generated for kernel in code.kernels)
     lost = f", {count(len(code.not_lowered), 'graph')} not lowered" if code.not_lowered else ""
     return count(generated, "kernel") + lost

@@ -126,7 +126,7 @@ def _texts(left: Side, right: Side, form: str, width: int) -> Iterator[Row]:
 
 def _explain_absence(side: Side) -> str:
     known = side.known
-    if side.kernel is not None and side.kernel.language == "extern":
+    if side.kernel is not None and not side.kernel.generated:
         return "a library call, which has no generated code"
     if known is not None and known.not_assembled is not None:
         return f"not assembled: {known.not_assembled.reason}"

@@ -44,7 +44,7 @@ def count_kernels(snapshot: Snapshot) -> str:
     """Return `7 kernels + 5 extern for h100, 7 for this machine`; the last ones are of graphs that were not lowered."""
     kernels = snapshot.code.kernels
     lowered = [kernel for kernel in kernels if not is_of_this_machine(snapshot, kernel)]
-    extern = sum(kernel.language == "extern" for kernel in lowered)
+    extern = sum(not kernel.generated for kernel in lowered)
     text = count(len(lowered) - extern, "kernel") + (f" + {extern} extern" if extern else "")
     text += f" for {snapshot.target}" if snapshot.target != NATIVE else ""
     return text + (f", {len(kernels) - len(lowered)} for this machine" if len(lowered) < len(kernels) else "")

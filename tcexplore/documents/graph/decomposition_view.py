@@ -145,7 +145,7 @@ class Lowering:
     def _fate(self, low: Lowered) -> str:
         if low.statements:
             return count(len(low.statements), "statement")
-        if any(kernel.language == "extern" for kernel in low.kernels):
+        if not all(kernel.generated for kernel in low.kernels):
             return "extern call"
         return "" if low.kernels or not self._known.statements_known else "no separate statement"
 

@@ -14,7 +14,7 @@ from tcexplore import events as ev
 from tcexplore.environments import parse_version
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
-from tcexplore.session.normalized_code import kernel_program
+from tcexplore.session.normalized_code import unique_kernels
 from tcexplore.session.run_diff import RunChange, RunDiff, run_diff
 from tcexplore.session.run_summary import RunFigures
 
@@ -56,7 +56,7 @@ class EnvironmentRun:
     @property
     def unique_kernels(self) -> int:
         """Generated kernels with different code."""
-        return len({kernel_program(k) for k in self.run.code.kernels if k.language != "extern"})
+        return unique_kernels(self.run)
 
     @property
     def compiled_us(self) -> Figure | None:

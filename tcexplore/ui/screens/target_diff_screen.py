@@ -48,7 +48,7 @@ class TargetDiffScreen(OverlayScreen):
 
     def _index_of(self, kernel: Kernel | None) -> int:
         """Return the pair of this kernel; without a kernel, the first pair that was generated."""
-        generated = (i for i, pair in enumerate(self._pairs) if pair.item.language != "extern")
+        generated = (i for i, pair in enumerate(self._pairs) if pair.item.generated)
         return next(
             (i for i, p in enumerate(self._pairs) if kernel is not None and p.left is kernel), next(generated, 0)
         )

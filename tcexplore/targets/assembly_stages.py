@@ -143,7 +143,7 @@ def _llvm(text: str, file: str) -> Lines:
 
 
 def _dotted(text: str, file: str) -> Lines:
-    """PTX and AMDGCN: a `.loc` applies to the instructions after it."""
+    """Yield the lines of PTX or AMDGCN: a `.loc` applies to the instructions after it."""
     ours = {number for number, a, b in _FILE.findall(text) if _same_file(b or a, file)}
     current = 0
     for n, (line, outside_asm) in enumerate(mark_inline_asm(text), 1):
@@ -164,7 +164,7 @@ def _dotted(text: str, file: str) -> Lines:
 
 
 def _sass(text: str, file: str) -> Lines:
-    """`nvdisasm -g`: a comment with file and line applies to the instructions after it."""
+    """Yield the lines of `nvdisasm -g`: a comment with file and line applies to the instructions after it."""
     current = 0
     for n, line in enumerate(text.splitlines(), 1):
         match = _SASS_LINE.search(line)

@@ -1,1 +1,1 @@
-"""Runs out of TORCH_TRACE files: one process or many ranks, finished or growing."""
+"""Runs read from TORCH_TRACE files: one process or many ranks, finished or growing."""

@@ -122,7 +122,7 @@ class EventReader:
     def read(self, most: int | None = None, *, last: bool = True) -> bool:
         """Convert the next `most` records; return whether there are more.
 
-        `last` tells whether to read the last record of the index, which may be incomplete in a growing file.
+        Leave out the last record of the index unless `last`: in a growing file it may be incomplete.
         """
         total = len(self._index) - (0 if last else 1)
         end = total if most is None else min(total, self._next + most)

@@ -80,7 +80,7 @@ class TraceRun:
         yield self.end()
 
     def new_events(self, *, last: bool) -> Iterator[list[ev.Event]]:
-        """Yield the events of records that arrived since the last call; `last` tells if the last one is complete."""
+        """Yield the events of records that arrived since the last call; `last` is whether the last one is complete."""
         more = True
         while more:
             more = self.reader.read(BATCH, last=last)

@@ -63,7 +63,7 @@ class RankEngine(ABC):
         return False
 
     def study_queue(self, emit: Emit) -> Runner:
-        """Raise: the app offers no study of a trace."""
+        """Raise `NotImplementedError`: the app offers no study of a trace."""
         raise NotImplementedError
 
     async def close(self) -> None:

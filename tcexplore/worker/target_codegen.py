@@ -68,7 +68,7 @@ class TargetCodegen:
         return [] if self._uncompiled is None else self._uncompiled.reasons
 
     def answer_as_target(self, error: Exception, hooks: Hooks, user_files: UserFiles) -> bool:
-        """If the program failed because it requires a GPU, let it see the target's; return whether to call it again."""
+        """Let a program that failed for lack of a GPU see the target's; return whether to call it again."""
         if self._config.target == NATIVE:
             return False
         from tcexplore.targets import device_answers

@@ -50,7 +50,7 @@ def _encoding() -> Finding:
 
 
 def _clipboard() -> Finding:
-    """Terminals can't be queried for clipboard support; tmux forwards the sequence only if configured."""
+    """Return how copying works: no terminal tells, and tmux forwards the sequence only if configured."""
     text = "copying uses OSC 52; terminals can't be queried for support"
     remedy = "in tmux, `set -g set-clipboard on` enables it" if os.environ.get("TMUX") else ""
     return Finding("clipboard", "limited", text, remedy)

@@ -109,7 +109,7 @@ class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
         return artifacts_document(state.results, state.options.ways, missing, over=state.over, width=width)
 
     def fields(self, state: StudyState[ArtifactsOptions, ShipRun]) -> Fields:
-        """A field is null without the run that it belongs to. All but `ways` are of cache artifacts."""
+        """Return the runs; a field is null without its run. All fields but `ways` are of cache artifacts."""
         runs = artifact_runs(state.results)
         keys = next((ship.run.state_keys for ship in state.results if ship.run.state_keys), None)
         saved = runs.saving.artifacts_saved if runs else None

@@ -105,7 +105,7 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
         return bisect_document(state.results, stages_of(state), over=state.over, written=written, width=width)
 
     def fields(self, state: StudyState[BisectOptions, BisectStep]) -> Fields:
-        """`stage` is the first one that fails, null without one."""
+        """Return the steps; `stage` is the first one that fails, null without one."""
         failing, idle = first_failure(state.results), unexercised(state.results)
         return {
             "stage": failing.stage.name if failing else None,

@@ -108,7 +108,7 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         return break_document(view, width)
 
     def fields(self, state: FixState) -> Fields:
-        """Times are microseconds of one compiled call."""
+        """Return the fixes; times are microseconds of one compiled call."""
         run = _original(state)
         return {
             "error": failure(run.failure) if run else None,

@@ -169,7 +169,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         return recommendation(state.results, more=more)
 
     def fields(self, state: StudyState[ModesOptions, RunFigures]) -> dict[str, Any]:
-        """`use` is the configuration to use, null if none is faster than eager."""
+        """Return the rows; `use` is the configuration to use, null if none is faster than eager."""
         choice = choose_mode(state.results)
         return {
             "use": configuration(choice.best.run) if choice else None,

@@ -26,7 +26,7 @@ _KERNEL = frozenset({"kernel"})
 
 
 def _compile_phases(s: Snapshot) -> tuple[object, ...]:
-    """Every step of a compile adds a phase; an entry's cost is known only at the end."""
+    """Return the phases of a finished compile: each step adds one, and an entry's cost is known only at the end."""
     return (s.phase_times if s.complete or s.failure else (),)
 
 

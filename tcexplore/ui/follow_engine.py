@@ -6,6 +6,7 @@ import asyncio
 import shlex
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -16,6 +17,7 @@ from tcexplore.file_activity import FolderActivity
 from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_rank import QUIET_S, compare_running, rows_of
 from tcexplore.traces.followed_trace import FollowedTrace
+from tcexplore.traces.incomplete_ranks import RankEnd
 from tcexplore.traces.process_stacks import StackWatch
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_run import TraceRun
@@ -56,8 +58,14 @@ class ComparedState(NamedTuple):
     """Time of the last growth of the trace."""
     quiet: bool
     over: bool
-    ends: tuple[tuple[int, ...], str]
-    """Ranks that failed first, and which ranks have ended."""
+    early: Mapping[int, RankEnd]
+    """Ranks that failed first."""
+    note: str
+    """Which ranks have ended, as a sentence."""
+
+    @property
+    def ends(self) -> tuple[tuple[int, ...], str]:
+        return tuple(self.early), self.note
 
 
 @dataclass(slots=True)
@@ -101,6 +109,8 @@ class FollowEngine(RankEngine):
         super().__init__(rank)
         self._last_run = 0
         self._followed = self._new_followed(trace, launched)
+        self._delivered: RanksCompared | None = None
+        """The last comparison that was delivered."""
         if launched is None:
             folder = shlex.quote(trace.folders[0])
             paths = ", ".join(trace.paths)
@@ -224,37 +234,56 @@ class FollowEngine(RankEngine):
     # ---- all ranks
 
     async def _show_ranks(self) -> None:
-        now, job, trace = time.monotonic(), self._followed, self._followed.trace
+        job, trace = self._followed, self._followed.trace
         if not job.shown or not trace.ranks:
             return
-        ended = job.launched is not None and job.launched.over
-        for rank in trace.ranks.values():
-            rank.over = job.ends.is_over(rank.process.pid) or ended
-        over = all(rank.over for rank in trace.ranks.values())
-        early = job.ends.early(trace.ranks, job.launched)
-        note = "" if self.in_turns else job.ends.note(trace.ranks)
-        state = ComparedState(trace.grown, time.time() - trace.grown >= QUIET_S, over, (tuple(early), note))
-        # What is final is compared at once.
-        news = over or state.quiet or (job.compared is not None and state.ends != job.compared.ends)
-        if state != job.compared and (news or now >= job.compare_at):
-            job.compared = state
-            notes = (*trace.problems, *([note] if note else []))
-            compare = partial(compare_running, over=over, ends=early, in_turns=self.in_turns)
-            job.comparison = await asyncio.to_thread(compare, trace.ranks, notes)
-            spent = time.monotonic() - now
-            job.compare_at = now + max(COMPARE_S, spent * _COMPARE_SHARE)
+        state = self._state()
+        if self._is_due(state):
+            await self._compare(state)
         elif job.comparison is not None and (
             trace.grown > job.rows_at + ROWS_S or await asyncio.to_thread(self._read_stacks)
         ):
-            groups = {row.rank: row.group for row in job.comparison.rows}
-            rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in rows_of(trace.ranks))
-            kept = [text for text in job.comparison.notes if text != job.stacks.note]
-            kept += [job.stacks.note] if job.stacks.note else []
-            job.comparison = replace(job.comparison, rows=rows, notes=tuple(kept))
-        else:
-            return
-        job.rows_at = trace.grown
-        self._deliver(replace(job.comparison, run=max(self._runs.values())))
+            job.comparison = self._with_new_rows(job.comparison)
+        if job.comparison is not None and job.comparison is not self._delivered:
+            self._delivered, job.rows_at = job.comparison, trace.grown
+            self._deliver(replace(job.comparison, run=max(self._runs.values())))
+
+    def _state(self) -> ComparedState:
+        """Learn which processes have ended, and return the state of the job."""
+        job, ranks = self._followed, self._followed.trace.ranks
+        ended = job.launched is not None and job.launched.over
+        for rank in ranks.values():
+            rank.over = job.ends.is_over(rank.process.pid) or ended
+        return ComparedState(
+            grown=job.trace.grown,
+            quiet=time.time() - job.trace.grown >= QUIET_S,
+            over=all(rank.over for rank in ranks.values()),
+            early=job.ends.early(ranks, job.launched),
+            note="" if self.in_turns else job.ends.note(ranks),
+        )
+
+    def _is_due(self, state: ComparedState) -> bool:
+        """Return whether to compare the ranks now. What is final is compared at once."""
+        job, last = self._followed, self._followed.compared
+        final = state.over or state.quiet or (last is not None and state.ends != last.ends)
+        return state != last and (final or time.monotonic() >= job.compare_at)
+
+    async def _compare(self, state: ComparedState) -> None:
+        job, began = self._followed, time.monotonic()
+        job.compared = state
+        notes = (*job.trace.problems, *filter(None, [state.note]))
+        compare = partial(compare_running, over=state.over, ends=state.early, in_turns=self.in_turns)
+        job.comparison = await asyncio.to_thread(compare, job.trace.ranks, notes)
+        spent = time.monotonic() - began
+        job.compare_at = began + max(COMPARE_S, spent * _COMPARE_SHARE)
+
+    def _with_new_rows(self, comparison: RanksCompared) -> RanksCompared:
+        """Return the last comparison with the ranks' figures and stacks of now."""
+        stacks = self._followed.stacks
+        groups = {row.rank: row.group for row in comparison.rows}
+        rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in rows_of(self._followed.trace.ranks))
+        others = (note for note in comparison.notes if note != stacks.note)
+        return replace(comparison, rows=rows, notes=(*others, *filter(None, [stacks.note])))
 
     def _read_stacks(self) -> bool:
         """Read what some of the silent ranks do; return whether any was read."""

@@ -14,9 +14,6 @@ from tcexplore.events.job import Config
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.files import NotWrittenError, read
 
-SCHEMA = 2
-"""Version of the reports that can be compared; `tcexplore.report.json_report` has the same."""
-
 _COMPARED_CONFIG = ("mode", "backend", "dynamic", "fullgraph", "train", "target", "inputs", "vary")
 
 Report = Mapping[str, Any]
@@ -30,6 +27,8 @@ def read_baseline(path: str, config: Config | None) -> Report:
 
     `config` is None for a trace, which does not know all of its configuration.
     """
+    from tcexplore.report.json_report import SCHEMA
+
     try:
         report = json.loads(read(path))
         baseline_figures(report)

@@ -19,15 +19,12 @@ from tcexplore.cli.configuration.config_values import (
     is_shared,
     set_by_environment,
 )
-from tcexplore.cli.error_line import print_error
+from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError, split
 from tcexplore.cli.parsers import PARSERS
 from tcexplore.cli.request import Request
 from tcexplore.events.clean_text import clean
 from tcexplore.events.job import Config
-
-INVALID = 2
-"""Exit status if a configuration file cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +52,9 @@ def show_config(request: Request) -> int:
             check_keys(file, PARSERS["check"](), whole=True)
         values = list(explained(files, model, query.flags))
     except ConfigError as error:
-        print_error(str(error), "tcexplore config")
-        return INVALID
+        return refuse(str(error), "tcexplore config")
     except BadFileError as error:
-        print_error(error.sentence, "tcexplore config")
-        return INVALID
+        return refuse(error.sentence, "tcexplore config")
     if query.keys:
         return _print_keys(next(value for value in values if value.name == "keymap"), as_json=request.json)
     if request.json:

@@ -11,7 +11,8 @@ from tcexplore.events.rank_events import RankRow, RanksCompared
 from tcexplore.traces.incomplete_ranks import RankEnd
 from tcexplore.traces.process_stacks import ProcessStack
 from tcexplore.traces.rank_comparison import compare_prints
-from tcexplore.traces.rank_prints import RankCounts, RankPrint
+from tcexplore.traces.rank_counts import RankCounts
+from tcexplore.traces.rank_prints import RankPrint
 from tcexplore.traces.record_index import BadRecordError
 from tcexplore.traces.span_records import SpanRecords
 from tcexplore.traces.trace_context import TraceContext

@@ -11,8 +11,9 @@ from types import MappingProxyType
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared
 from tcexplore.traces.environment_differences import Difference, stable_variables
 from tcexplore.traces.incomplete_ranks import IncompleteRanks, RankEnd
+from tcexplore.traces.rank_counts import RankCounts, last_phase
 from tcexplore.traces.rank_differences import Digests, first_difference
-from tcexplore.traces.rank_prints import CacheTimes, RankCounts, RankPrint, RecordKey, last_phase
+from tcexplore.traces.rank_prints import CacheTimes, RankPrint, RecordKey
 from tcexplore.traces.trace_inputs import MOST_FILES
 from tcexplore.traces.trace_job import TraceJob
 

@@ -1,23 +1,21 @@
-"""Compiles of one rank, in order: the records by which ranks are compared, and the rank's figures."""
+"""Compiles of one rank, in order: the records by which ranks are compared."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.events.rank_events import ENDED_EARLY, RankRow
+from tcexplore.events.rank_events import ENDED_EARLY
 from tcexplore.traces.dynamo_records import BREAK_PLACE, break_reasons
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
+from tcexplore.traces.rank_counts import RankCounts
 from tcexplore.traces.rank_normal import normalize
 from tcexplore.traces.record_index import BadRecordError, Record, decode_json
-from tcexplore.traces.span_records import SpanRecords
-from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_sources import TraceSources, read_stack
 
@@ -27,9 +25,6 @@ COMPARED = (
     "triton_kernel_info", "inductor_output_code",
 )  # fmt: skip
 """Kinds of records that ranks are compared by."""
-
-_LAST_SPANS = 400
-"""Records of spans that are read to know what is under way at the end of a trace."""
 
 _READ = frozenset({
     *COMPARED, "str", "compilation_metrics", "bwd_compilation_metrics", "torch_version", "fx_graph_runnable",
@@ -288,84 +283,6 @@ class RankPrint:
         if frame is not None and self.sources.owns(frame.file):
             return frame
         return self.callers.get(graph)
-
-
-def last_phase(process: TraceProcess) -> tuple[str, str]:
-    """Return the phase under way at the end of a trace, and its compile id; empty between compiles."""
-    index = process.index
-    numbers = deque(index.numbers(frozenset({"chromium_event"})), maxlen=_LAST_SPANS)
-    spans, context = SpanRecords(), TraceContext(index, lambda _: None)
-    for number in numbers:
-        try:
-            spans.read(context, index.record(number))
-        except BadRecordError:
-            continue
-    return spans.phase or "", (spans.graph or "") if spans.phase else ""
-
-
-@dataclass(slots=True)
-class RankCounts:
-    """Figures of one rank, counted while its records are read."""
-
-    compiles: dict[str, None] = field(default_factory=dict)
-    recompiles: set[str] = field(default_factory=set)
-    graphs: int = 0
-    breaks: int = 0
-    break_places: set[tuple[str, ev.Location | None]] = field(default_factory=set)
-    """Kind and line of each break."""
-    hits: int = 0
-    misses: int = 0
-    bypasses: int = 0
-    seconds: float = 0.0
-    phase: str = ""
-    phase_graph: str = ""
-
-    def count(self, record: Record) -> None:
-        """Count a compared record."""
-        if record.graph:
-            self.compiles[record.graph] = None
-        if record.kind == "dynamo_output_graph":
-            self.graphs += 1
-        elif record.kind == "dynamo_graph_break_reason":
-            self.breaks += 1
-        elif record.kind == "recompile_reasons" or (
-            record.kind == "dynamo_start" and record.envelope.get("frame_compile_id")
-        ):
-            self.recompiles.add(record.graph)
-        elif record.kind in CACHE_KINDS:
-            outcome = CACHE_KINDS[record.kind][1]
-            self.hits += outcome == "hit"
-            self.misses += outcome == "miss"
-            self.bypasses += outcome == "bypass"
-
-    def add_metrics(self, record: Record, facts: dict[str, Any]) -> None:
-        """Add the duration of a compile."""
-        if record.kind not in ("compilation_metrics", "bwd_compilation_metrics"):
-            return
-        micros, seconds = facts.get("duration_us"), facts.get("entire_frame_compile_time_s")
-        if isinstance(micros, int | float):
-            self.seconds += micros / 1e6
-        elif isinstance(seconds, int | float):
-            self.seconds += seconds
-
-    def row(self, process: TraceProcess, host: str | None) -> RankRow:
-        """Return the figures as a row."""
-        return RankRow(
-            rank=process.number,
-            host=host,
-            pid=process.pid,
-            phase=self.phase,
-            graph=self.phase_graph,
-            compile_ids=tuple(self.compiles),
-            graphs=self.graphs,
-            breaks=self.breaks,
-            break_places=len(self.break_places),
-            recompiles=len(self.recompiles),
-            cache_hits=self.hits,
-            cache_misses=self.misses,
-            cache_bypasses=self.bypasses,
-            compile_s=round(self.seconds, 6),
-        )
 
 
 def kernel_choices(module: str) -> list[str]:

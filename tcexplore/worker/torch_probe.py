@@ -6,6 +6,7 @@ The doctor runs it in a separate process, since it imports torch and a broken in
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -198,8 +199,11 @@ def main() -> None:
     """Print the results to standard output, and send everything that torch prints to standard error."""
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    gc.disable()  # imports make millions of objects that stay
     json.dump(run_probes(), output)
     output.close()
+    sys.stderr.flush()
+    os._exit(0)  # interpreter shutdown takes a second after an import of torch
 
 
 if __name__ == "__main__":

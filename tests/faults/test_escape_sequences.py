@@ -21,7 +21,7 @@ from tcexplore.report.check_report import check_report
 from tcexplore.session import Session, Snapshot
 from tests import fakes
 from tests.documents.panes import BUILDERS
-from tests.faults.hostile_text import hostile_texts, infected
+from tests.faults.hostile_text import PARTS, hostile_texts, infected
 from tests.faults.terminal_bytes import assert_safe, control_characters, terminal_commands
 from tests.report.check_text import MACHINE
 from tests.snapshots import measured, recompiling, training
@@ -36,7 +36,8 @@ RUNS = (
     training.run,
     recompiling.run,
 )
-few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few_examples = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ALL_PARTS = "".join(PARTS)
 
 
 def test_the_emulator_notices_control_sequences():
@@ -48,6 +49,7 @@ def test_the_emulator_notices_control_sequences():
 @pytest.mark.parametrize("run", RUNS)
 @few_examples
 @given(text=hostile_texts)
+@example(text=ALL_PARTS)
 def test_reports_contain_no_control_sequences(monkeypatch: pytest.MonkeyPatch, run: Callable[[], Snapshot], text: str):
     stream = io.StringIO()
     console = partial(Console, force_terminal=True, color_system="truecolor", legacy_windows=False)
@@ -58,9 +60,11 @@ def test_reports_contain_no_control_sequences(monkeypatch: pytest.MonkeyPatch, r
     assert_safe(stream.getvalue())
 
 
-@few_examples
-@given(text=hostile_texts, run=st.sampled_from(RUNS), width=st.integers(20, 200))
-def test_rows_of_panes_contain_no_control_sequences(text: str, run: Callable[[], Snapshot], width: int):
+@pytest.mark.parametrize("run", RUNS)
+@settings(few_examples, max_examples=2)
+@given(text=hostile_texts, width=st.integers(20, 200))
+@example(text=ALL_PARTS, width=80)
+def test_rows_of_panes_contain_no_control_sequences(run: Callable[[], Snapshot], text: str, width: int):
     from tcexplore.ui.lines.row_painter import flat
 
     snapshot = infected(run(), text)
@@ -106,6 +110,7 @@ ARGUMENTS = (
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=" ".join)
 @few_examples
 @given(text=hostile_texts)
+@example(text=ALL_PARTS)
 @example(text="\x00")
 def test_errors_and_help_repeat_arguments_without_control_sequences(arguments: list[str], text: str):
     out, err = io.StringIO(), io.StringIO()

@@ -7,6 +7,7 @@ import gc
 import importlib
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -61,9 +62,48 @@ def pytest_unconfigure() -> None:
     gc.freeze()
 
 
+GROUPS = (
+    ("tests/samples/", "tests/supervisor/", "tests/fixes/", "tests/traces/test_live_and_trace.py"),
+    ("tests/faults/", "tests/studies/", "tests/worker/"),
+    ("tests/accuracy/", "tests/capture/", "tests/targets/", "tests/documents/test_real.py", "tests/pytest_plugin/"),
+)
+"""Tests that run in the same test process, since they share what takes seconds to start.
+
+Those of the first two groups share runs, and those of the last one compile in the test process.
+"""
+
+
+def group_of(nodeid: str) -> int | None:
+    """Return the index of a test's group."""
+    return next((index for index, paths in enumerate(GROUPS) if nodeid.startswith(paths)), None)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that need a compiler first: they take longest, and test processes should finish together."""
-    items.sort(key=lambda item: item.get_closest_marker("torch") is None)
+    """Order the tests such that no core is idle.
+
+    The first two groups take longest. Tests of the app mostly wait, so they run beside these. Of the others, those that
+    need a compiler come first.
+    """
+
+    def order(item: pytest.Item) -> tuple[bool, bool, bool]:
+        shares_runs = group_of(item.nodeid) in (0, 1)
+        of_app = item.nodeid.startswith("tests/ui/")
+        return not shares_runs, not of_app, item.get_closest_marker("torch") is None
+
+    items.sort(key=order)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """Give groups, and other tests by file, to test processes."""
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    class GroupScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            group = group_of(nodeid)
+            return str(super()._split_scope(nodeid)) if group is None else f"group {group}"
+
+    return GroupScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -81,7 +81,10 @@ def test_no_private_path_or_debugger_call_remains():
         assert not re.search(r"/(home|work|root|Users)/\w", text), path
 
 
-DISTRIBUTIONS = {"pynvml": "nvidia-ml-py", "textual_serve": "textual-serve", "pytest_asyncio": "pytest-asyncio"}
+DISTRIBUTIONS = {
+    "pynvml": "nvidia-ml-py", "pytest_asyncio": "pytest-asyncio", "textual_serve": "textual-serve",
+    "xdist": "pytest-xdist",
+}  # fmt: skip
 """Distributions whose name differs from the import name."""
 
 

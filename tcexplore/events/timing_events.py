@@ -87,6 +87,11 @@ class TimingEstimate(Event):
     eager_halves_us: tuple[float, ...] = ()
     """Medians of the first and of the second half of the blocks; empty while there are too few."""
     compiled_halves_us: tuple[float, ...] = ()
+    fastest_eager_us: float | None = None
+    """Fastest timed unit, per call; None if units are not timed one by one."""
+    fastest_compiled_us: float | None = None
+    fastest_control_us: float | None = None
+    """The same of eager as the second side of a control pair."""
     device_eager_us: float | None = None
     """Time in which the device works, without gaps between launches; None on a CPU."""
     device_compiled_us: float | None = None

@@ -67,6 +67,9 @@ def make_estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
         compiled_outliers=count_outliers(compiled).total,
         eager_halves_us=_halves(eager),
         compiled_halves_us=_halves(compiled),
+        fastest_eager_us=samples.fastest_us.get("eager"),
+        fastest_compiled_us=samples.fastest_us.get("compiled"),
+        fastest_control_us=samples.fastest_us.get("control"),
         device_eager_us=conditions.device_eager_us,
         device_compiled_us=conditions.device_compiled_us,
     )

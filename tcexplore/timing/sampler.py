@@ -8,9 +8,9 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from tcexplore.timing.block_sizes import block_sizes
-from tcexplore.timing.blocks import BlockTimer
+from tcexplore.timing.blocks import BlockTime, BlockTimer
 from tcexplore.timing.sample_statistics import median
-from tcexplore.timing.samples import Samples
+from tcexplore.timing.samples import Samples, Side
 from tcexplore.timing.steady_state import LONG_BLOCK_NS, NeverSteadyError, SteadyState, reach_steady_state
 from tcexplore.timing.timing_verdict import MIN_CONTROL_PAIRS, MIN_SLOW_PAIRS
 from tcexplore.timing.workload import Workload
@@ -115,22 +115,28 @@ class Sampler:
             return
         self._discarded_in_a_row = 0
         pairs = self.samples.control if pair.control else self.samples.measured
-        pairs.add(first, second)
+        pairs.add(self._us_per_call(first.unit_ns), self._us_per_call(second.unit_ns))
+        self._note_fastest("eager", first)
+        self._note_fastest("control" if pair.control else "compiled", second)
         eager_ns, compiled_ns = self._sized_for
         if eager_ns > RESIZE_FACTOR * self.eager.unit_ns or compiled_ns > RESIZE_FACTOR * self.compiled.unit_ns:
             self._size_blocks()
 
-    def _time_eager(self) -> float:
-        unit_ns = self._timer.time_block(self._workload.eager, *self.eager_block)
-        self.eager = self.eager._replace(unit_ns=min(unit_ns, self.eager.unit_ns))
-        return self._us_per_call(unit_ns)
+    def _time_eager(self) -> BlockTime:
+        block = self._timer.time_block(self._workload.eager, *self.eager_block)
+        self.eager = self.eager._replace(unit_ns=min(block.unit_ns, self.eager.unit_ns))
+        return block
 
-    def _time_second(self, control: bool) -> float:
+    def _time_second(self, control: bool) -> BlockTime:
         if control:
             return self._time_eager()
-        unit_ns = self._timer.time_block(self._workload.compiled, *self.compiled_block)
-        self.compiled = self.compiled._replace(unit_ns=min(unit_ns, self.compiled.unit_ns))
-        return self._us_per_call(unit_ns)
+        block = self._timer.time_block(self._workload.compiled, *self.compiled_block)
+        self.compiled = self.compiled._replace(unit_ns=min(block.unit_ns, self.compiled.unit_ns))
+        return block
+
+    def _note_fastest(self, side: Side, block: BlockTime) -> None:
+        if block.fastest_ns is not None:
+            self.samples.note_fastest(side, self._us_per_call(block.fastest_ns))
 
     def _us_per_call(self, unit_ns: float) -> float:
         return unit_ns / 1e3 / self._workload.calls

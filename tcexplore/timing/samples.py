@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tcexplore.events import PairsMeasured
 from tcexplore.timing.workload import PageFaults
+
+Side = Literal["eager", "compiled", "control"]
+"""`control` is the second side of a control pair, which is eager too."""
 
 MAX_PAIRS = 2_000
 MAX_CONTROL_PAIRS = 500
@@ -55,6 +59,12 @@ class Samples:
     control: Pairs = field(default_factory=lambda: Pairs(MAX_CONTROL_PAIRS, control=True))
     discarded: int = 0
     """Pairs dropped because something was compiled during them."""
+    fastest_us: dict[Side, float] = field(default_factory=dict)
+    """The fastest unit of each side, in microseconds per call, if units are timed one by one."""
+
+    def note_fastest(self, side: Side, us: float) -> None:
+        """Note the fastest unit of a block."""
+        self.fastest_us[side] = min(us, self.fastest_us.get(side, us))
 
     @property
     def full(self) -> bool:

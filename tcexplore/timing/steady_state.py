@@ -55,7 +55,7 @@ def reach_steady_state(timer: BlockTimer, run: Callable[[], object], compile_cou
         # Computed in each round: the first times may include interruptions and be far too long.
         units = timer.units_per_block(shortest)
         block_count = 1 if units * shortest > LONG_BLOCK_NS else BLOCKS_PER_ROUND
-        blocks = [timer.time_block(run, units) for _ in range(block_count)]
+        blocks = [timer.time_block(run, units).unit_ns for _ in range(block_count)]
         if compile_count() == count:
             shortest = min(shortest, *blocks)
             rounds.append(median(blocks))
@@ -73,7 +73,7 @@ def _run_until_cached(timer: BlockTimer, run: Callable[[], object], compile_coun
     times: list[float] = []
     for _ in range(MAX_CALLS):
         count = compile_count()
-        unit_ns = timer.time_block(run, 1)
+        unit_ns = timer.time_block(run, 1).unit_ns
         if compile_count() != count:
             times.clear()
             continue

@@ -59,6 +59,7 @@ def this_machine(workload: Workload, emit: Emit) -> TimedMachine:
             synchronize=make_synchronizer(workload.device),
             reset=workload.reset,
             min_block_ns=CPU_BLOCK_NS if workload.device.type == "cpu" else GPU_BLOCK_NS,
+            synchronous=workload.device.type == "cpu",
             context=workload.context,
         ),
         compile_count=compile_counter(emit),

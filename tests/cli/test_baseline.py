@@ -226,6 +226,23 @@ def test_a_second_measurement_does_not_refute_more_breaks():
     assert "graph break" in sentence
 
 
+@pytest.mark.parametrize(("slowdown", "control", "pairs", "worse"), [
+    (1.2, 1.0, 40, True), (1.05, 1.0, 40, False), (1.2, 1.3, 40, False), (1.2, 1.0, 39, False),
+])  # fmt: skip
+def test_the_fastest_calls_decide_if_calls_are_timed_one_by_one(
+    slowdown: float, control: float, pairs: int, worse: bool
+):
+    before, after = baseline(), baseline()
+    for each in (before, after):
+        low, high = each["timing"]["ci95"]
+        each["timing"].update(
+            ci95=[low / 2, high * 2], pairs=pairs, fastest_eager_us=100.0, fastest_compiled_us=80.0,
+            fastest_control_us=100.0,
+        )  # fmt: skip
+    after["timing"].update(fastest_compiled_us=80.0 * slowdown, fastest_control_us=100.0 * control)
+    assert bool(compared(before, after).worse) == worse
+
+
 def test_the_baseline_is_of_the_current_schema():
     assert baseline()["schema"] == SCHEMA
 

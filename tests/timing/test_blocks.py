@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from tcexplore.timing.blocks import BlockTimer
+from tcexplore.timing.blocks import FEW_UNITS, BlockTimer
 from tests.timing.simulation import simulated_clock
 
 
@@ -26,7 +26,7 @@ def test_the_time_includes_the_wait_for_the_device():
         queued.clear()
 
     timer = BlockTimer(clock=clock, synchronize=synchronize, reset=None, min_block_ns=1_000_000)
-    assert timer.time_block(lambda: queued.append(500.0), 10) == 500
+    assert timer.time_block(lambda: queued.append(500.0), 10) == (500, None)
 
 
 def test_resets_are_not_timed():
@@ -42,7 +42,7 @@ def test_resets_are_not_timed():
         clock.work(300)
 
     timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=reset, min_block_ns=1_000_000)
-    assert timer.time_block(run, 3, warm=1) == 300
+    assert timer.time_block(run, 3, warm=1).unit_ns == 300
     assert order == ["reset", "run"] * 4, "a warm unit, then three timed ones, each after a reset"
 
 
@@ -72,3 +72,12 @@ def test_garbage_collection_is_enabled_again_after_an_exception():
     with pytest.raises(ZeroDivisionError):
         timer.time_block(lambda: 1 / 0, 1)
     assert gc.isenabled()
+
+
+def test_on_a_cpu_long_units_are_timed_one_by_one():
+    clock = simulated_clock()
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, min_block_ns=1, synchronous=True)
+    durations = iter([400.0, 100.0, 700.0, 400.0])
+    assert timer.time_block(lambda: clock.work(next(durations)), 3) == (400, 100)
+    assert timer.time_block(lambda: clock.work(next(durations)), 1) == (400, None), "one unit is the block"
+    assert timer.time_block(lambda: clock.work(10), FEW_UNITS + 1) == (10, None)

@@ -17,6 +17,9 @@ SLOWER = 0.1
 MANY_PAIRS = 100
 """Minimum number of pairs with which the fastest blocks decide."""
 
+FEW_PAIRS = 40
+"""The same for the fastest calls, if calls were timed one by one: a call is interrupted less often than a block."""
+
 STEADY = 0.25
 """Maximum noise floor with which one measurement is enough if there is no second one."""
 
@@ -142,6 +145,8 @@ def _compare_speed(old: SpeedFigures | None, new: SpeedFigures | None) -> TimeCo
     value = f"{new.speedup:.2f}× [{new.low:.2f}, {new.high:.2f}]"
     if _is_slower(old, new):
         best = f", in its fastest blocks {new.best:.2f}×, was {old.best:.2f}×" if old.best and new.best else ""
+        if old.fastest and new.fastest:
+            best = f", in its fastest calls {new.fastest:.2f}×, was {old.fastest:.2f}×"
         was = f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}]"
         sentence = f"compiled is {value} as fast as eager, {was} in the baseline{best}"
         return TimeComparison("worse", sentence, value, certain=max(old.noise_floor, new.noise_floor) <= STEADY)
@@ -165,36 +170,41 @@ def _speed_obstacle(old: SpeedFigures | None, new: SpeedFigures | None) -> str:
 
 
 def _is_slower(old: SpeedFigures, new: SpeedFigures) -> bool:
-    """Return whether the fastest blocks are slower, and unless they are of many pairs, the median too.
+    """Return whether the fastest calls or blocks are slower; if there are too few, whether the median is too.
 
     Other load changes the speedup of most blocks for as long as it lasts, whatever the interval is.
     """
+    if (fastest := _fastest(old, new)) is not None:
+        slowdown, tolerance = fastest
+        return slowdown > tolerance
     tolerance = _tolerance(old, new)
     if old.best and new.best and old.best / new.best <= tolerance:
         return False
-    return _fastest_decide(old, new) or (new.ends[1] < old.ends[0] and old.speedup / new.speedup > tolerance)
+    return new.ends[1] < old.ends[0] and old.speedup / new.speedup > tolerance
 
 
-def _fastest_decide(*runs: SpeedFigures) -> bool:
-    """Return whether the fastest blocks of these runs are of enough pairs."""
-    return all(run.best and run.pairs >= MANY_PAIRS for run in runs)
+def _fastest(old: SpeedFigures, new: SpeedFigures) -> tuple[float, float] | None:
+    """Return the slowdown of the fastest calls or blocks, and that which noise explains; None if there are too few."""
+    pairs = min(old.pairs, new.pairs)
+    if old.fastest and new.fastest and pairs >= FEW_PAIRS:
+        return old.fastest / new.fastest, 1 + max(old.fastest_noise, new.fastest_noise, SLOWER)
+    if old.best and new.best and pairs >= MANY_PAIRS:
+        return old.best / new.best, 1 + max(old.best_noise, new.best_noise, SLOWER)
+    return None
 
 
 def _tolerance(old: SpeedFigures, new: SpeedFigures) -> float:
-    """Return the slowdown that two runs of the same program may show."""
-    if _fastest_decide(old, new):
-        return 1 + max(old.best_noise, new.best_noise, SLOWER)
+    """Return the slowdown of the median that two runs of the same program may show."""
     return 1 + max(old.noise_floor, new.noise_floor, SLOWER)
 
 
 def _least_detected(old: SpeedFigures, new: SpeedFigures) -> float:
     """Return the slowdown that is certainly detected: intervals as wide as these would not overlap."""
-    tolerance = _tolerance(old, new)
-    if _fastest_decide(old, new):
-        return tolerance
+    if (fastest := _fastest(old, new)) is not None:
+        return fastest[1]
     if old.ends[0] <= 0 or new.speedup <= 0:
         return math.inf
-    return max(tolerance, old.speedup / old.ends[0] * new.ends[1] / new.speedup)
+    return max(_tolerance(old, new), old.speedup / old.ends[0] * new.ends[1] / new.speedup)
 
 
 # ---- compile time

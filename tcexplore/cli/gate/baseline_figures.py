@@ -64,6 +64,10 @@ class SpeedFigures:
     """Speedup of the fastest blocks, which other load disturbs least; None without samples."""
     best_noise: float
     """Deviation from 1 of the fastest blocks of eager with those of its control."""
+    fastest: float | None = None
+    """Speedup of the fastest calls; None if calls were not timed one by one."""
+    fastest_noise: float = math.inf
+    """The same deviation of the fastest calls."""
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -138,8 +142,17 @@ def _speed_figures(timing: Report | None) -> SpeedFigures | None:
     return SpeedFigures(
         timing["eager_us"], timing["speedup"], low, high, timing["noise_floor"], timing["verdict"],
         (timing["device"], timing["threads"]), timing["pairs"],
-        *_best(timing.get("samples") or {}),
+        *_best(timing.get("samples") or {}), *_fastest(timing),
     )  # fmt: skip
+
+
+def _fastest(timing: Report) -> tuple[float | None, float]:
+    """Return the speedup of the fastest calls, and its noise."""
+    times = [timing.get(f"fastest_{side}_us") for side in ("eager", "compiled", "control")]
+    eager, compiled, control = (float(us) if us else 0.0 for us in times)
+    if not eager or not compiled:
+        return None, math.inf
+    return eager / compiled, max(eager, control) / min(eager, control) - 1 if control else math.inf
 
 
 def _best(samples: Mapping[str, Sequence[float]]) -> tuple[float | None, float]:

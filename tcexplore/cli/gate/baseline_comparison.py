@@ -17,7 +17,7 @@ SLOWER = 0.1
 MANY_PAIRS = 100
 """Minimum number of pairs with which the fastest blocks decide."""
 
-FEW_PAIRS = 40
+FEW_PAIRS = 30
 """The same for the fastest calls, if calls were timed one by one: a call is interrupted less often than a block."""
 
 STEADY = 0.25

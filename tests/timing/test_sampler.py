@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import islice
+from itertools import cycle, islice
 
 from tcexplore.timing.blocks import BlockTimer
 from tcexplore.timing.sampler import Sampler, planned_pairs
@@ -57,3 +57,15 @@ def test_one_pair_in_four_then_in_ten_is_a_control():
     assert sum(pair.control for pair in islice(planned_pairs(), 11, 31)) == 5
     later = list(islice(planned_pairs(), 31, 1_031))
     assert sum(pair.control for pair in later) == 100
+
+
+def test_the_fastest_call_of_each_side_is_known_if_calls_are_timed_one_by_one():
+    clock = simulated_clock()
+    eager, compiled = cycle((3e5, 2e5, 1e5)), cycle((2e5, 3e5, 0.8e5))
+    timer = BlockTimer(
+        clock=clock, synchronize=lambda: None, reset=None, min_block_ns=2_000_000, synchronous=True
+    )  # fmt: skip
+    sampler = Sampler(workload(lambda: clock.work(next(eager)), lambda: clock.work(next(compiled))), timer, lambda: 0)
+    for _ in range(20):
+        sampler.measure_pair()
+    assert sampler.samples.fastest_us == {"eager": 100.0, "compiled": 80.0, "control": 100.0}

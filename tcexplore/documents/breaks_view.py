@@ -17,7 +17,7 @@ from tcexplore.events import BreakFix, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.links import break_link, line_link
+from tcexplore.session.links import break_link, line_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
 
 TEACHES = (
@@ -237,7 +237,7 @@ def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterabl
         "skipped", opened, ("skipped frames", "heading"), (f"  {len(snapshot.skipped_frames)}", "muted"), indent=0
     )
     for skipped in snapshot.skipped_frames if opened else ():
-        links = (line_link(skipped.frame),)
+        links = line_links(skipped.frame)
         function = f"{skipped.frame.function}, " if skipped.frame.function else ""
         yield row(f"   {function}{where.describe(skipped.frame)}", links=links, location=skipped.frame)
         yield from wrapped(skipped.reason, width, "muted", indent=5, links=links, location=skipped.frame)

@@ -10,7 +10,7 @@ from tcexplore.documents.document_parts import Part, fixed
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.session import Snapshot
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 
 PHASES = {
     "": "starting",
@@ -85,7 +85,7 @@ def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     for skipped in snapshot.skipped_frames:
         where = f"{skipped.frame.function or 'frame'}, {words(skipped.frame)}: "
         yield from wrapped(f"{where}{skipped.reason}", width, lead="· ", location=skipped.frame,
-                           links=(line_link(skipped.frame),))  # fmt: skip
+                           links=line_links(skipped.frame))  # fmt: skip
 
 
 def missing_rows(snapshot: Snapshot, facts: Iterable[ev.RunFact], width: int) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from tcexplore.events import Failed, Output
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 
 TEACHES = "The output of your program appears here, stderr marked with ▎. If it fails, its traceback comes first."
 
@@ -59,7 +59,7 @@ def _title(snapshot: Snapshot) -> str:
 def failure_rows(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
     """Yield the error, its line, a hint and the traceback."""
     at = failed.location
-    links = (line_link(at),) if at else ()
+    links = line_links(at)
     where = places(snapshot.file).describe(at) or failed.stage
     yield row((f"✖ {failed.type}", "error"), (f"  {where}", "location" if at else "muted"),
               (f"  {BLAME.get(failed.blame, failed.blame)}", "muted"), location=at, links=links)  # fmt: skip

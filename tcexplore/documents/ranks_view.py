@@ -15,7 +15,7 @@ from tcexplore.documents.trace_rows import collective_rows, record_rows, split_r
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 
 LONG_S = 30.0
 """Seconds of one step of a compile from which on its time is emphasized."""
@@ -106,7 +106,7 @@ def _divergence(divergence: Divergence, width: int) -> Iterator[Row]:
     at = divergence.location
     place = f"{display_path(at.file)}:{at.line}" if at else ""
     graph = f" in compile {divergence.compile_id}" if divergence.compile_id else ""
-    links = (line_link(at),) if at else ()
+    links = line_links(at)
     yield row(
         (f" ✖ {divergence.kind.upper()} ", "badge.break"), (f"  {name_ranks(divergence.ranks)}", "strong"),
         (f" {divergence.verb}", ""), (graph, ""),
@@ -121,7 +121,7 @@ def _divergence(divergence: Divergence, width: int) -> Iterator[Row]:
 def _side(side: DivergenceSide, width: int) -> Iterator[Row]:
     at = side.location
     place = f"  {display_path(at.file)}:{at.line}" if at else ""
-    links = (line_link(at),) if at else ()
+    links = line_links(at)
     lead = f"{name_ranks(side.ranks)}: "
     yield from wrapped(f"{side.text}{place}", width, lead=lead, indent=3, location=at, links=links)
 
@@ -166,7 +166,7 @@ def _activity(mark: str, rank: RankRow, text: str, seconds: float) -> Row:
     return row(
         (f" {mark} rank {rank.rank}", "strong"), (f"  {text}", ""),
         (f"  {duration(max(0.0, seconds))}", "warn" if seconds >= LONG_S else "muted"), (place, "location"),
-        location=at, links=(line_link(at),) if at else (),
+        location=at, links=line_links(at),
     )  # fmt: skip
 
 

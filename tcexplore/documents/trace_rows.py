@@ -12,7 +12,7 @@ from tcexplore.documents.prose import BLANK, fold, heading, row
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.communication import CollectiveCall, collective_calls
-from tcexplore.session.links import aten_link, line_link
+from tcexplore.session.links import aten_link, line_link, line_links
 
 MOST_CALLS = 200
 RECORDS = "records"
@@ -102,7 +102,7 @@ def _part_rows(snapshot: Snapshot, splits: Sequence[ev.GraphSplit]) -> Iterator[
             f"line{'s' if len(lines_of) > 1 else ''} {' to '.join(lines_of)}" if lines_of else "",
         )  # fmt: skip
         lines.append([(Span(text),) for text in texts])
-    links = [(line_link(split.first),) if split.first else () for split in splits]
+    links = [line_links(split.first) for split in splits]
     yield from columns(("graph", "part", "ops", "parameters", "modules", "", ""), lines, links, left=(0, 1, 4, 5, 6))
 
 

@@ -34,6 +34,11 @@ def line_link(location: ev.Location) -> Link:
     return Link("line", location.file, str(location.line))
 
 
+def line_links(location: ev.Location | None) -> tuple[Link, ...]:
+    """Return the link of a line as a row's links; empty without a line."""
+    return (line_link(location),) if location else ()
+
+
 def node_link(graph: str, name: str) -> Link:
     """Return the link of a Dynamo node."""
     return Link("node", graph, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tcexplore.session import Session, Snapshot
-from tcexplore.session.links import Link, break_link, closure, is_indexed, line_link
+from tcexplore.session.links import Link, break_link, closure, is_indexed, line_links
 from tcexplore.ui.background_task import is_large
 
 
@@ -72,6 +72,6 @@ class Selection:
         links = [break_link(graph_break) for graph_break in snapshot.breaks]
         current = next((i for i, link in enumerate(links) if link in self.links), -1 if by > 0 else 0)
         graph_break = snapshot.breaks[(current + by) % len(links)]
-        line = (line_link(graph_break.location),) if graph_break.location else ()
+        line = line_links(graph_break.location)
         self.select((break_link(graph_break), *line), session)
         return True

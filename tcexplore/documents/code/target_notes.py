@@ -11,7 +11,7 @@ from tcexplore.documents.prose import BLANK, fold, wrapped
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 
 ASSUMED = "target assumptions"
 """The fold of the assumptions."""
@@ -28,7 +28,7 @@ def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
     where = places(snapshot.file).describe
     for query in snapshot.device_queries:
         place = query.location
-        own = (line_link(place),) if place else ()
+        own = line_links(place)
         before = f"{where(place)}: " if place else ""
         yield from wrapped(before + describe_device_query(query), width, "warn", lead="! ", location=place, links=own)
     notes = list(list_assumptions(snapshot))

@@ -13,7 +13,7 @@ from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Location
 from tcexplore.session import Snapshot, changes, summarize
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 from tcexplore.session.normalized_code import are_ranks
 from tcexplore.session.run_diff import RunChange, RunDiff, count_changes, run_diff
 
@@ -102,7 +102,7 @@ def _source(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]
     def at(line: Numbered) -> Row:
         """Return the link and location of a line of the later file."""
         place = Location(diff.after.file, line.after) if line.after else None
-        return Row((), (line_link(place),) if place else (), place)
+        return Row((), line_links(place), place)
 
     yield from text_rows(diff.source, width, at)
 

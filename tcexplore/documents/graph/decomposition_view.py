@@ -20,7 +20,7 @@ from tcexplore.events import Kernel, Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.decomposition import Decomposition, Line, Lowered, Op, Statement, count_lowered
-from tcexplore.session.links import aten_link, kernel_link, line_link, node_link
+from tcexplore.session.links import aten_link, kernel_link, line_links, node_link
 
 TEACHES = (
     "Each source line appears here with the ops that it calls, under each op its ATen ops, and under those the "
@@ -82,7 +82,7 @@ def _heading(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], name: str
     where = str(line[1]) if line[0] == snapshot.file else places(snapshot.file).describe(at)
     text = _texts(snapshot, line[0]).get(line[1], "").strip()
     code = ((span.text, span.style) for span in highlighted(text, "python").raw(0))
-    return fold(name, opened, (f"{where}  ", "title"), *code, facts, indent=0, location=at, links=(line_link(at),))
+    return fold(name, opened, (f"{where}  ", "title"), *code, facts, indent=0, location=at, links=line_links(at))
 
 
 class Lowering:
@@ -109,7 +109,7 @@ class Lowering:
         module = f"  {node.module}" if node.module else ""
         total = count_lowered([op])
         became = f"  → {count(total['nodes'], 'ATen op')}" if op.lowered else "  no ATen op known"
-        places = (line_link(node.location),) if node.location else ()
+        places = line_links(node.location)
         yield fold(
             name, opened, (name_node(node), "node"), (module, "dim"), (f"  {format_tensor(node)}", "shape"),
             (became, "muted"), (f"  {op.graph}", "dim"), indent=2, links=(node_link(op.graph, node.name), *places),

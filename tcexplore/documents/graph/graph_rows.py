@@ -19,7 +19,7 @@ from tcexplore.documents.prose import fold, row, shortened
 from tcexplore.events import FxNode
 from tcexplore.events.dynamo_events import with_subgraphs
 from tcexplore.quantities import count
-from tcexplore.session.links import Link, line_link
+from tcexplore.session.links import Link, line_link, line_links
 
 HIDDEN = "↑"
 """Mark of a row that reads a value without a line."""
@@ -101,7 +101,7 @@ class GraphRows:
         if item.source:
             text = Span(f"{drawn.text:<{self._columns.gutter}}  ", "rule")
             line = item.source.location
-            links = (line_link(line),) if line else ()
+            links = line_links(line)
             return Row((text, Span(item.source.text, "value")), links, line, copy=item.source.text)
         return self._stretch(item, drawn) if item.module else self._node(item, drawn)
 

@@ -23,7 +23,7 @@ from tcexplore.documents.prose import fold, row
 from tcexplore.events import FxNode, GraphBreak, GraphCaptured
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.links import break_link, line_link, node_link
+from tcexplore.session.links import break_link, line_link, line_links, node_link
 
 _ASSIGNED = re.compile(r"\s*(\w+)(?:: \"[^\"]*\")? = ")
 
@@ -86,7 +86,7 @@ def graph_heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> 
     ops = "" if opened else f"  {_op_names(captured)}"
     return fold(
         f"graph {captured.graph}", opened, (captured.graph, "title"), (f"  {' · '.join(facts)}", "muted"),
-        ops, (why, "recompile"), location=frame, links=(line_link(frame),) if frame else (), indent=0,
+        ops, (why, "recompile"), location=frame, links=line_links(frame), indent=0,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import FxNode, Kernel, Partitioned, SavedTensor, Wrapper
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
-from tcexplore.session.links import Link, aten_link, kernel_link, line_link
+from tcexplore.session.links import Link, aten_link, kernel_link, line_links
 
 
 def saved_tensor_rows(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
@@ -69,7 +69,7 @@ def _value(snapshot: Snapshot, graph: str, saved: SavedTensor, node: FxNode | No
     place = saved.location or (node.location if node else None)
     where = places(snapshot.file).describe(place)
     links: tuple[Link, ...] = (aten_link(graph, "forward", saved.name),)
-    links += (line_link(place),) if place else ()
+    links += line_links(place)
     return row(
         (f"   {amount:>12}  ", "number"), (f"{saved.name}  ", "node"), (format_tensor(node) if node else "", "shape"),
         (f"  {format_call(node)}" if node else "", "target"), (f"  {where}" if where else "", "muted"),
@@ -98,7 +98,7 @@ def _recomputed(
 def _again(snapshot: Snapshot, graph: str, name: str, node: FxNode | None) -> Row:
     place = node.location if node else None
     both = (aten_link(graph, phase, name) for phase in ("forward", "backward"))
-    links = (*both, *((line_link(place),) if place else ()))
+    links = (*both, *line_links(place))
     where = places(snapshot.file).describe(place)
     facts = (
         (f"   {name}  ", "node"),

@@ -8,7 +8,7 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import row, wrapped
 from tcexplore.session import Snapshot
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 
 
 def op_check_rows(snapshot: Snapshot, width: int, *, passed: bool = True) -> Iterator[Row]:
@@ -18,7 +18,7 @@ def op_check_rows(snapshot: Snapshot, width: int, *, passed: bool = True) -> Ite
         if check.passed:
             continue
         place = f" ({where.describe(check.location)})" if check.location else ""
-        links = (line_link(check.location),) if check.location else ()
+        links = line_links(check.location)
         verb = "fails" if check.test != "fake implementation" else "has a stale fake implementation"
         test = f" {check.test}" if check.test != "fake implementation" else ""
         text = f"{check.op} {verb}{test}{place}: {check.reason}"

@@ -25,7 +25,7 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import CacheEntry, FrameEntries, cache_entries
 from tcexplore.session.guard_diff import GuardDiff, guard_diff, guards_of
-from tcexplore.session.links import entry_link, guard_link, line_link
+from tcexplore.session.links import entry_link, guard_link, line_links
 
 SAME = "Their guards are the same, except for structural guards."
 NONE = "One of them has no guards."
@@ -68,7 +68,7 @@ def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], wid
     name = name_frame(first, frame.location) or "frame inside torch"
     rest = ", resume function after the break" if frame.resumed else ""
     rest += ", isolated" if frame.isolated else ""
-    links = (line_link(frame.location),) if frame.location else ()
+    links = line_links(frame.location)
     yield row((f" {name}", "heading"), (f"  {where.describe(frame.location)}{rest}", "muted"),
               (f"  frame {frame.number}", "dim"), links=links, location=frame.location)  # fmt: skip
     yield _gauge(frame)
@@ -131,7 +131,7 @@ def _edge(snapshot: Snapshot, entry: CacheEntry, before: str, toggled: frozenset
     other = f"of {cause.failed_entry}: " if cause.failed_entry != before else ""
     yield fold(name, opened, (other, "muted"), (name_guarded(cause), "guard"), *_values(cause),
                (f"  {where.describe(cause.location)}", "muted"), indent=3, location=cause.location,
-               links=(line_link(cause.location),) if cause.location else ())  # fmt: skip
+               links=line_links(cause.location))  # fmt: skip
     if opened:
         yield from _opened(snapshot, entry, width)
 

@@ -19,7 +19,7 @@ from tcexplore.events import Guard, GuardsInstalled, Recompiled
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
-from tcexplore.session.links import Link, guard_link, line_link
+from tcexplore.session.links import Link, guard_link, line_links
 from tcexplore.session.recompile_fixes import recompile_fixes
 
 _CARRIED = re.compile(r"___stack(\d+)")
@@ -49,7 +49,7 @@ def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
         if own:
             yield row(("   to avoid it:", "ok"))
         for fix in own:
-            links = (line_link(fix.location),) if fix.location else ()
+            links = line_links(fix.location)
             text = describe_fix(fix, snapshot.file)
             yield from wrapped(text, width, indent=3, lead="· ", links=links, location=fix.location)
 
@@ -130,7 +130,7 @@ def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Ro
         *(Span(*detail(guard)) for detail in _DETAILS),
     )
     links: tuple[Link, ...] = (guard_link(graph, guard),)
-    links += (line_link(guard.location),) if guard.location else ()
+    links += line_links(guard.location)
     return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None)
 
 

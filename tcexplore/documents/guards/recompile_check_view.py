@@ -16,7 +16,7 @@ from tcexplore.events import EntryAnswer, FrameAnswer, RecompileAnswer
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.links import entry_link, line_link
+from tcexplore.session.links import entry_link, line_links
 from tcexplore.session.region_query import region_name
 
 _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
@@ -67,7 +67,7 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
 
 def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
     name = f"  {frame.frame.function}, {where.describe(frame.frame)}" if frame.frame else ""
-    links = (line_link(frame.frame),) if frame.frame else ()
+    links = line_links(frame.frame)
     links = (entry_link(frame.graph), *links) if frame.graph else links
     yield row((f" {_MARKS[frame.verdict]} ", _STYLES.get(frame.verdict, "warn")),
               (describe_verdict(frame), _STYLES.get(frame.verdict, "warn")), (name, "muted"), links=links,
@@ -91,7 +91,7 @@ def _entry(entry: EntryAnswer, where: Places, width: int) -> Iterator[Row]:
     if failed is None:
         yield row("   ", (entry.graph, "title"), ("  does not match", "muted"), links=(entry_link(entry.graph),))
         return
-    links = (entry_link(entry.graph), *((line_link(failed.location),) if failed.location else ()))
+    links = (entry_link(entry.graph), *line_links(failed.location))
     values = f"  {format_change(failed)}" if format_change(failed) else ""
     yield row("   ", (entry.graph, "title"), ("  ✖ ", "break"), (name_guarded(failed), "guard"), values,
               (f"  {where.describe(failed.location)}", "muted"), links=links, location=failed.location)  # fmt: skip

@@ -11,7 +11,7 @@ from tcexplore.events import ExtraCompiles, Recompiled
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import CacheEntry, FrameEntries, newest_causes
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 
 _SOURCES = {
     "argument": "an argument",
@@ -26,7 +26,7 @@ def recompile_rows(
 ) -> Iterator[Row]:
     """Yield the rows of all recompiles, each with the rows `below` it and a blank one."""
     for recompile, others in newest_causes(snapshot):
-        links = (line_link(recompile.location),) if recompile.location else ()
+        links = line_links(recompile.location)
         rows = [*_recompile(recompile, places(snapshot.file), width), *_others(others)]
         yield from (Row(r.spans, links, recompile.location) for r in rows)
         yield from below(recompile)

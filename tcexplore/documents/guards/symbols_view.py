@@ -13,7 +13,7 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import GraphSymbols, Specialization, Symbol, SymbolSource, ZeroOneSpecialization
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 from tcexplore.session.recompile_fixes import (
     BUCKETS,
     DYNAMIC,
@@ -50,7 +50,7 @@ def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
 def _fix_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     last: tuple[str, int | None] | None = None
     for fix in recompile_fixes(snapshot):
-        links = (line_link(fix.location),) if fix.location else ()
+        links = line_links(fix.location)
         if (fix.name, fix.dim) != last:
             last = fix.name, fix.dim
             name = fix.name if fix.dim is None else f"{fix.name}.size({fix.dim})"
@@ -97,7 +97,7 @@ def _specialized(special: Specialization, where: Places) -> Row:
                (f"  {special.reason}" if special.reason else "", "shape"), (where_made,
                                                                             "muted"),
                (f"  {special.user_code}" if special.user_code else "", "comment"), location=special.location,
-               links=(line_link(special.location),) if special.location else ())  # fmt: skip
+               links=line_links(special.location))  # fmt: skip
 
 
 def _opened(symbol: Symbol, where: Places, width: int) -> Iterator[Row]:
@@ -106,7 +106,7 @@ def _opened(symbol: Symbol, where: Places, width: int) -> Iterator[Row]:
     for condition in symbol.conditions:
         yield row("       ", (condition.code, "shape"), (f"  {where.describe(condition.location)}", "muted"),
                   (f"  {condition.user_code}" if condition.user_code else "", "comment"), location=condition.location,
-                  links=(line_link(condition.location),) if condition.location else ())  # fmt: skip
+                  links=line_links(condition.location))  # fmt: skip
     if not symbol.conditions and not symbol.specialized and not explain_symbol(symbol):
         yield from wrapped("No guard checks it: any value matches.", width, "muted", indent=7)
 

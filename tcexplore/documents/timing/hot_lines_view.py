@@ -15,7 +15,7 @@ from tcexplore.events import Location
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.line_times import LineTime, LineTimes
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 
 TEACHES = (
     "The lines of your files appear here after the first timing, sorted by their share of a call: each op of an eager "
@@ -126,4 +126,4 @@ def _line_row(snapshot: Snapshot, time: LineTime, times: LineTimes, width: int) 
     phase = "↩ " if time.phase == "backward" else ""
     lead = f"{'≈' if time.shared else ' '}{where:>4} {phase}"
     room = max(width - len(figures) - len(lead) - 2, 8)
-    return row((figures, "number"), (lead, "muted"), shortened(code, room), links=(line_link(at),), location=at)
+    return row((figures, "number"), (lead, "muted"), shortened(code, room), links=line_links(at), location=at)

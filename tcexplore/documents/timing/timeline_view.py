@@ -15,7 +15,7 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import RegionCalls, ScriptEnded
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.links import line_link
+from tcexplore.session.links import line_links
 from tcexplore.session.timeline import (
     BACKWARD,
     BACKWARD_AGAIN,
@@ -74,7 +74,7 @@ def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     where = places(snapshot.file)
     for lane in timeline(snapshot).regions:
         at = lane.region.location
-        links = (line_link(at),) if at else ()
+        links = line_links(at)
         yield row((f" {lane.region.name}", "title"), (f"  {where.describe(at)}", "muted"), links=links, location=at)
         yield from wrapped(" · ".join(region_figures(lane)), width, indent=3, links=links, location=at)
 
@@ -91,7 +91,7 @@ def _head(snapshot: Snapshot, seconds: float, width: int) -> Iterator[Row]:
 
 def _lane(lane: RegionTimeline, seconds: float, where: Places, toggled: frozenset[str], width: int) -> Iterator[Row]:
     at = lane.region.location
-    links = (line_link(at),) if at else ()
+    links = line_links(at)
     kind = "" if lane.region.kind == "function" else f"  {lane.region.kind}"
     yield row((f" {lane.region.name}", "title"), (f"{kind}  {where.describe(at)}", "muted"), links=links, location=at)
     if lane.calls is not None:
@@ -119,7 +119,7 @@ def _marks(lane: RegionTimeline, where: Places, toggled: frozenset[str], width: 
 
 def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
     again = mark.causes[0].location if mark.causes else None
-    links = (line_link(again),) if again else ()
+    links = line_links(again)
     lead = f"{GLYPHS[mark.kind]} "
     yield row(("   " + lead, STYLES[mark.kind]), describe_compile(mark), (f"  {where.describe(again)}", "muted"),
               links=links, location=again)  # fmt: skip

@@ -69,7 +69,7 @@ def with_gradients(call: Call) -> Call:
             return leaf
         return leaf.detach().clone().requires_grad_()
 
-    return Call(pytree.tree_map(with_gradient, call.args), pytree.tree_map(with_gradient, dict(call.kwargs)))
+    return call.map_leaves(with_gradient)
 
 
 def _weighted_sum(output: Any) -> torch.Tensor | None:

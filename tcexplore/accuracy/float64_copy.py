@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.capture.entry.entry import Call
@@ -45,7 +44,7 @@ class Float64Copy:
                 converted[id(leaf)] = leaf.detach().to(torch.float64, copy=True).requires_grad_(leaf.requires_grad)
             return converted[id(leaf)]
 
-        return Call(pytree.tree_map(widen, call.args), pytree.tree_map(widen, dict(call.kwargs)))
+        return call.map_leaves(widen)
 
 
 @contextmanager

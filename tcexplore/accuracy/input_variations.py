@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch.utils import _pytree as pytree
 
 from tcexplore.capture.entry.entry import Call
 
@@ -84,4 +83,4 @@ def vary(call: Call, variation: Variation) -> Call:
         changed = torch.empty_like(leaf, requires_grad=False).copy_(variation(leaf.detach()))
         return changed.requires_grad_(leaf.requires_grad)
 
-    return Call(pytree.tree_map(varied, call.args), pytree.tree_map(varied, dict(call.kwargs)))
+    return call.map_leaves(varied)

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
+from types import CodeType
 from typing import Any, NamedTuple
 
 from tcexplore.events import Location
@@ -112,6 +113,10 @@ class UserFiles:
         """Return a location; a resume function gets the name of its original function."""
         self._located.add(os.path.abspath(file))
         return Location(os.path.abspath(file), line or 0, function_name(function))
+
+    def location_of(self, code: CodeType) -> Location:
+        """Return the location of a function."""
+        return self.location(code.co_filename, code.co_firstlineno, code.co_name)
 
     def find(self, ending: str, line: int, function: str) -> Location | None:
         """Return the location in the user's file whose path has this ending, None if no such file is known."""

@@ -69,7 +69,7 @@ class _GraphObserver:
         code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
         if code is None or (backward_number(graph) and code.co_filename.startswith(_GENERATED_FILE)):
             return None
-        return self._user_files.location(code.co_filename, code.co_firstlineno, code.co_name)
+        return self._user_files.location_of(code)
 
 
 def _first_readers(nodes: tuple[FxNode, ...]) -> Iterator[tuple[str, Location]]:

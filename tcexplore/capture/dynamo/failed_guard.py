@@ -58,7 +58,7 @@ class FailedGuards:
         location = guard_location(manager, readable_source(cause.name)) or (place and self._user_files.find(*place))
         if location or not self._user_files.owns(code.co_filename):
             return location or None
-        return self._user_files.location(code.co_filename, code.co_firstlineno, code.co_name)
+        return self._user_files.location_of(code)
 
     def _reader_or_caller(self, entry: str, name: str) -> Location | None:
         """Return the line for a guard in library code: the first that reads the value, or that called the library."""

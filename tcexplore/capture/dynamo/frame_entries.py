@@ -63,7 +63,7 @@ class _EntryObserver:
         self._hooks.emit(
             FrameEntered(
                 graph=current_compile_id() or "",
-                frame=files.location(code.co_filename, code.co_firstlineno, code.co_name) if owned else None,
+                frame=files.location_of(code) if owned else None,
                 resumed=code is not None and is_resumed(code.co_name),
                 caller=callers[-1] if callers else None,
                 entry_count=size.num_cache_entries,

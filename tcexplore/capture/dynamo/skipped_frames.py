@@ -84,7 +84,7 @@ class _SkipObserver:
         self._explained.add(code)
         if not self._user_files.owns(code.co_filename):
             return
-        frame = self._user_files.location(code.co_filename, code.co_firstlineno, code.co_name)
+        frame = self._user_files.location_of(code)
         if (frame, reason) not in self._emitted:
             self._emitted.add((frame, reason))
             self._hooks.emit(FrameSkipped(frame=frame, reason=reason, graph=current_compile_id()))

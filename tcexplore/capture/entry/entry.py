@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from torch.utils import _pytree as pytree
+
 from tcexplore.events import Location
 
 
@@ -32,6 +34,10 @@ class Call:
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def map_leaves(self, change: Callable[[Any], Any]) -> Call:
+        """Return the call with each leaf of its arguments changed."""
+        return Call(pytree.tree_map(change, self.args), pytree.tree_map(change, dict(self.kwargs)))
 
 
 @dataclass(frozen=True, slots=True)

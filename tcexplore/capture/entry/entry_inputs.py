@@ -61,7 +61,7 @@ def map_tensors(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> C
             changed[id(leaf)] = change(leaf)
         return changed[id(leaf)]
 
-    return Call(pytree.tree_map(map_leaf, call.args), pytree.tree_map(map_leaf, dict(call.kwargs)))
+    return call.map_leaves(map_leaf)
 
 
 def move_calls(calls: tuple[Call, ...], device: torch.device) -> tuple[Call, ...]:

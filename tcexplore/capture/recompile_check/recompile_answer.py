@@ -135,7 +135,7 @@ class RecompileCheck:
 
     def _location(self, code: CodeType) -> Location | None:
         owned = self._user_files.owns(code.co_filename)
-        return self._user_files.location(code.co_filename, code.co_firstlineno, code.co_name) if owned else None
+        return self._user_files.location_of(code) if owned else None
 
 
 def _check_entry(entry: Any, frame: BoundFrame, guards: FailedGuards) -> EntryAnswer:

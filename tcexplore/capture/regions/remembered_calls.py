@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
-from torch.utils import _pytree as pytree
 
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call, describe_value
@@ -28,8 +27,7 @@ class RememberedCall:
         def wrap(leaf: Any) -> _Leaf:
             return _Leaf(getters.setdefault(id(leaf), _getter(leaf)))
 
-        self._args = pytree.tree_map(wrap, call.args)
-        self._kwargs = pytree.tree_map(wrap, dict(call.kwargs))
+        self._call = call.map_leaves(wrap)
 
     def recreate(self) -> Call:
         """Return the original objects if they are still alive. A freed tensor is replaced by a similar one.
@@ -44,7 +42,7 @@ class RememberedCall:
                 values[key] = leaf.get()
             return values[key]
 
-        return Call(pytree.tree_map(unwrap, self._args), pytree.tree_map(unwrap, self._kwargs))
+        return self._call.map_leaves(unwrap)
 
 
 class _Leaf:

@@ -152,8 +152,9 @@ def test_a_function_compiles_as_a_module_does(explorer: Explorer):
 
 
 def test_a_tensor_as_learning_rate_avoids_a_recompile_of_the_optimizer_step(explorer: Explorer):
-    def regions(*edits: tuple[str, str]) -> dict[str, RegionTimeline]:
-        return {one.region.name: one for one in timeline(explorer.explore("training_loop.py", *edits)).regions}
+    def regions(*edits: tuple[str, str], **config: Any) -> dict[str, RegionTimeline]:
+        run = explorer.explore("training_loop.py", *edits, **config)
+        return {one.region.name: one for one in timeline(run).regions}
 
     few = ("steps = 12", "steps = 6")
     floats = regions()
@@ -165,7 +166,7 @@ def test_a_tensor_as_learning_rate_avoids_a_recompile_of_the_optimizer_step(expl
     assert (calls.calls, calls.warm, calls.uncompiled) == (24, 23, 0)
     # The optimizer and the model are separate regions, so one run shows the effect of both edits.
     edits = ("lr = 0.1\n", "lr = torch.tensor(0.1)\n"), ("use_autocast = False", "use_autocast = True")
-    edited = regions(few, *edits)
+    edited = regions(few, *edits, backend="aot_eager", override=("backend",))
     assert [mark.kind for mark in edited["Adam.step"].marks] == [COMPILE]
     autocast = edited["Sequential"].marks
     assert [mark.kind for mark in autocast] == [COMPILE, BACKWARD, RECOMPILE, BACKWARD_AGAIN]

@@ -15,6 +15,7 @@ from tcexplore.studies.recompiles.recompiles_study import RecompilesOptions
 from tcexplore.studies.study import SCRIPT_REFUSAL, StudyState, load_study, run_study
 from tcexplore.studies.study_runs import Runs
 from tcexplore.studies.sweep.sweep_study import SweepOptions
+from tcexplore.studies.timed_cells import MAX_AT_ONCE
 from tests.studies.playback import json_of, played, printed
 from tests.supervisor.runs import Runs as SharedRuns
 
@@ -67,13 +68,13 @@ def test_replaced_arguments_leave_no_contradiction(given: dict[str, Any], change
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("sweep", SweepOptions(0, (1, 2))), ("recompiles", RecompilesOptions(("x.0=1..2",)))],
+    [("sweep", SweepOptions(0, (1, 2, 4, 8))), ("recompiles", RecompilesOptions(("x.0=1..2",)))],
 )
 async def test_a_study_that_needs_inputs_refuses_a_script(name: str, options: object):
     state, player = await played(name, lambda _: [SCRIPT, ev.Finished()], options)
     assert state.refused == SCRIPT_REFUSAL
     assert state.results == []
-    assert len(player.jobs) <= 2
+    assert len(player.jobs) <= MAX_AT_ONCE
 
 
 async def test_a_script_without_a_crash_is_not_called_correct():

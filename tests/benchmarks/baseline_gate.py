@@ -67,7 +67,7 @@ def reruns(baseline: Report, noise: random.Random) -> tuple[Report, Report]:
 def lengthen_blocks(changed: Report, factor: float) -> None:
     """Multiply the times of the compiled blocks by a factor."""
     timing, samples = changed["timing"], changed["timing"]["samples"]
-    timing["fastest_compiled_us"] = timing["fastest_compiled_us"] and timing["fastest_compiled_us"] * factor
+    timing["fastest_compiled_us"] = (timing.get("fastest_compiled_us") or 0.0) * factor or None
     samples["compiled_us"] = [us * factor for us in samples["compiled_us"]]
 
 

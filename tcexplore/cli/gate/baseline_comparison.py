@@ -21,7 +21,8 @@ FEW_PAIRS = 30
 """The same for the fastest calls, if calls were timed one by one: a call is interrupted less often than a block."""
 
 STEADY = 0.25
-"""Maximum noise floor with which one measurement is enough if there is no second one."""
+"""Maximum noise floor with which the fastest blocks decide alone, and one measurement is enough if there is no second
+one."""
 
 UNNOTICED = 1.5
 """A note tells that smaller slowdowns are not detected if that is more than this."""
@@ -170,27 +171,32 @@ def _speed_obstacle(old: SpeedFigures | None, new: SpeedFigures | None) -> str:
 
 
 def _is_slower(old: SpeedFigures, new: SpeedFigures) -> bool:
-    """Return whether the fastest calls or blocks are slower; if there are too few, whether the median is too.
+    """Return whether the fastest calls and blocks are slower; if there are too few, whether the median is.
 
     Other load changes the speedup of most blocks for as long as it lasts, whatever the interval is.
     """
-    if (fastest := _fastest(old, new)) is not None:
-        slowdown, tolerance = fastest
-        return slowdown > tolerance
+    if fastest := _fastest(old, new):
+        return all(slowdown > tolerance for slowdown, tolerance in fastest)
     tolerance = _tolerance(old, new)
     if old.best and new.best and old.best / new.best <= tolerance:
         return False
     return new.ends[1] < old.ends[0] and old.speedup / new.speedup > tolerance
 
 
-def _fastest(old: SpeedFigures, new: SpeedFigures) -> tuple[float, float] | None:
-    """Return the slowdown of the fastest calls or blocks, and that which noise explains; None if there are too few."""
-    pairs = min(old.pairs, new.pairs)
-    if old.fastest and new.fastest and pairs >= FEW_PAIRS:
-        return old.fastest / new.fastest, 1 + max(old.fastest_noise, new.fastest_noise, SLOWER)
+def _fastest(old: SpeedFigures, new: SpeedFigures) -> list[tuple[float, float]]:
+    """Return the slowdown of the fastest blocks and of the fastest calls, each with that which noise explains.
+
+    The blocks count if there are enough of them, and the calls if there are too few blocks, or noisy ones: a single
+    call may be fast by chance.
+    """
+    pairs, fastest = min(old.pairs, new.pairs), []
     if old.best and new.best and pairs >= MANY_PAIRS:
-        return old.best / new.best, 1 + max(old.best_noise, new.best_noise, SLOWER)
-    return None
+        fastest.append((old.best / new.best, 1 + max(old.best_noise, new.best_noise, SLOWER)))
+        if max(old.noise_floor, new.noise_floor) <= STEADY:
+            return fastest
+    if old.fastest and new.fastest and pairs >= FEW_PAIRS:
+        fastest.append((old.fastest / new.fastest, 1 + max(old.fastest_noise, new.fastest_noise, SLOWER)))
+    return fastest
 
 
 def _tolerance(old: SpeedFigures, new: SpeedFigures) -> float:
@@ -200,8 +206,8 @@ def _tolerance(old: SpeedFigures, new: SpeedFigures) -> float:
 
 def _least_detected(old: SpeedFigures, new: SpeedFigures) -> float:
     """Return the slowdown that is certainly detected: intervals as wide as these would not overlap."""
-    if (fastest := _fastest(old, new)) is not None:
-        return fastest[1]
+    if fastest := _fastest(old, new):
+        return max(tolerance for _, tolerance in fastest)
     if old.ends[0] <= 0 or new.speedup <= 0:
         return math.inf
     return max(_tolerance(old, new), old.speedup / old.ends[0] * new.ends[1] / new.speedup)

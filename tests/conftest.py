@@ -63,8 +63,8 @@ def pytest_unconfigure() -> None:
 
 
 GROUPS = (
-    ("tests/samples/", "tests/supervisor/", "tests/fixes/", "tests/traces/test_live_and_trace.py"),
-    ("tests/faults/", "tests/studies/", "tests/worker/"),
+    ("tests/samples/", "tests/studies/", "tests/fixes/", "tests/traces/test_live_and_trace.py"),
+    ("tests/faults/", "tests/worker/", "tests/supervisor/test_bad_input.py", "tests/supervisor/test_study_queue.py"),
     ("tests/accuracy/", "tests/capture/", "tests/targets/", "tests/documents/test_real.py", "tests/pytest_plugin/"),
 )
 """Tests that run in the same test process, since they share what takes seconds to start.

@@ -58,8 +58,8 @@ def import_share(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Exempt all objects from the collection at the end of the process."""
-    gc.freeze()
+    """Let the end of the process collect all objects: Triton lists those that are left."""
+    gc.unfreeze()
 
 
 GROUPS = (

@@ -145,6 +145,7 @@ async def test_a_size_that_fails_without_a_compiler_does_not_hide_recompiles_at_
     report = printed("sweep", state)
     assert "all sizes, dynamic=auto: recompiled at size 64; not called: 8" in report
     assert "✖ static, size 8: RuntimeError: shape" in report
+    assert "static: compiling helps from size 1 up" in report
     assert [job.config.sizes for job in player.jobs][-2:] == [(1, 64), (1, 64)]
     fields = json_of("sweep", state)
     assert fields["all_sizes"]["auto"]["recompiled_at"] == [64]

@@ -16,7 +16,7 @@ from tcexplore.session.economics import DECIDED
 from tcexplore.session.run_summary import RunFigures, is_faster, may_be_faster
 from tcexplore.studies.study_runs import has_ended
 from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
-from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep
+from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, fails_in_eager
 
 HEAD = (
     "size", "eager", "static", "speedup", "95% interval", "dynamic", "speedup", "95% interval", "compiled in",
@@ -120,8 +120,9 @@ def _helps(sweep: Sweep, form: Form) -> str:
     if size is not None:
         clauses = [f"compiling helps from size {size} up", undecided]
     elif some:
-        rest = sweep.sizes_where(form, lambda figures: not (is_faster(figures) or may_be_faster(figures)))
-        worse = tuple(size for size in rest if size > min(some))
+        known = {*some, *unknown, *sweep.sizes_where(form, fails_in_eager)}
+        rest = sweep.sizes_where(form, lambda _: True)
+        worse = tuple(size for size in rest if size > min(some) and size not in known)
         but = f", but not at {_listed(worse)}" if worse else ""
         clauses = [f"compiling helps at size {_listed(some)}{but}", undecided]
     elif unknown:

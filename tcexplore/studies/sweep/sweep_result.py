@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tcexplore.session import Snapshot
 from tcexplore.session.run_summary import RunFigures, is_faster
 
 Form = Literal["static", "dynamic", "auto"]
@@ -56,7 +55,7 @@ class Sweep:
     @property
     def failing_sizes(self) -> tuple[int, ...]:
         """Return the sizes whose call fails without a compiler."""
-        return self.sizes_where(STATIC, lambda figures: _fails_in_eager(figures.run))
+        return self.sizes_where(STATIC, fails_in_eager)
 
     def _calls(self, form: Form) -> Iterator[tuple[int, int]]:
         """Yield the size and the number of compiles of each compiled call in the run over all sizes."""
@@ -75,13 +74,18 @@ class Sweep:
         return figures is not None and any(recompile.limit_hit for recompile in figures.run.recompiles)
 
     def helps_from(self, form: Form) -> int | None:
-        """Return the smallest size such that compiling is faster and correct from there up; None without one."""
+        """Return the smallest size such that compiling is faster and correct from there up; None without one.
+
+        Sizes that also fail without a compiler do not count.
+        """
         smallest = None
         for size in sorted(self.sizes, reverse=True):
             figures = self.at(form, size)
-            if figures is not None and not is_faster(figures):
+            if figures is None or fails_in_eager(figures):
+                continue
+            if not is_faster(figures):
                 break
-            smallest = size if figures is not None else smallest
+            smallest = size
         return smallest
 
     def sizes_where(self, form: Form, holds: Callable[[RunFigures], bool]) -> tuple[int, ...]:
@@ -93,5 +97,6 @@ class Sweep:
         return sum(self.at(form, size) is not None for size in self.sizes)
 
 
-def _fails_in_eager(run: Snapshot) -> bool:
-    return run.failure is not None and run.failure.stage == "eager"
+def fails_in_eager(figures: RunFigures) -> bool:
+    """Return whether the calls of a run fail without a compiler."""
+    return figures.run.failure is not None and figures.run.failure.stage == "eager"

@@ -75,11 +75,6 @@ class PauseTiming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndTiming:
-    """Front end to run: the timing is long enough, also if it is paused. The run examines the results and ends."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RecompileQuery:
     """Front end to run: would these inputs recompile? The run answers with a `RecompileAnswer` of the same number.
 
@@ -139,7 +134,7 @@ class RunExited:
 
 
 WorkerCommand = OpenRun | SignalRun | Prepare
-RunCommand = Retarget | PauseTiming | EndTiming | RecompileQuery
+RunCommand = Retarget | PauseTiming | RecompileQuery
 WorkerReport = Hello | Ready | RunOpened | RunPrimed | RunExited | Failed
 
 
@@ -151,8 +146,7 @@ def decode_worker_command(body: bytes) -> WorkerCommand:
 
 def decode_run_command(body: bytes) -> RunCommand:
     """Decode a command to a run, with its text unchanged. Raise `ProtocolError` if it is malformed."""
-    records = (Retarget, PauseTiming, EndTiming, RecompileQuery)
-    vocabulary: dict[str, type] = {record.__name__: record for record in records}
+    vocabulary: dict[str, type] = {record.__name__: record for record in (Retarget, PauseTiming, RecompileQuery)}
     command: RunCommand = decode(body, vocabulary, text=str)
     return command
 

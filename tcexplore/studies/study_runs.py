@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 from tcexplore import events as ev
-from tcexplore.events.commands import EndTiming, PauseTiming, RunCommand
+from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.study_progress import BudgetSpentError, StudyProgress
@@ -114,10 +114,6 @@ class StudyRun:
         """Let the run wait after the pair that it measures."""
         self._held = True
         self.queue.send(PauseTiming(paused=True))
-
-    def end_timing(self) -> None:
-        """Let the run, which may be paused, examine its results and end."""
-        self.queue.send(EndTiming())
 
     def end(self, event: ev.Event | None = None) -> Snapshot:
         """End the run, with `event` as its last one, and return it."""

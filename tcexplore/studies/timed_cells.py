@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from tcexplore.studies.study import Announce, StudyState
 from tcexplore.studies.study_progress import BudgetSpentError, StudyProgress
 from tcexplore.studies.study_runs import RefusedError, Runs, StudyRun, has_ended, timed_out
 
-COMPILING, TIMING, EXAMINING = "compiling", "timing", "checking"
+COMPILING, TIMING = "compiling", "timing"
 """The kinds of steps."""
 
 MAX_AT_ONCE = 4
@@ -43,9 +43,6 @@ FREE_SHARE = 0.25
 
 LONGEST_S = 3600.0
 """`Job.time_for` of a cell; the study ends its timing."""
-
-EXAMINATION_GUESS_S = 1.0
-"""Time that the comparison of a cell's results might take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +119,7 @@ def memory_is_free() -> bool:
 def plan_cells(steps: StudyProgress, cells: Sequence[Cell], slice_s: float) -> None:
     """Add the steps of cells."""
     steps.plan([cell.name for cell in cells], COMPILING)
-    timed = [cell for cell in cells if cell.job.time_for]
-    steps.plan([cell.name for cell in timed], TIMING, slice_s)
-    steps.plan([cell.name for cell in timed if cell.job.examine], EXAMINING, EXAMINATION_GUESS_S)
+    steps.plan([cell.name for cell in cells if cell.job.time_for], TIMING, slice_s)
 
 
 class TimedCells:
@@ -132,7 +127,7 @@ class TimedCells:
 
     Every cell is compiled first, several at once. A compiled cell waits in its process. Then each is timed
     while nothing else runs, until its verdict is certain or a slice of seconds is over. Those that matter get up to
-    `SLICES` slices. At last the results of both sides are compared, again several cells at once.
+    `SLICES` slices.
 
     With `in_turn`, times of different cells can be compared: each compiles alone, and then gets `TURNS` whole slices,
     in turn with the others.
@@ -149,7 +144,6 @@ class TimedCells:
         in_turn: bool = False,
     ) -> None:
         self._waiting = list(reversed(cells))
-        self._at_once = 1
         self._cells = cells
         self._state = state
         self._announce = announce
@@ -176,33 +170,27 @@ class TimedCells:
 
     async def _work(self) -> None:
         try:
-            if not self._in_turn:
-                self._at_once = compiles_at_once(await self._runs.machine(self._limit_s))
+            at_once = 1 if self._in_turn else compiles_at_once(await self._runs.machine(self._limit_s))
             while self._waiting:
-                await self._do_at_once(COMPILING, self._compile_some)
+                self._runs.steps.begin(COMPILING)
+                lanes = [asyncio.create_task(self._compile_some(at_once)) for _ in range(at_once)]
+                try:
+                    await asyncio.gather(*lanes)
+                finally:
+                    for lane in lanes:
+                        lane.cancel()
+                    await asyncio.wait(lanes)
                 await self._time_held()
-                await self._do_at_once(EXAMINING, self._examine_some)
         finally:
             for held in self._held:
                 self._runs.release(held.run)
             self._updates.put_nowait(None)
 
-    async def _do_at_once(self, kind: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do steps of a kind, several at once."""
-        self._runs.steps.begin(kind)
-        tasks = [asyncio.create_task(work()) for _ in range(self._at_once)]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-
     # ---- compile
 
-    async def _compile_some(self) -> None:
+    async def _compile_some(self, at_once: int) -> None:
         """Compile one cell after another, as long as there is memory for the processes that wait."""
-        may_hold = self._at_once > 1 or self._in_turn
+        may_hold = at_once > 1 or self._in_turn
         while self._waiting and (not self._held or (may_hold and memory_is_free() and not self._rest_is_for_timing())):
             await self._compile(self._waiting.pop())
 
@@ -230,20 +218,21 @@ class TimedCells:
             self._held.append(_Held(cell, run))
             self._publish(cell, run.snapshot)
             return
-        for kind in (TIMING, EXAMINING):
-            self._runs.steps.finish(cell.name, kind)
+        self._runs.steps.finish(cell.name, TIMING)
         self._publish(cell, run.end(None if in_time else timed_out(run.snapshot, self._limit_s)))
         self._runs.release(run)
 
     # ---- time
 
     async def _time_held(self) -> None:
-        """Time every cell that waits, then those that matter again."""
+        """Time every cell that waits, then those that matter again; end their processes."""
         self._runs.steps.begin(TIMING)
         for held in self._held:
             await self._time(held)
         while (again := self._again()) is not None:
             await self._time(again)
+        while self._held:
+            self._runs.release(self._held.pop().run)
 
     def _again(self) -> _Held | None:
         """Return the cell that was timed least of those that matter."""
@@ -281,29 +270,6 @@ class TimedCells:
         last = ev.Finished(run=now.run) if in_time or now.timing else timed_out(now, self._limit_s)
         self._publish(cell, now if has_ended(now) else now.apply(last))
         await asyncio.sleep(_pair_s(now))
-
-    # ---- examine
-
-    async def _examine_some(self) -> None:
-        """Let one timed cell after another compare its results; end their processes."""
-        while self._held:
-            held = self._held.pop(0)
-            try:
-                if held.cell.job.examine and not has_ended(held.run.snapshot):
-                    await self._examine(held.cell, held.run)
-            finally:
-                self._runs.release(held.run)
-            self._runs.steps.finish(held.cell.name, EXAMINING)
-
-    async def _examine(self, cell: Cell, run: StudyRun) -> None:
-        self._begin(EXAMINING, cell)
-        run.end_timing()
-        try:
-            in_time = await self._runs.wait(run, has_ended, self._limit_s)
-        finally:
-            self._state.active -= {cell.key}
-        if in_time:
-            self._publish(cell, run.snapshot)
 
     def _begin(self, kind: str, cell: Cell) -> None:
         self._state.active |= {cell.key}

@@ -105,8 +105,7 @@ def _page_faults(e: TimingEstimate, c: Conditions) -> str:
         return ""
     return (
         f"Page faults: an eager call takes {faults.after:.0f}, but took {faults.before:.0f} before tcexplore compared "
-        "results, which left free memory in this process. Eager may be slower in a script; check, modes and sweep "
-        "compare results after the timing"
+        "results, which left free memory in this process. In a script, eager may be slower and compiling gain more"
     )
 
 

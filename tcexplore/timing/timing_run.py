@@ -29,12 +29,7 @@ PATIENCE_S = 10.0
 
 
 Pause = Callable[[float], bool]
-"""Pauses for the given seconds, 0 between pairs; may do other work, and returns whether it did. May raise
-`TimingEndedError`."""
-
-
-class TimingEndedError(Exception):
-    """The front end has ended the timing."""
+"""Pauses for the given seconds, 0 between pairs; may do other work, and returns whether it did."""
 
 
 def measure_timing(workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None) -> None:
@@ -56,8 +51,6 @@ def measure_timing_on(
     """Do the same as `measure_timing` on the given machine."""
     try:
         _Measurement(machine, workload, emit, time_for, pause).run()
-    except TimingEndedError:
-        return
     except NeverSteadyError as error:
         emit(TimingSkipped(reason=str(error)))
 

@@ -32,10 +32,8 @@ class CallProfiles:
     recorder: EventRecorder
     user_files: UserFiles
 
-    def emit_all(self, program: Program, workload: Workload) -> None:
-        """Emit what profilers show of a call, unless the job wants no profile."""
-        if not self.job.profile:
-            return
+    def emit_before_timing(self, program: Program, workload: Workload) -> None:
+        """Emit what profilers show of a call."""
         self.stages.run("eager ops", PROFILER, self._emit_eager_ops, workload)
         program.restore()
         self.emit_call(program, workload)

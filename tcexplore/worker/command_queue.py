@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from tcexplore.events import ProtocolError
-from tcexplore.events.commands import EndTiming, PauseTiming, RecompileQuery, Retarget, RunCommand, decode_run_command
+from tcexplore.events.commands import PauseTiming, RecompileQuery, Retarget, RunCommand, decode_run_command
 from tcexplore.worker.link import receive
 
 
@@ -20,8 +20,6 @@ class CommandQueue:
         self._sock = sock
         self._received: queue.SimpleQueue[RunCommand] = queue.SimpleQueue()
         self._paused = False
-        self.timing_ended = False
-        """Whether the front end has ended the timing."""
         self._deferred: list[RunCommand] = []
         """Deferred commands."""
 
@@ -41,8 +39,6 @@ class CommandQueue:
         while (command := self._next(retarget, deadline)) is not None:
             if isinstance(command, PauseTiming):
                 self._paused = command.paused
-            elif isinstance(command, EndTiming):
-                self.timing_ended, self._paused = True, False
             elif isinstance(command, Retarget):
                 retarget = command
             elif retarget is None:

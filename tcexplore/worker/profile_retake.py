@@ -11,7 +11,7 @@ from tcexplore.worker.event_recorder import EventRecorder
 class ProfileRetake:
     """Profiles the call once more, between two timed pairs, if profile or break costs disagree with the timing.
 
-    Other processes may have slowed down either of them.
+    The profile takes place before the timing: other processes may have slowed down either of them.
     """
 
     def __init__(self, recorder: EventRecorder, profile: Callable[[], None], pause: Callable[[float], bool]) -> None:
@@ -26,11 +26,6 @@ class ProfileRetake:
         self._recorder.emit(event)
         if isinstance(event, TimingEstimate) and event.verdict != "measuring" and not self._retaken:
             self._due = self._recorder.contradicts(event)
-
-    def once(self) -> None:
-        """Profile the call again if the first profile, taken after the timing, disagrees with it."""
-        if self._recorder.timing is not None and self._recorder.contradicts(self._recorder.timing):
-            self._profile()
 
     def pause(self, seconds: float) -> bool:
         """Pause for `seconds`, and return whether other work was done, such as another profile."""

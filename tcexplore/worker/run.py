@@ -178,19 +178,9 @@ class Run:
             reopen_stdio()
             self._emit_imports()
         self._emit_entry(entry)
-        program, mutates, examination = self._compile(entry, module)
-        if self.job.time_for:
-            # The allocations of the examination would change what a call costs: glibc gives the top of its heap back
-            # after a call, unless larger blocks were freed before.
-            self._time_or_compare(program, mutates)
-            self._examine(program, examination)
-        else:
-            if self.job.time_for is None and program.device.type == "cpu" and self._stages.eager_seconds < QUICK_S:
-                self._stages.run("page faults", "resource:getrusage", self._count_page_faults, program, mutates)
-            self._examine(program, examination)
-            self._time_or_compare(program, mutates)
-
-    def _time_or_compare(self, program: Program, mutates: bool) -> None:
+        program, mutates = self._compile(entry, module)
+        if entry.unpadded:
+            self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
         if self.job.passes > 1:
             self._emit(TimingSkipped(reason="the calls were repeated instead"))
         elif self._codegen.uncompiled:
@@ -201,7 +191,7 @@ class Run:
         else:
             self._compare_with_baseline(program, mutates)
 
-    def _compile(self, entry: Entry, module: ModuleType) -> tuple[Program, bool, Examination]:
+    def _compile(self, entry: Entry, module: ModuleType) -> tuple[Program, bool]:
         """Call the entry eagerly and compiled; return the program, and whether its calls change their inputs."""
         self.progress.stage = "arguments"
         target = entry.target
@@ -235,17 +225,13 @@ class Run:
         self._emit_sources()
         discard_output()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
-        return program, mutates, examination
-
-    def _examine(self, program: Program, examination: Examination) -> None:
-        """Lower for the target, compare results and memory of both sides, and assemble the kernels."""
         self._lower()
         if self.job.examine and not self._codegen.uncompiled:
+            self._stages.run("page faults", "resource:getrusage", self._count_page_faults, program, mutates)
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
-        if program.entry.unpadded:
-            self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
+        return program, mutates
 
     def _time(self, program: Program, mutates: bool) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts
@@ -257,29 +243,28 @@ class Run:
             self._stages.run(RunFact.TIMING, "tcexplore.timing", program.call_all, program.eager)
             program.restore()
         profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
-        seconds = self.job.time_for
-        if seconds is None:
-            profiles.emit_all(program, workload)
+        if self.job.profile:
+            profiles.emit_before_timing(program, workload)
         self._stages.run(CLOCKS, "pynvml", emit_device_facts, workload.device, self._hooks)
         self.progress.enter("timing")
         self._handle_commands(0)  # waits while timing is paused: also the warm-up needs a quiet machine
+        seconds = self.job.time_for
+        # An undecided timing is extended twice, to twice the time each.
+        limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
         if self._page_faults is not None and (after := workload.count_page_faults()) is not None:
             workload = replace(workload, page_faults=PageFaults(before=self._page_faults, after=after))
         retake = ProfileRetake(self._recorder, partial(profiles.emit_call, program, workload), self._handle_commands)
         lines = LineTimesStage(profiles, program, workload)
-        if seconds is None:
-            run = partial(measure_timing, workload, retake.emit, None, lines.in_first_rest(retake.pause))
-            self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=0)
-        else:
-            run = partial(measure_timing, workload, self._recorder.emit, seconds, self._pause_timing)
-            # An undecided timing is extended twice, to twice the time each.
-            self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=self._stages.limit_s + 8 * seconds)
-            profiles.emit_all(program, workload)
-            retake.once()
+        pause = retake.pause if seconds is not None else lines.in_first_rest(retake.pause)
+        run = partial(measure_timing, workload, retake.emit, seconds, pause)
+        self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
         lines.run()
 
     def _count_page_faults(self, program: Program, mutates: bool) -> None:
-        self._page_faults = program.workload(mutates).count_page_faults()
+        """Count those of an eager call, if it is quick and will be timed."""
+        timed = self.job.time_for != 0 and self.job.baseline is None and self.job.passes == 1
+        if timed and program.device.type == "cpu" and self._stages.eager_seconds < QUICK_S:
+            self._page_faults = program.workload(mutates).count_page_faults()
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""
@@ -318,15 +303,6 @@ class Run:
                     self.progress.enter(phase)
             command = self._commands.wait()
         return first is not None
-
-    def _pause_timing(self, seconds: float) -> bool:
-        """Handle commands between two timed pairs."""
-        from tcexplore.timing.timing_run import TimingEndedError
-
-        worked = self._handle_commands(seconds)
-        if self._commands.timing_ended:
-            raise TimingEndedError
-        return worked
 
     # ---- facts
 

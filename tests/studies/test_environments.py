@@ -11,7 +11,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli.study_command import study_report
-from tcexplore.events.commands import EndTiming, PauseTiming, RunCommand
+from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.model_python import ModelPython
 from tcexplore.studies.modes.environments_result import geometric_mean, labels
 from tcexplore.studies.modes.environments_study import WARM_UP
@@ -77,9 +77,8 @@ class Player:
             self._later(event)
 
     def send(self, command: RunCommand) -> bool:
-        if isinstance(command, EndTiming):
-            self._later(ev.Finished())
-        elif isinstance(command, PauseTiming) and not command.paused:
+        assert isinstance(command, PauseTiming)
+        if not command.paused:
             self.log.append((self._job.python, command.paused))
             self._chunks += 1
             us = CALL_US[self._job.python] * (1 + 0.01 * self._chunks)

@@ -156,7 +156,7 @@ async def test_native_code_that_never_returns_ends_the_process_and_costs_the_res
     # It blocks the signal of the time limit, as native code that never returns delays it.
     block = "import ctypes, signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})"
     sleep = f"{block}; ctypes.PyDLL(None).sleep(600)"
-    events = await runs.run(hang + PROGRAM.format(limit=LIMIT, failure=sleep, stage=STAGES["accuracy"]), time_for=0.0)
+    events = await runs.run(hang + PROGRAM.format(limit=LIMIT, failure=sleep, stage=STAGES["accuracy"]), time_for=0.1)
     assert isinstance(events[-1], Finished), events[-1]
     assert missing(events) == {
         "accuracy": "native code did not end within the time limit; the process was ended, and with it all later steps"

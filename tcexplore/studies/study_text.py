@@ -70,6 +70,12 @@ def skipped_text(state: StudyState[Any, Any]) -> str:
     return f"The budget{budget} was spent before: {'; '.join(state.skipped)}."
 
 
+def page_fault_note(results: Iterable[RunFigures]) -> str:
+    """Return the first note on page faults of eager calls as a sentence; empty without one."""
+    notes = (note for result in results if result.run.timing for note in result.run.timing.notes)
+    return next((f"{note}." for note in notes if note.startswith("Page faults")), "")
+
+
 def uneven_eager(results: Iterable[RunFigures], where: str = "") -> str:
     """Return a warning if eager's times of the same calls differ between runs; `where` names the calls."""
     times = sorted(result.run.timing.eager_us / 1e6 for result in results if result.run.timing)

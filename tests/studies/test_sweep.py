@@ -121,6 +121,15 @@ async def test_sizes_that_help_are_listed_if_a_larger_one_does_not():
     assert first == "static: compiling helps at size 8, but not at 64"
 
 
+async def test_a_conclusion_tells_where_eager_is_slower_in_a_script():
+    whole = await sweep()
+    assert not [line for line in conclusions(Sweep(0, SIZES, whole.steps)) if "Page faults" in line]
+    run = whole.steps[0].figures.run
+    noted = replace(timed(1.0), run=run.run, notes=("Noise: much", "Page faults: an eager call takes 0"))
+    step = replace(whole.steps[0], figures=RunFigures(run.apply(noted)))
+    assert "Page faults: an eager call takes 0." in conclusions(Sweep(0, SIZES, (step, *whole.steps[1:])))
+
+
 def test_the_bar_of_an_undecided_speedup_shades_its_interval():
     unknown = replace(timed(0.04, verdict="undecided"), low=0.5, high=1.5)
     assert bar(timed(1.5), 2.0, 8) == "████│██  "

@@ -24,7 +24,7 @@ from tcexplore.studies.modes.modes_result import SPEEDUP_TOLERANCE, ModeChoice, 
 from tcexplore.studies.modes.variant_result import variant_sentences
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.study_runs import has_ended
-from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, page_fault_note, uneven_eager
 
 HEAD = (
     "backend", "mode", "dynamic", "speedup", "95% interval", "variant", "compiled", "compile", "first call", "peak",
@@ -197,6 +197,8 @@ def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterato
     yield from variant_sentences(good)
     if wrong := wrong_runs(good):
         yield f"{ERROR_MARK}result differs from eager's: {_names(wrong)}"
+    if note := page_fault_note(good):
+        yield note
     if warning := uneven_eager(good):
         yield warning
 

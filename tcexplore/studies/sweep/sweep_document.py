@@ -15,7 +15,7 @@ from tcexplore.quantities import duration
 from tcexplore.session.economics import DECIDED
 from tcexplore.session.run_summary import RunFigures, is_faster, may_be_faster
 from tcexplore.studies.study_runs import has_ended
-from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, page_fault_note, uneven_eager
 from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, fails_in_eager
 
 HEAD = (
@@ -94,6 +94,8 @@ def conclusions(sweep: Sweep) -> Iterator[str]:
             yield f"{ERROR_MARK}{name}: {step.figures.failure}"
         elif step.figures.run.accuracy is not None and step.figures.summary.wrong:
             yield f"{ERROR_MARK}{name}: {describe_accuracy(step.figures.run.accuracy)}"
+    if note := page_fault_note(step.figures for step in sweep.steps):
+        yield note
     for size in sweep.sizes:
         if warning := uneven_eager(filter(None, (sweep.at(STATIC, size), sweep.at(DYNAMIC, size))), f" at size {size}"):
             yield warning

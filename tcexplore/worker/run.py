@@ -59,7 +59,7 @@ from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_evaluation
 from tcexplore.worker.target_codegen import TargetCodegen
 
-QUICK_S = 0.2
+QUICK_S = 1.0
 """Duration of eager calls that may be made a few times more to count their page faults."""
 
 AN_HOUR_S = 3600.0

@@ -21,6 +21,7 @@ RunStage = Literal[Phase, "file", "arguments", "worker"]
 """Where a run failed: `file` if it is unreadable or has no entry, `worker` if the process crashed or was killed."""
 
 BEFORE_COMPILE: tuple[RunStage, ...] = ("file", "importing", "arguments", "eager")
+"""Stages of a run that fail without involving the compiler."""
 
 Blame = Literal["user", "compiler"]
 """`user`: the model file or the arguments (exit status 2). `compiler`: torch or the worker (exit status 3)."""

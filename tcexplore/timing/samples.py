@@ -89,8 +89,8 @@ class Conditions:
     busy_cores: float | None = None
     governor: str = ""
     resets: bool = False
-    page_faults: PageFaults | None = None
     """Whether inputs or gradients are reset before each unit."""
+    page_faults: PageFaults | None = None
     warm_up_spread: float = 0.0
     """Relative difference of the last warm-up rounds (0.03 is 3%)."""
     slow: bool = False

@@ -11,8 +11,6 @@ from tcexplore.session.snapshot import Snapshot
 
 GOOD_VERDICTS = ("not judged", "identical", "as accurate as eager", "close to eager")
 
-"""Stages of a run that fail without involving the compiler."""
-
 
 @dataclass(frozen=True, slots=True)
 class BisectStage:

@@ -39,6 +39,7 @@ from tcexplore.events import (
     TimingSkipped,
 )
 from tcexplore.events.commands import RecompileQuery
+from tcexplore.timing.workload import PageFaults, Workload
 from tcexplore.worker import artifact_files, torch_settings
 from tcexplore.worker.ahead_of_time import use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage
@@ -98,8 +99,8 @@ class Run:
         self.calls = ProgramCalls(job, self._hooks, self._stages, self._activity_timer)
         self._state: PythonState | None = None
         """Python state after the import, if the run compares with a baseline."""
-        self._page_faults: float | None = None
-        """Page faults of an eager call right after the compile; None if they are not counted."""
+        self._page_faults: list[float] = []
+        """Page faults of an eager call: right after the compile, and after the comparison of results."""
 
     def execute(self) -> None:
         """Import the file, find its entry, call it eagerly and compiled, and time it."""
@@ -227,7 +228,8 @@ class Run:
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         self._lower()
         if self.job.examine and not self._codegen.uncompiled:
-            self._stages.run("page faults", "resource:getrusage", self._count_page_faults, program, mutates)
+            if self.job.time_for != 0 and self.job.baseline is None and self.job.passes == 1:
+                self._count_page_faults(program.workload(mutates))
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
@@ -236,7 +238,6 @@ class Run:
     def _time(self, program: Program, mutates: bool) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts
         from tcexplore.timing.timing_run import measure_timing
-        from tcexplore.timing.workload import PageFaults
 
         workload = program.workload(mutates)
         if self.calls.eager_compiles:
@@ -251,8 +252,10 @@ class Run:
         seconds = self.job.time_for
         # An undecided timing is extended twice, to twice the time each.
         limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
-        if self._page_faults is not None and (after := workload.count_page_faults()) is not None:
-            workload = replace(workload, page_faults=PageFaults(before=self._page_faults, after=after))
+        if self._page_faults:
+            self._count_page_faults(workload)
+        if len(self._page_faults) == 2:
+            workload = replace(workload, page_faults=PageFaults(*self._page_faults))
         retake = ProfileRetake(self._recorder, partial(profiles.emit_call, program, workload), self._handle_commands)
         lines = LineTimesStage(profiles, program, workload)
         pause = retake.pause if seconds is not None else lines.in_first_rest(retake.pause)
@@ -260,11 +263,15 @@ class Run:
         self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
         lines.run()
 
-    def _count_page_faults(self, program: Program, mutates: bool) -> None:
-        """Count those of an eager call, if it is quick and will be timed."""
-        timed = self.job.time_for != 0 and self.job.baseline is None and self.job.passes == 1
-        if timed and program.device.type == "cpu" and self._stages.eager_seconds < QUICK_S:
-            self._page_faults = program.workload(mutates).count_page_faults()
+    def _count_page_faults(self, workload: Workload) -> None:
+        """Count those of an eager call on a CPU, if it is quick."""
+
+        def count() -> None:
+            if (faults := workload.count_page_faults()) is not None:
+                self._page_faults.append(faults)
+
+        if workload.device.type == "cpu" and self._stages.eager_seconds < QUICK_S:
+            self._stages.run("page faults", "resource:getrusage", count)
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""

@@ -84,22 +84,23 @@ def _where(source: SyntaxSource, value: ast.expr | str | Pick, *, safe: bool) ->
         return None
     if safe:
         if isinstance(value.then, ast.expr):
-            then = _safe_divisors(then, f"{source.torch}.where({test}, _, 1.0)")
+            then = _safe_divisors(then, f"{source.torch}.where({test}, 1.0, 1.0)", 1)
         if isinstance(value.other, ast.expr):
-            other = _safe_divisors(other, f"{source.torch}.where({test}, 1.0, _)")
+            other = _safe_divisors(other, f"{source.torch}.where({test}, 1.0, 1.0)", 2)
     return f"{source.torch}.where({test}, {then}, {other})"
 
 
-def _safe_divisors(expression: str, guard: str) -> str:
-    """Return the expression with each divisor that is not a constant in place of `_` in `guard`."""
+def _safe_divisors(expression: str, guard: str, position: int) -> str:
+    """Return the expression with each divisor that is not a constant as the argument of `guard` at `position`."""
     tree = ast.parse(f"({expression})", mode="eval")
-    divisions = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)]
-    divisions = [node for node in divisions if not isinstance(node.right, ast.Constant)]
+    divisions = [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and not isinstance(node.right, ast.Constant)
+    ]  # fmt: skip
     for division in divisions:
         call = ast.parse(guard, mode="eval").body
         assert isinstance(call, ast.Call)
-        call.args = [division.right if isinstance(arg, ast.Name) and arg.id == "_" else arg for arg in call.args]
-        division.right = call
+        call.args[position], division.right = division.right, call
     return ast.unparse(tree) if divisions else expression
 
 

@@ -118,17 +118,17 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
             try:
                 # More may be planned while these run.
                 while True:
-                    if not (cells := _cells(state, folder)):
-                        if (row := next_cold(state.results)) is None:
-                            break
-                        yield await _first_call(row, state, runs, announce)
-                        continue
-                    plan_cells(runs.steps, cells, state.job.time_for or 0.0)
-                    batch, in_turn, matters = self._next_batch(state, cells)
-                    timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn)
-                    async for update in timed.results():
-                        yield RunFigures(update.run)
-                    add_variants(state)
+                    if cells := _cells(state, folder):
+                        plan_cells(runs.steps, cells, state.job.time_for or 0.0)
+                        batch, in_turn, matters = self._next_batch(state, cells)
+                        timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn)
+                        async for update in timed.results():
+                            yield RunFigures(update.run)
+                        add_variants(state)
+                    elif row := next_cold(state.results):
+                        yield await _first_call(row, state, runs, announce, folder)
+                    else:
+                        break
             finally:
                 spent = runs.steps.budget_left_s == 0
                 state.results = [
@@ -217,18 +217,18 @@ def _cells(state: StudyState[ModesOptions, RunFigures], folder: str) -> list[Cel
 
 
 async def _first_call(
-    row: RunFigures, state: StudyState[ModesOptions, RunFigures], runs: Runs, announce: Announce
+    row: RunFigures, state: StudyState[ModesOptions, RunFigures], runs: Runs, announce: Announce, folder: str
 ) -> RunFigures:
-    """Return a row with its first call in a new process, with empty caches of torch."""
+    """Return a row with its first call in a new process, with empty caches of torch inside `folder`."""
     name = f"first call in a new process, {describe_configuration(row.run.config)}"
     runs.steps.plan([name], FIRST_CALL)
     runs.steps.begin(FIRST_CALL)
     announce(name)
-    with tempfile.TemporaryDirectory(prefix="tcexplore-first-call-") as folder:
-        job = replace(
-            state.job, config=row.run.config, cold=True, caches=folder, time_for=0.0, examine=False, profile=False
-        )
-        outcome = await runs.run(job, state.timeout)
+    caches = tempfile.mkdtemp(prefix="first-call-", dir=folder)
+    job = replace(
+        state.job, config=row.run.config, cold=True, caches=caches, time_for=0.0, examine=False, profile=False
+    )
+    outcome = await runs.run(job, state.timeout)
     runs.steps.finish(name, FIRST_CALL)
     return replace(row, cold=outcome.snapshot)
 

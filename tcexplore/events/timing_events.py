@@ -46,6 +46,10 @@ class PairsMeasured(Event):
     """Eager against eager."""
 
 
+LAUNCH_BOUND_NOTE, PAGE_FAULTS_NOTE = "Launch-bound", "Page faults"
+"""First words of notes that other views look up."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingEstimate(Event):
     """The verdict so far; it replaces the last one. Times are medians in microseconds per call."""

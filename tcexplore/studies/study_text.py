@@ -12,6 +12,7 @@ from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import row, wrapped
 from tcexplore.events import Job
+from tcexplore.events.timing_events import PAGE_FAULTS_NOTE
 from tcexplore.quantities import count, duration
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.study import StudyState
@@ -73,7 +74,7 @@ def skipped_text(state: StudyState[Any, Any]) -> str:
 def page_fault_note(results: Iterable[RunFigures]) -> str:
     """Return the first note on page faults of eager calls as a sentence; empty without one."""
     notes = (note for result in results if result.run.timing for note in result.run.timing.notes)
-    return next((f"{note}." for note in notes if note.startswith("Page faults")), "")
+    return next((f"{note}." for note in notes if note.startswith(PAGE_FAULTS_NOTE)), "")
 
 
 def uneven_eager(results: Iterable[RunFigures], where: str = "") -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from tcexplore.events import TimingEstimate
+from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE, PAGE_FAULTS_NOTE
 from tcexplore.quantities import count, duration
 from tcexplore.timing.pace import DUTY, FULL_SPEED_S
 from tcexplore.timing.samples import Conditions
@@ -38,8 +39,8 @@ def _launch_bound(e: TimingEstimate, _: Conditions) -> str:
     if e.device_compiled_us is None or e.device_compiled_us >= LAUNCH_BOUND * e.compiled_us:
         return ""
     return (
-        f"Launch-bound: the device works for {e.device_compiled_us:.1f} of the {e.compiled_us:.1f} µs of a compiled "
-        "call; the rest is Python and kernel launches, which CUDA graphs (mode reduce-overhead) can save"
+        f"{LAUNCH_BOUND_NOTE}: the device works for {e.device_compiled_us:.1f} of the {e.compiled_us:.1f} µs of a "
+        "compiled call; the rest is Python and kernel launches, which CUDA graphs (mode reduce-overhead) can save"
     )
 
 
@@ -104,8 +105,9 @@ def _page_faults(e: TimingEstimate, c: Conditions) -> str:
     if faults is None or (faults.before - faults.after) * PAGE_FAULT_US < PAGE_FAULT_SHARE * e.eager_us:
         return ""
     return (
-        f"Page faults: an eager call takes {faults.after:.0f}, but took {faults.before:.0f} before tcexplore compared "
-        "results, which left free memory in this process. In a script, eager may be slower and compiling gain more"
+        f"{PAGE_FAULTS_NOTE}: an eager call takes {faults.after:.0f}, but took {faults.before:.0f} before tcexplore "
+        "compared results, which left free memory in this process. In a script, eager may be slower and "
+        "compiling gain more"
     )
 
 

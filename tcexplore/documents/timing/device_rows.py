@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, heading, wrapped
+from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE
 from tcexplore.quantities import duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import Achieved
@@ -27,7 +28,7 @@ def is_launch_bound(estimate: ev.TimingEstimate) -> bool | None:
     """Return whether launches take longer than the device's work, None without a device."""
     if estimate.device_compiled_us is None:
         return None
-    return any(note.startswith("Launch-bound") for note in estimate.notes)
+    return any(note.startswith(LAUNCH_BOUND_NOTE) for note in estimate.notes)
 
 
 def describe_device_share(estimate: ev.TimingEstimate) -> str:

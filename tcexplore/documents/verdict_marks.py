@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from tcexplore.documents.document import Span
 from tcexplore.events import TimingEstimate
+from tcexplore.events.timing_events import FreshHeap
 from tcexplore.session.run_summary import RunFigures
 
 MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "measuring": "?"}
 
+VERDICT_STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong"}
+
 LEGEND = "▲ faster, ▼ slower, = no difference, ? undecided"
 
 
-def format_speedup(timing: TimingEstimate) -> str:
+FRESH_HEAP = "with a fresh heap, as in a script"
+"""How a speedup was measured that stands next to the one with a warm heap."""
+
+
+def format_speedup(timing: TimingEstimate | FreshHeap) -> str:
     """Return `1.31× ▲`; an undecided figure stands next to its interval."""
     return f"{timing.speedup:.2f}× {MARKS.get(timing.verdict, ' ')}"
+
+
+def speedup_span(timing: TimingEstimate | FreshHeap) -> Span:
+    """Return `format_speedup` in the style of its verdict."""
+    return Span(format_speedup(timing), VERDICT_STYLES.get(timing.verdict, "muted"))
+
+
+def format_interval(timing: TimingEstimate | FreshHeap) -> str:
+    """Return `1.46× [1.31, 1.60]`."""
+    return f"{timing.speedup:.2f}× [{timing.low:.2f}, {timing.high:.2f}]"
 
 
 def format_outcome(cell: RunFigures) -> str:
@@ -22,7 +40,9 @@ def format_outcome(cell: RunFigures) -> str:
         return f"✖ {cell.failure}"
     if timing is None:
         return "done"
-    figures = f"{timing.speedup:.2f}× [{timing.low:.2f}, {timing.high:.2f}]"
+    figures = format_interval(timing)
+    if timing.differing_fresh_heap is not None:
+        figures += f"; {FRESH_HEAP} {format_interval(timing.differing_fresh_heap)}"
     if timing.verdict == "measuring":
         return f"too few pairs for a verdict, {figures}"
     return f"{timing.verdict}, {figures}"

@@ -10,8 +10,8 @@ from typing import Literal, get_args
 from tcexplore.events.base import Event, Location
 
 Phase = Literal[
-    "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "accuracy", "assembling",
-    "timing", "switching", "comparing", "answering",
+    "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "fresh heap", "accuracy",
+    "assembling", "timing", "switching", "comparing", "answering",
 ]  # fmt: skip
 """A phase of a run. Phases nest in torch (Inductor runs inside Dynamo's frame); the one that began last is shown."""
 

@@ -46,8 +46,31 @@ class PairsMeasured(Event):
     """Eager against eager."""
 
 
-LAUNCH_BOUND_NOTE, PAGE_FAULTS_NOTE = "Launch-bound", "Page faults"
-"""First words of notes that other views look up."""
+LAUNCH_BOUND_NOTE = "Launch-bound"
+"""First word of a note that other views look up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshHeap:
+    """A short timing with a fresh heap, as in a script: before tcexplore compared results. Medians per call."""
+
+    eager_us: float
+    compiled_us: float
+    speedup: float
+    """Median of the ratios of pairs, eager over compiled."""
+    low: float
+    """Lower end of the 95% bootstrap interval of `speedup`."""
+    high: float
+    verdict: TimingVerdict
+    pairs: int
+    eager_page_faults: float
+    """Minor page faults of a call."""
+    compiled_page_faults: float
+    warm_eager_page_faults: float = 0.0
+    """The same with a warm heap: after results were compared, as in the rest of the timing."""
+    warm_compiled_page_faults: float = 0.0
+    differs: bool = False
+    """Whether the page faults of a side differ so much that its calls take noticeably longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +122,19 @@ class TimingEstimate(Event):
     device_eager_us: float | None = None
     """Time in which the device works, without gaps between launches; None on a CPU."""
     device_compiled_us: float | None = None
+    fresh_heap: FreshHeap | None = None
+    """The timing with a fresh heap; None on a GPU, for calls of a second or more, and if page faults cost too little
+    to matter."""
 
     @property
     def unit_us(self) -> float:
         """Time of one compiled unit: all its calls."""
         return self.compiled_us * self.calls
+
+    @property
+    def differing_fresh_heap(self) -> FreshHeap | None:
+        """The timing with a fresh heap, if it differs from this one, with a warm heap."""
+        return self.fresh_heap if self.fresh_heap is not None and self.fresh_heap.differs else None
 
     def agrees_with(self, us: float, *, overhead_us: float = 0.0, at_most: bool = False) -> bool:
         """Return whether a unit that took `us` microseconds agrees with this timing, to 30%.

@@ -91,6 +91,7 @@ FIELDS: dict[str, dict[str, str]] = {
 COMPUTED: dict[str, Callable[[Any], Fields]] = {
     "accuracy": lambda accuracy: {"summary": describe_accuracy(accuracy)},
     "frame": lambda frame: {"at_limit": "error" if frame.error_at_limit else "eager"},
+    "fresh_heap": lambda fresh: {"ci95": (fresh.low, fresh.high)},
     "fusion_decision": lambda decision: {"explanation": explain_refusal(decision.reason) or None},
     "loop": lambda loop: {"vector_bits": loop.width or None, "lanes": loop.lanes or None},
     "part": lambda part: {"graph": part.graph.strip() or None},

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tcexplore.session.economics import economics
 from tcexplore.session.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tcexplore.events.timing_events import FreshHeap
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,11 @@ class RunFigures:
         return economics(self.cold).first_call_s if self.cold and not self.cold.failure else None
 
     @property
+    def differing_fresh_heap(self) -> FreshHeap | None:
+        """The timing with a fresh heap, if it differs."""
+        return self.run.timing.differing_fresh_heap if self.run.timing is not None else None
+
+    @property
     def max_abs(self) -> float | None:
         """The largest difference to eager."""
         return self.run.accuracy.max_abs if self.run.accuracy else None
@@ -123,7 +132,19 @@ def is_faster(figures: RunFigures) -> bool:
     return figures.run.timing is not None and figures.run.timing.verdict == "faster" and not figures.summary.wrong
 
 
+def is_faster_fresh(figures: RunFigures) -> bool:
+    """Return whether compiled is faster than eager in a script, whose heap is fresh, with a correct result."""
+    fresh = figures.differing_fresh_heap
+    return is_faster(figures) if fresh is None else fresh.verdict == "faster" and not figures.summary.wrong
+
+
 def may_be_faster(figures: RunFigures) -> bool:
     """Return whether compiled may be faster, but the verdict is open."""
     timing = figures.run.timing
     return timing is not None and timing.verdict in ("undecided", "measuring") and timing.high > 1
+
+
+def may_be_faster_fresh(figures: RunFigures) -> bool:
+    """Return whether compiled may be faster in a script, whose heap is fresh, but the verdict is open."""
+    fresh = figures.differing_fresh_heap
+    return may_be_faster(figures) if fresh is None else fresh.verdict == "undecided" and fresh.high > 1

@@ -14,7 +14,7 @@ from tcexplore.session.event_fields import event_fields
 RunStatus = Literal["running", "ok", "failed", "superseded"]
 """`superseded`: the next run ended it before it was complete."""
 
-AFTER_COMPILE = ("accuracy", "assembling", "timing", "switching", "comparing", "answering")
+AFTER_COMPILE = ("fresh heap", "accuracy", "assembling", "timing", "switching", "comparing", "answering")
 """Phases after the last compile."""
 
 OUTPUT_LIMIT = 2_000_000

@@ -246,9 +246,9 @@ class TimedCells:
         cell, run = held.cell, held.run
         # Slow calls need longer for their first verdict.
         loop, pairs = asyncio.get_running_loop(), _pairs(run.snapshot)
-        until = loop.time() + self._slice_s
         self._begin(TIMING, cell)
         run.resume()
+        until = math.inf
 
         def is_timed(now: Snapshot) -> bool:
             if not self._in_turn and is_certain(now.timing):
@@ -256,7 +256,10 @@ class TimedCells:
             return loop.time() >= until and _pairs(now) > pairs
 
         try:
-            in_time = await self._runs.wait(run, is_timed, self._limit_s)
+            # Before its first slice, a run may time calls with a fresh heap and compare results.
+            in_time = await self._runs.wait(run, _is_timing, self._limit_s)
+            until = loop.time() + self._slice_s
+            in_time = in_time and await self._runs.wait(run, is_timed, self._limit_s)
         except BudgetSpentError:
             now = run.snapshot
             if now.timing is not None:
@@ -291,7 +294,12 @@ def settled(run: Snapshot, *, stopped: bool) -> Snapshot:
 
 def _may_be_timed(run: Snapshot) -> bool:
     """Return whether a run waits for its timing, or will not be timed, as a script."""
-    return run.phase == "timing" or bool(run.timing_skipped)
+    return run.phase in ("fresh heap", "timing") or bool(run.timing_skipped)
+
+
+def _is_timing(run: Snapshot) -> bool:
+    """Return whether a run that may be timed measures the pairs that count."""
+    return run.phase == "timing" or run.timing is not None
 
 
 def _pairs(run: Snapshot) -> int:

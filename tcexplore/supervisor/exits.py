@@ -50,6 +50,7 @@ def explain_exit(code: int, job: Job, crash: str) -> Failed:
 OPTIONAL_FACTS: dict[RunStage, str] = {
     "lowering": "code for the target",
     "switching": "code for the target",
+    "fresh heap": "timing with a fresh heap",
     "accuracy": RunFact.ACCURACY,
     "assembling": RunFact.MACHINE_CODE,
     "timing": RunFact.TIMING,

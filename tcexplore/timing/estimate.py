@@ -72,6 +72,7 @@ def make_estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
         fastest_control_us=samples.fastest_us.get("control"),
         device_eager_us=conditions.device_eager_us,
         device_compiled_us=conditions.device_compiled_us,
+        fresh_heap=conditions.fresh_heap,
     )
     return replace(estimate, notes=timing_notes(estimate, conditions))
 

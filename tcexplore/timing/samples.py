@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tcexplore.events import PairsMeasured
-from tcexplore.timing.workload import PageFaults
+from tcexplore.events.timing_events import FreshHeap
 
 Side = Literal["eager", "compiled", "control"]
 """`control` is the second side of a control pair, which is eager too."""
@@ -90,7 +90,7 @@ class Conditions:
     governor: str = ""
     resets: bool = False
     """Whether inputs or gradients are reset before each unit."""
-    page_faults: PageFaults | None = None
+    fresh_heap: FreshHeap | None = None
     warm_up_spread: float = 0.0
     """Relative difference of the last warm-up rounds (0.03 is 3%)."""
     slow: bool = False

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from tcexplore.events import TimingEstimate
-from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE, PAGE_FAULTS_NOTE
+from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE
 from tcexplore.quantities import count, duration
 from tcexplore.timing.pace import DUTY, FULL_SPEED_S
 from tcexplore.timing.samples import Conditions
@@ -21,11 +21,6 @@ LAUNCH_BOUND = 0.7
 
 BUSY_MARGIN = 0.5
 """Cores by which demand must exceed supply before there is a note."""
-
-PAGE_FAULT_US = 0.5
-"""Estimated time of a minor page fault, which gets a zeroed page from the system."""
-PAGE_FAULT_SHARE = 0.05
-"""Estimated share of a call from which on a change in page faults is worth a note."""
 
 Note = Callable[[TimingEstimate, Conditions], str]
 
@@ -100,14 +95,16 @@ def _resets(e: TimingEstimate, c: Conditions) -> str:
     return f"{action} before each unit; this is not timed"
 
 
-def _page_faults(e: TimingEstimate, c: Conditions) -> str:
-    faults = c.page_faults
-    if faults is None or (faults.before - faults.after) * PAGE_FAULT_US < PAGE_FAULT_SHARE * e.eager_us:
+def _page_faults(e: TimingEstimate, _: Conditions) -> str:
+    fresh = e.differing_fresh_heap
+    if fresh is None:
         return ""
     return (
-        f"{PAGE_FAULTS_NOTE}: an eager call takes {faults.after:.0f}, but took {faults.before:.0f} before tcexplore "
-        "compared results, which left free memory in this process. In a script, eager may be slower and "
-        "compiling gain more"
+        f"Page faults: with a fresh heap, as in a script, an eager call took {duration(fresh.eager_us / 1e6)} "
+        f"({count(round(fresh.eager_page_faults), 'page fault')}) and a compiled one "
+        f"{duration(fresh.compiled_us / 1e6)} ({fresh.compiled_page_faults:,.0f}): {fresh.speedup:.2f}× "
+        f"[{fresh.low:.2f}, {fresh.high:.2f}]. Then tcexplore compared results, which warmed the heap: "
+        f"{fresh.warm_eager_page_faults:,.0f} and {fresh.warm_compiled_page_faults:,.0f} page faults, {e.speedup:.2f}×"
     )
 
 

@@ -149,7 +149,7 @@ class _Measurement:
             busy_cores=machine.busy_cores(),
             governor=machine.governor,
             resets=workload.reset is not None,
-            page_faults=workload.page_faults,
+            fresh_heap=workload.fresh_heap,
             warm_up_spread=max(sampler.eager.spread, sampler.compiled.spread),
             slow=self._slow(),
             device_eager_us=self._device_times.eager_us,

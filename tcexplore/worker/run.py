@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -39,7 +40,8 @@ from tcexplore.events import (
     TimingSkipped,
 )
 from tcexplore.events.commands import RecompileQuery
-from tcexplore.timing.workload import PageFaults, Workload
+from tcexplore.events.timing_events import FreshHeap
+from tcexplore.timing.workload import Workload
 from tcexplore.worker import artifact_files, torch_settings
 from tcexplore.worker.ahead_of_time import use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage
@@ -59,6 +61,12 @@ from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_evaluation
 from tcexplore.worker.target_codegen import TargetCodegen
+
+if TYPE_CHECKING:
+    from tcexplore.timing.fresh_heap import PairCost
+
+FRESH_HEAP = "timing with a fresh heap", "resource:getrusage"
+"""Fact and symbol of the timing before results are compared."""
 
 QUICK_S = 1.0
 """Duration of eager calls that may be made a few times more to count their page faults."""
@@ -99,8 +107,8 @@ class Run:
         self.calls = ProgramCalls(job, self._hooks, self._stages, self._activity_timer)
         self._state: PythonState | None = None
         """Python state after the import, if the run compares with a baseline."""
-        self._page_faults: list[float] = []
-        """Page faults of an eager call: right after the compile, and after the comparison of results."""
+        self._fresh_heap: FreshHeap | None = None
+        """The timing before results were compared."""
 
     def execute(self) -> None:
         """Import the file, find its entry, call it eagerly and compiled, and time it."""
@@ -229,7 +237,7 @@ class Run:
         self._lower()
         if self.job.examine and not self._codegen.uncompiled:
             if self.job.time_for != 0 and self.job.baseline is None and self.job.passes == 1:
-                self._count_page_faults(program.workload(mutates))
+                self._time_fresh_heap(program.workload(mutates))
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
@@ -252,10 +260,10 @@ class Run:
         seconds = self.job.time_for
         # An undecided timing is extended twice, to twice the time each.
         limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
-        if self._page_faults:
-            self._count_page_faults(workload)
-        if len(self._page_faults) == 2:
-            workload = replace(workload, page_faults=PageFaults(*self._page_faults))
+        if self._fresh_heap is not None and (cost := self._cost_of_pair(workload)) is not None:
+            from tcexplore.timing.fresh_heap import compare_with_warm_heap
+
+            workload = replace(workload, fresh_heap=compare_with_warm_heap(self._fresh_heap, cost))
         retake = ProfileRetake(self._recorder, partial(profiles.emit_call, program, workload), self._handle_commands)
         lines = LineTimesStage(profiles, program, workload)
         pause = retake.pause if seconds is not None else lines.in_first_rest(retake.pause)
@@ -263,15 +271,36 @@ class Run:
         self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
         lines.run()
 
-    def _count_page_faults(self, workload: Workload) -> None:
-        """Count those of an eager call on a CPU, if it is quick."""
+    def _time_fresh_heap(self, workload: Workload) -> None:
+        """Time quick calls on a CPU before results are compared, if page faults matter."""
+        from tcexplore.timing.fresh_heap import time_fresh_heap
+        from tcexplore.timing.timed_machine import compile_counter
 
-        def count() -> None:
-            if (faults := workload.count_page_faults()) is not None:
-                self._page_faults.append(faults)
+        quick = self._stages.eager_seconds < QUICK_S and not self.calls.eager_compiles
+        cost = self._cost_of_pair(workload) if workload.device.type == "cpu" and quick else None
+        if cost is None or not any(call.depends_on_page_faults() for call in cost):
+            return
+        self.progress.enter("fresh heap")
+        if self.job.time_for is not None:
+            self._handle_commands(0)  # waits while timing is paused: a study times one run at a time
 
-        if workload.device.type == "cpu" and self._stages.eager_seconds < QUICK_S:
-            self._stages.run("page faults", "resource:getrusage", count)
+        def measure() -> None:
+            self._fresh_heap = time_fresh_heap(workload, cost, compile_counter(self._emit), self._heap_budget_s)
+
+        self._stages.run(*FRESH_HEAP, measure)
+
+    def _cost_of_pair(self, workload: Workload) -> PairCost | None:
+        from tcexplore.timing.fresh_heap import cost_of_pair
+
+        costs: list[PairCost | None] = [None]
+        self._stages.run(*FRESH_HEAP, lambda: costs.append(cost_of_pair(workload, self._heap_budget_s)))
+        return costs[-1]
+
+    @property
+    def _heap_budget_s(self) -> float:
+        from tcexplore.timing.fresh_heap import APP_BUDGET_S, BUDGET_S
+
+        return APP_BUDGET_S if self.job.time_for is None else BUDGET_S
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""

@@ -10,6 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.timing.recommendation import format_recommendation, format_reservation, recommend
 from tcexplore.session import Snapshot
 from tests.session.test_economics import EQUAL, FASTER, SLOWER
+from tests.snapshots.mlp_timing import FRESH
 
 AFTER = "break-even at ~50,000 calls."
 
@@ -80,3 +81,11 @@ def test_cached_kernels_are_mentioned():
     assert "came from the cache" in format_reservation(run(*CALLS, KERNEL))
     assert format_reservation(run(*CALLS, KERNEL, compiled)) == ""
     assert format_reservation(run(*CALLS)) == ""
+
+
+def test_a_different_verdict_with_a_fresh_heap_follows_the_recommendation():
+    even = replace(EQUAL, run=0, verdict="no difference", fresh_heap=FRESH)
+    assert recommend(run(*CALLS).apply(even)).endswith(
+        "saves nothing measurable. With a fresh heap, as in a script: faster, 1.46× [1.31, 1.60]."
+    )
+    assert "fresh" not in recommend(run(*CALLS).apply(replace(even, fresh_heap=replace(FRESH, differs=False))))

@@ -32,6 +32,7 @@ WITHOUT_KEY = {
     "CacheEntry": {"causes"},
     "CallProfiled": {"replays", "replayed_tasks"},
     "Config": {"override", "assembly", "opcheck", "follow", "mark_dynamic", "as_tensors", "buckets"},
+    "FreshHeap": {"low", "high"},
     "FrameEntries": {"free_entries", "isolated", "error_at_limit"},
     "Guard": {"name"},
     "Hunk": {"above", "below"},

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from tcexplore.session import Snapshot
 from tests import fakes
 from tests.report import schema_keys
 from tests.report.schema_tables import render
-from tests.snapshots import gpu, measured, recompiling, training
+from tests.snapshots import gpu, measured, mlp_timing, recompiling, training
 
 ROOT = Path(__file__).parents[2]
 MACHINE = ev.Standby(torch="2.13.0+cpu", python="3.11.7", device="cpu", seconds=4.2)
@@ -31,6 +32,7 @@ RARE_EVENTS = (
     ev.StateKeys(run=9, count=1, module=("w",), compiled=("_orig_mod.w",), in_place=("w",), prefix="_orig_mod."),
     ev.CustomOpChecked(run=9, op="mylib.pooled", test="test_schema", passed=False, reason="mismatch"),
     ev.GraphSplit(run=9, graph="0/0", part="submod_0", ops=3),
+    replace(mlp_timing.estimate(), run=9, fresh_heap=mlp_timing.FRESH),
 )
 
 RUNS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tcexplore.events import Accuracy, CallMade, Deviation, Memory, PairsMeasured, PhaseTimed, TimingEstimate
-from tcexplore.events.timing_events import TimingVerdict
+from tcexplore.events.timing_events import FreshHeap, TimingVerdict
 
 CALLS = (
     CallMade(index=0, variant="eager", seconds=0.004),
@@ -53,6 +53,13 @@ def control(count: int = 5) -> PairsMeasured:
     rng = random.Random(8)
     both = [tuple(412.0 * rng.lognormvariate(0, 0.02) for _ in range(count)) for _ in range(2)]
     return PairsMeasured(eager_us=both[0], compiled_us=both[1], control=True)
+
+
+FRESH = FreshHeap(
+    eager_us=2070.0, compiled_us=1420.0, speedup=1.46, low=1.31, high=1.6, verdict="faster", pairs=20,
+    eager_page_faults=941.0, compiled_page_faults=12.0, warm_compiled_page_faults=1.0, differs=True,
+)  # fmt: skip
+"""A timing with a fresh heap that differs from that with a warm one."""
 
 
 def estimate(verdict: TimingVerdict = "faster", speedup: float = 1.31) -> TimingEstimate:

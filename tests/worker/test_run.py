@@ -63,12 +63,15 @@ def warm_up(shared_runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -> None:
-    events = await runs.run(MLP, backend="inductor", time_for=0.2)
+    page_faults_matter = "import tcexplore.timing.fresh_heap as h; h.PAGE_FAULT_SHARE = 0.0\n"
+    events = await runs.run(page_faults_matter + MLP, backend="inductor", time_for=0.2)
     assert isinstance(events[-1], Finished), events[-1]
     assert all(event.run == events[0].run for event in events)
     phases = [event.phase for event in only(events, PhaseStarted)]
     assert set(phases) <= set(PHASES)
-    milestones: list[Phase] = ["importing", "eager", "dynamo", "aot", "inductor", "compiler", "timing"]
+    milestones: list[Phase] = [
+        "importing", "eager", "dynamo", "aot", "inductor", "compiler", "fresh heap", "accuracy", "timing",
+    ]  # fmt: skip
     assert sorted(milestones, key=phases.index) == milestones
     seconds = [event.at for event in only(events, PhaseStarted)]
     assert seconds == sorted(seconds)
@@ -81,7 +84,12 @@ async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -
     assert 0 < compiled.graph_seconds < compiled.seconds
     assert only(events, GraphCaptured)
     assert only(events, Kernel)
-    assert only(events, TimingEstimate)
+    *_, timing = only(events, TimingEstimate)
+    fresh = timing.differing_fresh_heap
+    assert fresh is not None
+    assert 0 < fresh.low <= fresh.speedup <= fresh.high
+    assert fresh.pairs >= 6
+    assert any(note.startswith("Page faults: with a fresh heap, as in a script") for note in timing.notes)
     whole = max(only(events, PhaseTimed), key=lambda span: span.seconds)
     assert (whole.name, whole.graph, whole.depth) == ("dynamo", "0/0", 0)
 

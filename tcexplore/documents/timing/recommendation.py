@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcexplore.documents.verdict_marks import FRESH_HEAP, format_interval
 from tcexplore.events import TimingEstimate
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded
@@ -21,7 +22,11 @@ def recommend(snapshot: Snapshot, calls: int | None = None) -> str:
     if wrong_result(snapshot):
         stage = f"`tcexplore bisect` ({hint('bisect')}) finds the compiler stage"
         return f"Not worth compiling until the result is right; {stage}."
-    return format_recommendation(snapshot.timing, costs.cost_s, calls, recompiles=costs.compiling_calls - 1)
+    advice = format_recommendation(snapshot.timing, costs.cost_s, calls, recompiles=costs.compiling_calls - 1)
+    fresh = snapshot.timing.differing_fresh_heap
+    if not advice or fresh is None or fresh.verdict == snapshot.timing.verdict:
+        return advice
+    return f"{advice} {FRESH_HEAP.capitalize()}: {fresh.verdict}, {format_interval(fresh)}."
 
 
 def format_reservation(snapshot: Snapshot) -> str:

@@ -13,24 +13,24 @@ from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_error
 from tcexplore.documents.timing.recommendation import suggest_less_noise
-from tcexplore.documents.verdict_marks import LEGEND, format_speedup
+from tcexplore.documents.verdict_marks import FRESH_HEAP, LEGEND, format_interval, speedup_span
 from tcexplore.events import Config
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session.economics import economics
 from tcexplore.session.links import Link
-from tcexplore.session.run_summary import RunFigures, may_be_faster
+from tcexplore.session.run_summary import RunFigures, is_faster_fresh, may_be_faster
 from tcexplore.studies.modes.modes_result import SPEEDUP_TOLERANCE, ModeChoice, choose_mode, wrong_runs
 from tcexplore.studies.modes.variant_result import variant_sentences
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.study_runs import has_ended
-from tcexplore.studies.study_text import ERROR_MARK, page_fault_note, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, fresh_heap_cell, fresh_heap_note, uneven_eager
 
 HEAD = (
-    "backend", "mode", "dynamic", "speedup", "95% interval", "variant", "compiled", "compile", "first call", "peak",
-    "max diff", "breaks", "recompiles", "graphs", "kernels",
+    "backend", "mode", "dynamic", "speedup", "95% interval", "fresh heap", "variant", "compiled", "compile",
+    "first call", "peak", "max diff", "breaks", "recompiles", "graphs", "kernels",
 )  # fmt: skip
-OPTIONAL = ("variant", "recompiles")
+OPTIONAL = ("fresh heap", "variant", "recompiles")
 """Columns that are left out if they are empty."""
 
 LEFT = (0, 1, 2, HEAD.index("variant"))
@@ -92,13 +92,14 @@ def _rank(order: Order, result: RunFigures) -> float:
 def _cells(result: RunFigures, timing_now: bool) -> list[Cell]:
     config, timing, summary = result.run.config, result.run.timing, result.summary
     if result.failure:
-        return [*_config(config), (Span("✖ failed", "error"),), (), _variant(config), *[()] * (len(HEAD) - 6)]
+        return [*_config(config), (Span("✖ failed", "error"),), (), (), _variant(config), *[()] * (len(HEAD) - 7)]
     accuracy = result.run.accuracy
     difference = "" if result.max_abs is None else format_error(result.max_abs)
     return [
         *_config(config),
         _speedup(result, timing_now),
         (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),) if timing else (),
+        fresh_heap_cell(result),
         _variant(config),
         _seconds(timing.compiled_us / 1e6 if timing else None),
         _seconds(result.compile_s),
@@ -115,7 +116,7 @@ def _cells(result: RunFigures, timing_now: bool) -> list[Cell]:
 def _speedup(result: RunFigures, timing_now: bool) -> Cell:
     timing = result.run.timing
     if timing is not None:
-        return (Span("◐ " if timing_now else "", "running"), Span(format_speedup(timing), _style(timing.verdict)))
+        return (Span("◐ " if timing_now else "", "running"), speedup_span(timing))
     if timing_now:
         return (Span("◐ timing", "running"),)
     return (Span("not timed" if has_ended(result.run) else "·", "muted"),)
@@ -129,10 +130,6 @@ def _variant(config: Config, style: str = "") -> Cell:
     return (Span(describe_variant(config), style),)
 
 
-def _style(verdict: str) -> str:
-    return {"faster": "faster", "slower": "slower", "no difference": "strong"}.get(verdict, "muted")
-
-
 def _seconds(seconds: float | None) -> Cell:
     return (Span("" if seconds is None else duration(seconds)),)
 
@@ -140,7 +137,7 @@ def _seconds(seconds: float | None) -> Cell:
 def _planned(config: Config, running: bool) -> list[Cell]:
     status = Span("◐ running", "running") if running else Span("·", "dim")
     names = [(Span(span.text, "muted"),) for (span,) in _config(config)]
-    return [*names, (status,), (), _variant(config, "muted"), *[()] * (len(HEAD) - 6)]
+    return [*names, (status,), (), (), _variant(config, "muted"), *[()] * (len(HEAD) - 7)]
 
 
 def _conclusions(state: StudyState[Any, RunFigures], more: bool, width: int) -> Iterator[Row]:
@@ -197,7 +194,7 @@ def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterato
     yield from variant_sentences(good)
     if wrong := wrong_runs(good):
         yield f"{ERROR_MARK}result differs from eager's: {_names(wrong)}"
-    if note := page_fault_note(good):
+    if note := fresh_heap_note(good):
         yield note
     if warning := uneven_eager(good):
         yield warning
@@ -210,9 +207,23 @@ def recommendation(results: Sequence[RunFigures], *, more: bool) -> str:
 
 
 def _advice(good: Sequence[RunFigures], choice: ModeChoice | None, *, more: bool) -> str:
+    advice = _use(choice, more=more) if choice is not None else _stay_eager(good) if good and not more else ""
+    return f"{advice} {script}" if advice and (script := _in_script(good, choice)) else advice
+
+
+def _in_script(good: Sequence[RunFigures], choice: ModeChoice | None) -> str:
+    """Return what differs with a fresh heap: the speedup of the choice, or how many runs are faster."""
     if choice is not None:
-        return _use(choice, more=more)
-    return _stay_eager(good) if good and not more else ""
+        fresh = choice.best.differing_fresh_heap
+        return f"{FRESH_HEAP.capitalize()}: {format_interval(fresh)}." if fresh is not None else ""
+    faster = [(heap, result) for result in good if is_faster_fresh(result) and (heap := result.differing_fresh_heap)]
+    if not faster:
+        return ""
+    best, result = max(faster, key=lambda pair: pair[0].low)
+    return (
+        f"{FRESH_HEAP.capitalize()}, {count(len(faster), 'run')} {'is' if len(faster) == 1 else 'are'} faster, "
+        f"most certainly {describe_configuration(result.run.config)}: {format_interval(best)}."
+    )
 
 
 def _use(choice: ModeChoice, *, more: bool) -> str:

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
-from tcexplore.documents.verdict_marks import LEGEND, format_speedup
+from tcexplore.documents.verdict_marks import FRESH_HEAP, LEGEND, VERDICT_STYLES, format_speedup, speedup_span
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import duration
 from tcexplore.session.economics import DECIDED
-from tcexplore.session.run_summary import RunFigures, is_faster, may_be_faster
+from tcexplore.session.run_summary import (
+    RunFigures,
+    is_faster,
+    is_faster_fresh,
+    may_be_faster,
+    may_be_faster_fresh,
+)
 from tcexplore.studies.study_runs import has_ended
-from tcexplore.studies.study_text import ERROR_MARK, page_fault_note, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, fresh_heap_cell, fresh_heap_note, uneven_eager
 from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, fails_in_eager
 
 HEAD = (
-    "size", "eager", "static", "speedup", "95% interval", "dynamic", "speedup", "95% interval", "compiled in",
+    "size", "eager", "static", "speedup", "95% interval", "fresh heap", "dynamic", "speedup", "95% interval",
+    "fresh heap", "compiled in",
 )  # fmt: skip
 
-INTERVALS = (4, 7)
+INTERVALS, FRESH_HEAPS = (4, 8), (5, 9)
 WIDTH_WITH_INTERVALS = 100
 """Minimum width of a table with the intervals."""
-
-STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong"}
+WIDTH_WITH_FRESH_INTERVALS = 150
+"""The same with those of a fresh heap."""
 
 BAR_WIDTH = 40
 """Columns of the longest bar."""
@@ -39,7 +46,11 @@ def sweep_document(sweep: Sweep, active: frozenset[tuple[Form, int]], width: int
     """Return the document; `active` are the form and size of the runs under way."""
     rows = [_cells(sweep, size, active) for size in sweep.sizes]
     title = row((f" dimension {sweep.dim}", "heading"), ("  compiled for each size, vs. eager", "muted"))
-    shown = [index for index in range(len(HEAD)) if width >= WIDTH_WITH_INTERVALS or index not in INTERVALS]
+    left_out = {index for index in FRESH_HEAPS if not any(cells[index] for cells in rows)}
+    left_out.update(() if width >= WIDTH_WITH_INTERVALS else INTERVALS)
+    if width < WIDTH_WITH_FRESH_INTERVALS:
+        rows = [[cell[:1] if index in FRESH_HEAPS else cell for index, cell in enumerate(cells)] for cells in rows]
+    shown = [index for index in range(len(HEAD)) if index not in left_out]
     fitted = [[cells[index] for index in shown] for cells in rows]
     table = columns([HEAD[index] for index in shown], fitted, [()] * len(rows), left=(len(shown) - 1,))
     return StaticDocument("", (title, *table, *_conclusions(sweep, width), *_chart(sweep, width)))
@@ -62,17 +73,16 @@ def _cells(sweep: Sweep, size: int, active: frozenset[tuple[Form, int]]) -> list
     ]  # fmt: skip
 
 
-def _figures(figures: RunFigures | None, *, running: bool) -> tuple[Cell, Cell, Cell]:
+def _figures(figures: RunFigures | None, *, running: bool) -> tuple[Cell, Cell, Cell, Cell]:
     if figures is None:
-        return (Span("◐", "running") if running else Span("·", "dim"),), (), ()
+        return (Span("◐", "running") if running else Span("·", "dim"),), (), (), ()
     timing = figures.run.timing
     if timing is None and not has_ended(figures.run):
-        return (Span("◐ timing", "running") if running else Span("compiled", "muted"),), (), ()
+        return (Span("◐ timing", "running") if running else Span("compiled", "muted"),), (), (), ()
     if timing is None:
-        return (Span("✖ failed", "error") if figures.failure else Span("not timed", "muted"),), (), ()
-    speedup = Span(format_speedup(timing), STYLES.get(timing.verdict, "muted"))
+        return (Span("✖ failed", "error") if figures.failure else Span("not timed", "muted"),), (), (), ()
     interval = Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval")
-    return (Span(duration(timing.compiled_us / 1e6)),), (speedup,), (interval,)
+    return (Span(duration(timing.compiled_us / 1e6)),), (speedup_span(timing),), (interval,), fresh_heap_cell(figures)
 
 
 def _conclusions(sweep: Sweep, width: int) -> Iterator[Row]:
@@ -94,7 +104,7 @@ def conclusions(sweep: Sweep) -> Iterator[str]:
             yield f"{ERROR_MARK}{name}: {step.figures.failure}"
         elif step.figures.run.accuracy is not None and step.figures.summary.wrong:
             yield f"{ERROR_MARK}{name}: {describe_accuracy(step.figures.run.accuracy)}"
-    if note := page_fault_note(step.figures for step in sweep.steps):
+    if note := fresh_heap_note(step.figures for step in sweep.steps):
         yield note
     for size in sweep.sizes:
         if warning := uneven_eager(filter(None, (sweep.at(STATIC, size), sweep.at(DYNAMIC, size))), f" at size {size}"):
@@ -106,27 +116,47 @@ def helps(sweep: Sweep) -> Iterator[str]:
     """Yield for which sizes compiling helps, with static and with dynamic shapes, as far as they are timed."""
     for form in (STATIC, DYNAMIC):
         if any(step.form == form and step.size and step.figures.run.timing for step in sweep.steps):
-            yield f"{form}: {_helps(sweep, form)}"
+            fresh = _helps(sweep, form, is_faster_fresh, may_be_faster_fresh, _fresh_speedups(sweep, form))
+            script = f". {FRESH_HEAP.capitalize()}: {fresh}" if _has_fresh_heap(sweep, form) else ""
+            yield f"{form}: {_helps(sweep, form)}{script}"
 
 
-def _helps(sweep: Sweep, form: Form) -> str:
-    """Return for which sizes compiling helps, and at how many this is known."""
+def _has_fresh_heap(sweep: Sweep, form: Form) -> bool:
+    return bool(sweep.sizes_where(form, lambda figures: figures.differing_fresh_heap is not None))
+
+
+def _fresh_speedups(sweep: Sweep, form: Form) -> str:
+    """Return ` (1.45× to 1.60×)`: of the sizes at which compiling helps with a fresh heap."""
+    helped = [figures for size in sweep.sizes if (figures := sweep.at(form, size)) and is_faster_fresh(figures)]
+    speedups = sorted(figures.differing_fresh_heap.speedup for figures in helped if figures.differing_fresh_heap)
+    ends = dict.fromkeys(f"{speedup:.2f}×" for speedup in (*speedups[:1], *speedups[-1:]))
+    return f" ({' to '.join(ends)})" if ends else ""
+
+
+def _helps(
+    sweep: Sweep,
+    form: Form,
+    faster: Callable[[RunFigures], bool] = is_faster,
+    may_be: Callable[[RunFigures], bool] = may_be_faster,
+    speedups: str = "",
+) -> str:
+    """Return for which sizes compiling helps, with their `speedups`, and at how many this is known."""
     size, some, unknown = (
-        sweep.helps_from(form),
-        sweep.sizes_where(form, is_faster),
-        sweep.sizes_where(form, may_be_faster),
+        sweep.helps_from(form, faster),
+        sweep.sizes_where(form, faster),
+        sweep.sizes_where(form, may_be),
     )
     undecided = f"{'size' if len(unknown) == 1 else 'sizes'} {_listed(unknown)} undecided" if unknown else ""
     done, of = sweep.finished(form), len(sweep.sizes)
     measured = "" if done == of else f"{done} of {of} sizes measured"
     if size is not None:
-        clauses = [f"compiling helps from size {size} up", undecided]
+        clauses = [f"compiling helps from size {size} up{speedups}", undecided]
     elif some:
         known = {*some, *unknown, *sweep.sizes_where(form, fails_in_eager)}
         rest = sweep.sizes_where(form, lambda _: True)
         worse = tuple(size for size in rest if size > min(some) and size not in known)
         but = f", but not at {_listed(worse)}" if worse else ""
-        clauses = [f"compiling helps at size {_listed(some)}{but}", undecided]
+        clauses = [f"compiling helps at size {_listed(some)}{speedups}{but}", undecided]
     elif unknown:
         timed = sweep.sizes_where(form, lambda figures: figures.run.timing is not None)
         clauses = [undecided, "compiling helps at no other size" if len(timed) > len(unknown) else ""]
@@ -168,7 +198,7 @@ def _chart(sweep: Sweep, width: int) -> Iterator[Row]:
     yield from wrapped(LEGEND, width, "muted")
     for (size, form), timing in timings.items():
         name = str(size) if form == STATIC or (size, STATIC) not in timings else ""
-        style = STYLES.get(timing.verdict, "muted")
+        style = VERDICT_STYLES.get(timing.verdict, "muted")
         drawn, figure = (bar(timing, scale, room), style), (f"  {format_speedup(timing)}", style)
         yield row((f" {name:>{name_width}}", "strong"), (f"  {form:<7}  ", "muted"), drawn, figure)
 

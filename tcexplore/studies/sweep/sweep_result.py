@@ -73,8 +73,8 @@ class Sweep:
         figures = self.all_sizes(form)
         return figures is not None and any(recompile.limit_hit for recompile in figures.run.recompiles)
 
-    def helps_from(self, form: Form) -> int | None:
-        """Return the smallest size such that compiling is faster and correct from there up; None without one.
+    def helps_from(self, form: Form, faster: Callable[[RunFigures], bool] = is_faster) -> int | None:
+        """Return the smallest size such that compiling is `faster` and correct from there up; None without one.
 
         Sizes that also fail without a compiler do not count.
         """
@@ -83,7 +83,7 @@ class Sweep:
             figures = self.at(form, size)
             if figures is None or fails_in_eager(figures):
                 continue
-            if not is_faster(figures):
+            if not faster(figures):
                 break
             smallest = size
         return smallest

@@ -13,7 +13,7 @@ from tcexplore.documents.document import Document
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import EntryFound, Job
 from tcexplore.session import Snapshot
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.run_summary import RunFigures, is_faster_fresh
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
 from tcexplore.studies.study_runs import Runs, failure_status, has_ended
@@ -133,6 +133,7 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
             "sizes": [_size(sweep, size) for size in sweep.sizes],
             "all_sizes": {form: _all_sizes(sweep, form) for form in ALL_SIZES},
             "helps_from": {form: sweep.helps_from(form) for form in (STATIC, DYNAMIC)},
+            "helps_from_fresh_heap": {form: sweep.helps_from(form, is_faster_fresh) for form in (STATIC, DYNAMIC)},
             "conclusions": list(conclusions(sweep)),
         }
 

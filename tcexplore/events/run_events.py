@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, get_args
 
@@ -26,6 +26,8 @@ BEFORE_COMPILE: tuple[RunStage, ...] = ("file", "importing", "arguments", "eager
 Blame = Literal["user", "compiler"]
 """`user`: the model file or the arguments (exit status 2). `compiler`: torch or the worker (exit status 3)."""
 
+LONGEST_JOINED = 65_536
+"""Characters of output from which on further output is a new event."""
 
 BROKEN_STATUS = 70
 """Exit status of a run process that cannot report: a bug in tcexplore, or a program that replaced parts of Python."""
@@ -125,6 +127,12 @@ class Output(Event):
 
     stream: Literal["stdout", "stderr"]
     text: str
+
+    def joined(self, later: Output) -> Output | None:
+        """Return this text and that of a later event as one event; None if they are not to be joined."""
+        if (self.run, self.stream) != (later.run, later.stream) or len(self.text) >= LONGEST_JOINED:
+            return None
+        return replace(self, text=self.text + later.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

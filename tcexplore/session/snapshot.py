@@ -20,9 +20,6 @@ AFTER_COMPILE = ("fresh heap", "accuracy", "assembling", "timing", "switching", 
 OUTPUT_LIMIT = 2_000_000
 """Characters of output kept per run; the oldest are dropped first."""
 
-_OUTPUT_CHUNK = 65_536
-"""Maximum characters of consecutive output of one stream to join."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -226,9 +223,8 @@ def _add_graph(snapshot: Snapshot, event: ev.GraphCaptured) -> Snapshot:
 
 def _add_output(snapshot: Snapshot, event: ev.Output) -> Snapshot:
     output = snapshot.output
-    if output and output[-1].stream == event.stream and len(output[-1].text) < _OUTPUT_CHUNK:
-        output, event = output[:-1], replace(event, text=output[-1].text + event.text)
-    output = (*output, event)
+    joined = output[-1].joined(event) if output else None
+    output = (*output, event) if joined is None else (*output[:-1], joined)
     dropped, size = snapshot.output_dropped, sum(len(chunk.text) for chunk in output)
     while size > OUTPUT_LIMIT and len(output) > 1:
         dropped, size, output = dropped + len(output[0].text), size - len(output[0].text), output[1:]

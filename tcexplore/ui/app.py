@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,14 +14,13 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 
 from tcexplore import events as ev
-from tcexplore.events import Job, Standby
+from tcexplore.events import Event, Job, Standby
 from tcexplore.keymap import UNBOUND, hint, use_keymap
 from tcexplore.session import Session, Snapshot
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.appearance import Appearance
 from tcexplore.ui.background_task import collect_garbage, start_gc
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.run_actions import RunActions
 from tcexplore.ui.saved_settings import Settings
 from tcexplore.ui.screens.reading_screen import ReadingScreen
@@ -33,6 +32,12 @@ if TYPE_CHECKING:
 
     from tcexplore.events import BreakFix
     from tcexplore.ui.run_history import RunHistory
+
+URGENT_TICK_S = 0.008
+"""Minimum seconds between two updates for events that the user waits for after a save."""
+
+TICK_S = 0.04
+"""Seconds that other events wait for more of them, so that many events cost few updates."""
 
 CLOCK_S = 0.25
 """Seconds between two updates of what the run under way does."""
@@ -54,6 +59,12 @@ ENDLESS = ("timing", "answering")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _NO_COLOR = NoColor()
+
+
+@cache
+def _urgent() -> tuple[type, ...]:
+    """Return the types that the user waits for after a save."""
+    return (Job, Standby, ev.GraphCaptured, ev.GraphBreak, ev.Kernel, ev.Failed, ev.Finished)
 
 
 def _command_provider() -> type[Provider]:
@@ -92,6 +103,11 @@ class ExplorerApp(RunActions):
         self.animation_level = "none"
         self._make_engine = engine
         self._started = self._phase_started = now()
+        self._delivered: list[Job | Event] = []
+        """Jobs and events that the session does not have yet."""
+        self._last_update = 0.0
+        """When the session got the last ones, on the event loop's clock."""
+        self._update_timer: asyncio.TimerHandle | None = None
         self._untidy_runs = 0
         """Runs that began since older runs were compressed."""
         self._under_way = False
@@ -158,13 +174,11 @@ class ExplorerApp(RunActions):
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
-        from tcexplore.ui.event_batches import EventBatcher  # after the first frame: it imports the events
-
         self.engine = self._make_engine()
         if self.engine.waiting:
             for pane in self.main.grid.panes.values():
                 pane.show_waiting(self.engine.waiting)
-        await self.engine.start(EventBatcher(self.post_message).add)
+        await self.engine.start(self.deliver)
         self.call_after_refresh(self._settle)
 
     def _settle(self) -> None:
@@ -188,9 +202,28 @@ class ExplorerApp(RunActions):
 
     # ---- events of runs
 
-    def on_run_events(self, message: RunEvents) -> None:
+    def deliver(self, item: Job | Event) -> None:
+        """Take a new job or an event from the engine; the session gets it soon. Must be called in the event loop."""
+        previous = self._delivered[-1] if self._delivered else None
+        joined = previous.joined(item) if isinstance(item, ev.Output) and isinstance(previous, ev.Output) else None
+        if joined is None:
+            self._delivered.append(item)
+        else:
+            self._delivered[-1] = joined
+        loop = asyncio.get_running_loop()
+        now, timer = loop.time(), self._update_timer
+        due = max(now, self._last_update + URGENT_TICK_S) if isinstance(item, _urgent()) else now + TICK_S
+        if timer is None or due < timer.when():
+            if timer is not None:
+                timer.cancel()
+            self._update_timer = loop.call_at(due, self.call_later, self._update_session)
+
+    def _update_session(self) -> None:
+        """Apply what was delivered to the session."""
+        self._update_timer, self._last_update = None, asyncio.get_running_loop().time()
+        items, self._delivered = self._delivered, []
         session = self.session
-        for item in message.items:
+        for item in items:
             if isinstance(item, Job):
                 if item.config.target.endswith(".toml"):
                     self.target_files = tuple(dict.fromkeys((*self.target_files, item.config.target)))
@@ -212,6 +245,8 @@ class ExplorerApp(RunActions):
     def watch_session(self, session: Session) -> None:
         """Update the clock; the main screen and its panes watch the session, too."""
         newest = session.newest
+        if newest is not None and self.engine is not None:
+            self.engine.update(newest)
         self._under_way = newest is not None and newest.status == "running" and not newest.complete
         if self.main.is_mounted:
             ends = newest is not None and newest.status == "running" and newest.phase not in ENDLESS

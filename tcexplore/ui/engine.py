@@ -10,6 +10,7 @@ from tcexplore.events import Event, Job
 if TYPE_CHECKING:
     from tcexplore.events.commands import RunCommand
     from tcexplore.model_python import ModelPython
+    from tcexplore.session import Snapshot
     from tcexplore.studies.study_runs import Emit, Runner  # not before the first frame
 
 Deliver = Callable[[Job | Event], None]
@@ -39,6 +40,10 @@ class Engine(Protocol):
 
     def rerun(self) -> bool:
         """Read the file and run it again; return False if there is no program to run."""
+        ...
+
+    def update(self, run: Snapshot) -> None:
+        """React to new facts about the newest run."""
         ...
 
     def stop_run(self) -> None:

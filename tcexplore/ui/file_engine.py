@@ -8,16 +8,12 @@ from dataclasses import replace
 
 from tcexplore.events import (
     Config,
-    Event,
     Failed,
-    Finished,
     Job,
-    ModulesImported,
-    TargetLowered,
-    TargetSkipped,
 )
 from tcexplore.events.commands import PauseTiming, Retarget, RunCommand
 from tcexplore.model_python import OWN_PYTHON, ModelPython
+from tcexplore.session import Snapshot
 from tcexplore.session.code import target_of
 from tcexplore.studies.study_runs import Emit, Runner
 from tcexplore.supervisor import STANDBYS, Supervisor
@@ -46,6 +42,7 @@ class FileEngine:
         self._config = config
         self._argv = argv
         self._name = name
+        self._standbys = standbys
         self.pythons = pythons
         self.waiting: tuple[str, ...] = ()
         self._run = 0
@@ -53,13 +50,15 @@ class FileEngine:
         self._pauses = 0
         self._pending_target = ""
         """The target of the last `Retarget` that the current run has not handled."""
+        self._modules: tuple[str, ...] = ()
+        """The modules that are watched."""
         self.job: Job | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._queue = Supervisor(self._receive, standbys=standbys, python=pythons[0])
 
     async def start(self, deliver: Deliver) -> None:
         """Begin with a first run; from then on every save begins one."""
         self._deliver = deliver
+        self._queue = Supervisor(deliver, standbys=self._standbys, python=self.pythons[0])
         await self._queue.start()
         self._watch_file()
 
@@ -93,7 +92,7 @@ class FileEngine:
     def _watch_file(self) -> None:
         """Run the file, and run it again whenever it changes."""
         self._model = read_file(self._file)
-        self._watch = Watch(self._file, self._model)
+        self._watch, self._modules = Watch(self._file, self._model), ()
         self._begin_run()
         self._watching = asyncio.create_task(self._run_on_change())
 
@@ -146,14 +145,17 @@ class FileEngine:
             Failed(run=self._run, stage="file", blame="user", type="unreadable", message=model.problem, hint=model.hint)
         )
 
-    def _receive(self, event: Event) -> None:
-        if isinstance(event, ModulesImported) and event.run == self._run:
-            self._watch.set_modules(event.files)
-        self._deliver(event)
-        if isinstance(event, TargetLowered | TargetSkipped) and event.target == self._pending_target:
+    def update(self, run: Snapshot) -> None:
+        """Watch the modules that the newest run imported; rerun if it ended before it took a `Retarget`."""
+        if run.run != self._run:
+            return
+        if run.modules is not self._modules and (run.modules or run.complete):
+            self._modules = run.modules
+            self._watch.set_modules(run.modules)
+        code = run.code_for(self._pending_target)
+        if code.lowered or code.not_lowered:
             self._pending_target = ""
-        elif isinstance(event, Finished) and self._pending_target:
-            # The run finished before it took the command.
+        elif self._pending_target and run.status == "ok":
             self.rerun()
 
     async def _run_on_change(self) -> None:

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from tcexplore.documents.document import Link, Row
-from tcexplore.events import Event, Job
+from tcexplore.events import Job
 
 if TYPE_CHECKING:
     from tcexplore.events import GuardFilterTried  # not imported before the first frame
-
-
-@dataclass
-class RunEvents(Message):
-    """A batch of deliveries by the engine: a `Job` for each run that began, and events of runs, in order."""
-
-    items: tuple[Job | Event, ...]
 
 
 @dataclass

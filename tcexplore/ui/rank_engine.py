@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from tcexplore.events import Job
 from tcexplore.events.commands import RunCommand
 from tcexplore.model_python import ModelPython
+from tcexplore.session import Snapshot
 from tcexplore.studies.study_runs import Emit, Runner
 from tcexplore.ui.engine import Deliver
 
@@ -42,6 +43,9 @@ class RankEngine(ABC):
     def rerun(self) -> bool:
         """Return False: a trace is not run."""
         return False
+
+    def update(self, run: Snapshot) -> None:  # noqa: B027  the interface of all engines
+        """Do nothing: no run of a trace ever needs the engine again."""
 
     def stop_run(self) -> None:  # noqa: B027  the interface of all engines
         """Do nothing: a trace is not run."""

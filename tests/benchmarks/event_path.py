@@ -21,8 +21,7 @@ PACKAGE = str(Path(__file__).parents[2] / "tcexplore") + os.sep
 LOG = "TCEXPLORE_EVENT_PATH"
 SINKS = {
     "encode",
-    "EventBatcher.add",
-    "EventBatcher._flush",
+    "ExplorerApp.deliver",
     "Snapshot.apply",
     "graph_document",
     "RowView.show",
@@ -91,12 +90,8 @@ class Recorder:
         match type(value).__name__:
             case "GraphCaptured":
                 return True
-            case "RunEvents":
-                return any(self._contains_event(item) for item in value.items)
             case "tuple":
                 return any(type(item).__name__ == "GraphCaptured" for item in value)
-            case "EventBatcher":
-                return any(self._contains_event(item) for item in value._items)
             case "Session":
                 return value.newest is not None and bool(value.newest.graphs)
             case "Snapshot":

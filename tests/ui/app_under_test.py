@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from tcexplore.events import Event, Finished, Job, Standby
 from tcexplore.events.commands import PauseTiming, RecompileQuery, RunCommand
 from tcexplore.model_python import OWN_PYTHON, ModelPython
-from tcexplore.session import Session
+from tcexplore.session import Session, Snapshot
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.appearance import Appearance
 from tcexplore.ui.engine import Deliver
@@ -51,6 +51,9 @@ class FakeEngine:
     def rerun(self) -> bool:
         self.requests.append("rerun")
         return True
+
+    def update(self, run: Snapshot) -> None:
+        """React to nothing."""
 
     def stop_run(self) -> None:
         self.requests.append("stop")

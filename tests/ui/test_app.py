@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -13,23 +12,16 @@ from textual.color import Color
 from tcexplore.events import Config, Event, Failed, Job, Output, Phase, PhaseStarted
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.event_batches import EventBatcher
 from tcexplore.ui.palette import CommandProvider
 from tests import fakes
 from tests.ui.app_under_test import AppUnderTest, FakeEngine, run_app
-
-
-def _batcher(ui: AppUnderTest) -> EventBatcher:
-    batcher = ui.engine.deliver.__self__  # type: ignore[attr-defined]
-    assert isinstance(batcher, EventBatcher)
-    return batcher
 
 
 async def tell(ui: AppUnderTest, *news: Job | Event) -> None:
     """Deliver events to the app as the engine does, and wait until they are shown."""
     for one in news:
         ui.engine.deliver(one)
-    while _batcher(ui)._timer is not None:
+    while ui.app._update_timer is not None:
         await ui.pilot.pause(0.03)
     await ui.settle()
 
@@ -64,7 +56,7 @@ async def test_much_output_costs_few_updates():
         await tell(ui, job(1))
         for number in range(100_000):
             ui.engine.deliver(Output(run=1, stream="stdout", text=f"line {number}\n"))
-        assert len(_batcher(ui)._items) < 100
+        assert len(ui.app._delivered) < 100
         await tell(ui)
         await ui.press("7", "end")
         assert "line 99999" in ui.row("output")
@@ -208,15 +200,14 @@ async def test_ctrl_c_names_the_key_to_quit():
 async def test_a_graph_is_shown_without_waiting_for_other_events():
     async with run_app() as ui:
         await tell(ui, job(1))
-        posted = asyncio.Event()
-        batcher = EventBatcher(lambda _: posted.set())
-        batcher.add(PhaseStarted(run=1, phase="dynamo", at=0.1))
-        assert batcher._timer is not None
-        waits = batcher._timer.when()
-        batcher.add(fakes.complete(1).graphs[0])
-        assert batcher._timer.when() < waits
-        await posted.wait()
-        assert batcher._timer is None
+        ui.engine.deliver(PhaseStarted(run=1, phase="dynamo", at=0.1))
+        assert ui.app._update_timer is not None
+        waits = ui.app._update_timer.when()
+        ui.engine.deliver(fakes.complete(1).graphs[0])
+        assert ui.app._update_timer.when() < waits
+        await tell(ui)
+        assert ui.app.session.newest is not None
+        assert len(ui.app.session.newest.graphs) == 1
 
 
 async def test_only_changed_lines_are_painted_again():

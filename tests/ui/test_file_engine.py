@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tcexplore.events import Config, Event, Job
+from tcexplore import watch
+from tcexplore.events import Config, Event, Finished, Job, ModulesImported, TargetLowered
+from tcexplore.events.commands import RunCommand
+from tcexplore.session.snapshot import start_snapshot
 from tcexplore.ui import file_engine
 from tcexplore.ui.file_engine import FileEngine
 
@@ -29,6 +33,34 @@ class NoWorkers:
 
     async def close(self) -> None:
         """Close nothing."""
+
+    def send(self, _: RunCommand) -> bool:
+        return True
+
+
+async def test_the_engine_watches_imported_modules_and_reruns_for_a_target_that_the_run_did_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(file_engine, "Supervisor", NoWorkers)
+    watched: list[tuple[str, ...]] = []
+    monkeypatch.setattr(watch.Watch, "set_modules", lambda _, files: watched.append(files))
+    model = tmp_path / "model.py"
+    model.write_text("x = 1\n")
+    jobs: list[Job] = []
+    engine = FileEngine(str(model), Config())
+    await engine.start(lambda item: jobs.append(item) if isinstance(item, Job) else None)
+    run = start_snapshot(jobs[-1]).apply(ModulesImported(run=1, files=("/a.py",)))
+    for snapshot in (start_snapshot(jobs[-1]), run, run, replace(run, run=7)):
+        engine.update(snapshot)
+    assert watched == [("/a.py",)]
+    lowered = run.apply(TargetLowered(run=1, target="h100", graph="0/0", kernels=1, seconds=0.1))
+    for steps, runs in ((lowered, lowered.apply(Finished(run=1))), 1), ((run, run.apply(Finished(run=1))), 2):
+        assert engine.retarget("h100", known=False)
+        for snapshot in steps:
+            engine.update(snapshot)
+        assert len(jobs) == runs
+    assert jobs[-1].config.target == "h100"
+    await engine.close()
 
 
 async def test_another_file_is_run_and_watched_without_the_arguments_of_the_first(

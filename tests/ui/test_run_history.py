@@ -13,7 +13,6 @@ from tcexplore.events import Job
 from tcexplore.run_store import RunStore, read_run
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.run_history import RunHistory
 from tcexplore.ui.saved_settings import Settings, load, store
 from tests import fakes
@@ -120,7 +119,7 @@ async def test_a_folder_that_cannot_be_written_disturbs_nothing(tmp_path: Path):
 
 async def test_a_run_knows_when_it_began(tmp_path: Path):
     async with app_with_history(RunStore("/m.py", tmp_path)) as ui:
-        ui.app.post_message(RunEvents((Job(run=1, file="/m.py", source=""),)))
+        ui.app.deliver(Job(run=1, file="/m.py", source=""))
         await ui.settle()
         assert ui.app.session.newest is not None
         assert ui.app.session.newest.began > NOON

@@ -28,9 +28,8 @@ def kernel_files(snapshot: Snapshot, name: str) -> dict[str, str]:
     kernels = list({kernel.source: kernel for kernel in generated if kernel.name == name}.values())
     if not kernels:
         known = ", ".join(dict.fromkeys(kernel.name for kernel in generated))
-        for_ = f" for {snapshot.target}" if snapshot.target != "native" else ""
         raise NoSuchKernelError(
-            f"there is no generated kernel called {name!r}{for_}: "
+            f"there is no generated kernel called {name!r}{snapshot.for_target}: "
             + (f"use one of {known}" if known else "this run has none")
         )
     stems = [name] if len(kernels) == 1 else [f"{name}_{number}" for number in range(1, len(kernels) + 1)]

@@ -127,6 +127,11 @@ class Snapshot:
         return self.trace or (f"run of {self.past}" if self.past else f"run {self.run}")
 
     @property
+    def for_target(self) -> str:
+        """Text such as ` for h100`, to follow what is generated for the target in view; empty for this machine."""
+        return f" for {self.target}" if self.target != NATIVE else ""
+
+    @property
     def is_script(self) -> bool:
         """Whether the run is of a script that calls torch.compile itself."""
         return self.entry is not None and self.entry.kind == "script"

@@ -35,7 +35,7 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         if name == "code" and not self._prefix:
             return Watched(self._record.code, self.read, "code.")
-        if name != "target":
+        if name not in ("target", "for_target"):
             self.read.add(self._prefix + name)
         return getattr(self._record, name)
 

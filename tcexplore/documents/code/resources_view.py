@@ -16,7 +16,6 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Kernel, KernelResources
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import kernel_link
 
@@ -43,8 +42,8 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
     table = columns(HEAD, rows, [kernel_links(kernel) for kernel, _ in taken], left=(0, 2))
     details = (line for kernel, resources in taken for line in _details(kernel, resources, known, toggled, width))
     warned = sum(bool(resources.warnings) for _, resources in taken)
-    target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
-    title = f"{count(len(taken), 'kernel')}{target}, {f'{warned} with a warning' if warned else 'no warnings'}"
+    warnings = f"{warned} with a warning" if warned else "no warnings"
+    title = f"{count(len(taken), 'kernel')}{snapshot.for_target}, {warnings}"
     above = target_rows(snapshot, toggled, width)
     return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_source_rows(width))])
 

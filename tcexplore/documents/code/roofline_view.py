@@ -19,7 +19,6 @@ from tcexplore.documents.timing.device_rows import format_rate
 from tcexplore.events import Kernel, RooflinePoint
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import Achieved, achieved, kernel_facts
 from tcexplore.session.links import Link, kernel_link
 
@@ -64,9 +63,8 @@ def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     table = columns(
         HEAD, [_cells(*each, total, known) for each in points], [kernel_links(k) for k, _ in points], left=(0, 2)
     )
-    where = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
     measured = [(kernel, at) for kernel, point in points if (at := achieved(snapshot, kernel, point))]
-    title = f"at least {duration(total / 1e6)} in total{where} · estimate"
+    title = f"at least {duration(total / 1e6)} in total{snapshot.for_target} · estimate"
     if measured:
         title += f" · measured {duration(sum(at.measured.us for _, at in measured) / 1e6)}"
     parts = (

@@ -18,7 +18,6 @@ from tcexplore.documents.prose import BLANK, fold, wrapped
 from tcexplore.events import Kernel, KernelAssembled, KernelStage
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 
@@ -43,8 +42,7 @@ def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     parts = [fixed(target_rows(snapshot, toggled, width))]
     for kernel in shown:
         parts += _kernel(snapshot, kernel, known, toggled, width)
-    target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
-    return Parts(f"{count(len(shown), 'kernel')}{target}", parts)
+    return Parts(f"{count(len(shown), 'kernel')}{snapshot.for_target}", parts)
 
 
 def find_hiding_folds(snapshot: Snapshot, links: Iterable[Link]) -> frozenset[str]:

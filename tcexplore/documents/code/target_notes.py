@@ -46,7 +46,7 @@ def count_kernels(snapshot: Snapshot) -> str:
     lowered = [kernel for kernel in kernels if not is_of_this_machine(snapshot, kernel)]
     extern = sum(not kernel.generated for kernel in lowered)
     text = count(len(lowered) - extern, "kernel") + (f" + {extern} extern" if extern else "")
-    text += f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    text += snapshot.for_target
     return text + (f", {len(kernels) - len(lowered)} for this machine" if len(lowered) < len(kernels) else "")
 
 

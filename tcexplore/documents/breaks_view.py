@@ -12,7 +12,7 @@ from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
-from tcexplore.documents.source.break_place import broken_expression
+from tcexplore.documents.source.line_facts import broken_expression
 from tcexplore.events import BreakFix, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 
 from tcexplore.events import Location
-from tcexplore.events.compile_ids import backward_number
+from tcexplore.events.base import backward_number
 
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 

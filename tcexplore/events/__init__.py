@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tcexplore.events.dynamo_events import *
     from tcexplore.events.fix_events import *
     from tcexplore.events.inductor_events import *
-    from tcexplore.events.line_events import *
     from tcexplore.events.rank_events import *
     from tcexplore.events.recompile_events import *
     from tcexplore.events.region_events import *

@@ -1,4 +1,4 @@
-"""Base class of events: a frozen record of one run and one rank."""
+"""Base class of events, a frozen record of one run and one rank, with locations and compile ids."""
 
 from __future__ import annotations
 
@@ -36,3 +36,13 @@ class Location:
     """Counted from 1."""
     function: str = ""
     """Empty if unknown."""
+
+
+def frame_number(compile_id: str) -> str:
+    """Return the number of the frame, which is unique across captures of compiled autograd (`torch/_guards.py`)."""
+    return compile_id.rpartition("/")[0].rpartition("/")[2]
+
+
+def backward_number(compile_id: str) -> str:
+    """Return the number of the compiled autograd capture; empty for any other compile."""
+    return compile_id[1:].partition("/")[0] if compile_id.startswith("!") else ""

@@ -14,8 +14,7 @@ from tcexplore.documents.configurations import describe_grad_mode, format_config
 from tcexplore.documents.document import Document, Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import nothing_compiled_rows
-from tcexplore.documents.graph.graph_view import graph_heading
-from tcexplore.documents.graph.op_check_rows import op_check_rows
+from tcexplore.documents.graph.graph_view import graph_heading, op_check_rows
 from tcexplore.documents.guards.cache_entries_view import recompiled_frame_rows
 from tcexplore.documents.guards.guards_view import brief_guard_rows
 from tcexplore.documents.guards.recompile_check_view import recompile_check_document

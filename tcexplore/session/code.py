@@ -1,16 +1,47 @@
-"""The code of a run for one target: Inductor's code and its machine code."""
+"""The code of a run for one target: Inductor's code and its machine code.
+
+Fields that hold events are derived from their annotations: `tuple[X, ...]` keeps every event of type X, and `X | None`
+the last one.
+"""
 
 from __future__ import annotations
 
+import types
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from tcexplore import events as ev
-from tcexplore.session.event_fields import event_fields
 
 NATIVE = "native"
 """The device of this machine."""
+
+Record = TypeVar("Record")
+
+
+class EventField(NamedTuple):
+    """A field that holds events of one type."""
+
+    name: str
+    keeps_all: bool
+
+    def add(self, record: Record, event: ev.Event) -> Record:
+        """Return the record with one more event in this field."""
+        value = (*getattr(record, self.name), event) if self.keeps_all else event
+        changes: dict[str, Any] = {self.name: value}
+        return replace(record, **changes)  # type: ignore[type-var]
+
+
+@cache
+def event_fields(record: type) -> dict[type[ev.Event], EventField]:
+    """Return the field of a dataclass that holds each type of event."""
+    fields: dict[type[ev.Event], EventField] = {}
+    for name, hint in get_type_hints(record).items():
+        kind = get_args(hint)[0] if get_origin(hint) in (tuple, types.UnionType) else None
+        if isinstance(kind, type) and issubclass(kind, ev.Event):
+            fields[kind] = EventField(name, get_origin(hint) is tuple)
+    return fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tcexplore import events as ev
-from tcexplore.events.compile_ids import backward_number
+from tcexplore.events.base import backward_number
 from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.snapshot import Snapshot
 

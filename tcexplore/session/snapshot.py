@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from tcexplore import events as ev
-from tcexplore.session.code import NATIVE, Code, code_in_view, target_of
-from tcexplore.session.event_fields import event_fields
+from tcexplore.session.code import NATIVE, Code, code_in_view, event_fields, target_of
 
 RunStatus = Literal["running", "ok", "failed", "superseded"]
 """`superseded`: the next run ended it before it was complete."""

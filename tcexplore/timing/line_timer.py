@@ -26,7 +26,7 @@ from tcexplore.events import (
     TimingEstimate,
     Wrapper,
 )
-from tcexplore.events.line_events import RestName, Side
+from tcexplore.events.timing_events import RestName, Side
 from tcexplore.timing.device_sync import make_synchronizer
 from tcexplore.timing.op_lines import OpLine, OpRecorder
 from tcexplore.timing.workload import Workload

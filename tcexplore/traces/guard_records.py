@@ -9,8 +9,15 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.torch_text.dynamo_names import readable_source
-from tcexplore.torch_text.guard_checks import Check, split_check
-from tcexplore.torch_text.guard_text import RELATIONS, GuardedValue, is_structural, summarize, tensor_text
+from tcexplore.torch_text.guard_text import (
+    RELATIONS,
+    Check,
+    GuardedValue,
+    is_structural,
+    split_check,
+    summarize,
+    tensor_text,
+)
 from tcexplore.traces.graph_text import is_contiguous
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext

@@ -11,7 +11,7 @@ from tcexplore.events.rank_events import DivergenceKind
 from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
 from tcexplore.torch_text.failure_causes import cause_of_text
-from tcexplore.torch_text.guard_checks import split_check
+from tcexplore.torch_text.guard_text import split_check
 from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.environment_differences import Difference, environment_difference
 from tcexplore.traces.graph_differences import RankNodes, graph_difference

@@ -26,7 +26,7 @@ from tcexplore.ui.screens.main_screen import MainScreen
 if TYPE_CHECKING:
     from tcexplore.documents.code.target_choices import TargetChoice  # not imported before the first frame
     from tcexplore.events.commands import RecompileQuery
-    from tcexplore.session.packed_run import StoredRun
+    from tcexplore.session.history import StoredRun
     from tcexplore.studies.study import Prompt
     from tcexplore.ui.fix_preparation import FixPreparation
     from tcexplore.ui.run_history import RunHistory

@@ -8,7 +8,7 @@ from pathlib import Path
 from tcexplore.files import NotWrittenError
 from tcexplore.run_store import RunStore, StoredRuns, read_run
 from tcexplore.session import Session, Snapshot
-from tcexplore.session.packed_run import StoredRun
+from tcexplore.session.history import StoredRun
 from tcexplore.ui.background_task import run_in_background
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from tcexplore.capture.entry.entry import EntryError
-from tcexplore.capture.guards.guard_tree import leaf_guards
+from tcexplore.capture.guards.guards import leaf_guards
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
 from tcexplore.events.job import IN_CACHES, Shipping

@@ -12,8 +12,7 @@ from collections.abc import Generator
 from tcexplore.events import Failed, decode_job
 from tcexplore.events.run_events import BROKEN_STATUS
 from tcexplore.worker import process_setup
-from tcexplore.worker.command_queue import CommandQueue
-from tcexplore.worker.link import GONE, Channel, receive
+from tcexplore.worker.link import GONE, Channel, CommandQueue, receive
 
 DONE = object()
 """Marks the end of an iterator."""

@@ -20,7 +20,7 @@ COMPILER_MODULES = (
     "torch._functorch.aot_autograd",
     "tcexplore.worker.kernel_assembly",
     "tcexplore.targets.graph_recorder",
-    "tcexplore.targets.device_queries",
+    "tcexplore.targets.device_answers",
     "tcexplore.capture.dynamo.eager_ops",
     "tcexplore.timing.timing_run",
     "tcexplore.accuracy.accuracy_check",

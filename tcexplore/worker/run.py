@@ -44,16 +44,14 @@ from tcexplore.events.timing_events import FreshHeap
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import artifact_files, torch_settings
 from tcexplore.worker.ahead_of_time import use_compiled_ahead
-from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage
-from tcexplore.worker.command_queue import CommandQueue
+from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage, ProfileRetake
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
 from tcexplore.worker.failure import to_failed
-from tcexplore.worker.link import Channel
+from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
 from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
-from tcexplore.worker.profile_retake import ProfileRetake
 from tcexplore.worker.program import Program
 from tcexplore.worker.program_calls import ProgramCalls
 from tcexplore.worker.recompile_queries import FACT as QUERIES

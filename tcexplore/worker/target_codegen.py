@@ -19,8 +19,7 @@ from tcexplore.worker.event_recorder import EventRecorder
 if TYPE_CHECKING:
     from tcexplore.targets.assembler import Assembler
     from tcexplore.targets.device_table import Target
-    from tcexplore.targets.graph_recorder import GraphRecorder
-    from tcexplore.targets.uncompiled_graphs import UncompiledGraphs
+    from tcexplore.targets.graph_recorder import GraphRecorder, UncompiledGraphs
     from tcexplore.worker.kernel_assembly import KernelAssembly
 
 Enter = Callable[[Phase], None]
@@ -55,12 +54,12 @@ class TargetCodegen:
             self._run_elsewhere(find_target(self._config.target), hooks)
         elif not self._retargetable:
             return
-        from tcexplore.targets import device_queries
+        from tcexplore.targets.device_answers import record_queries
         from tcexplore.targets.graph_recorder import GraphRecorder
 
         self._graphs = GraphRecorder(self._recorder.emit)
         self._graphs.install(hooks)
-        device_queries.install(hooks, user_files)
+        record_queries(hooks, user_files)
 
     @property
     def uncompiled(self) -> list[str]:
@@ -80,7 +79,7 @@ class TargetCodegen:
 
     def _run_elsewhere(self, target: Target, hooks: Hooks) -> None:
         """Let the program run on this machine even if parts of it need the target."""
-        from tcexplore.targets.uncompiled_graphs import UncompiledGraphs
+        from tcexplore.targets.graph_recorder import UncompiledGraphs
         from tcexplore.targets.user_triton import interpret_user_kernels
 
         interpret_user_kernels(target, hooks)

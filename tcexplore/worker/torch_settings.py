@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import contextlib
 import ctypes
+import functools
 import importlib
+import logging
 import os
 import random
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,6 @@ import torch
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import FactMissing, Job
-from tcexplore.worker.torch_log import indent_continued_lines
 
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
     ("torch._inductor.config", "fx_graph_cache", False, "kernels of previously compiled graphs"),
@@ -162,3 +163,40 @@ class DynamoSettings:
         """Restore the configuration."""
         if self._copy is not None:
             self._config.load_config(self._copy)
+
+
+# ---- log messages
+
+
+_Format = Callable[[Any, logging.LogRecord], str]
+
+
+def indent_continued_lines() -> None:
+    """Have torch's `TorchLogsFormatter` print its prefix before the first line of a message only.
+
+    torch repeats time, process and location before each line. Do nothing if torch has no such formatter.
+    """
+    try:
+        formatter = importlib.import_module("torch._logging._internal").TorchLogsFormatter
+        original = formatter.format
+    except (ImportError, AttributeError):
+        return
+    if not hasattr(original, "__wrapped__"):
+        formatter.format = _indenting(original)
+
+
+def _indenting(original: _Format) -> _Format:
+    @functools.wraps(original)
+    def format(formatter: Any, record: logging.LogRecord) -> str:  # noqa: A001
+        return indented(original(formatter, record), record.getMessage())
+
+    return format
+
+
+def indented(text: str, message: str) -> str:
+    """Return `text`, which is `message` with a prefix before each line, with the prefix before the first line only."""
+    first, *others = text.split("\n")
+    prefix = first.removesuffix(message.split("\n", 1)[0])
+    if not others or not prefix.strip() or len(prefix) == len(first):
+        return text
+    return "\n".join([first, *(f"  {line.removeprefix(prefix)}".rstrip() for line in others)]).rstrip()

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.regions.remembered_calls import CallState, RememberedCall
+from tcexplore.capture.regions.region_queries import CallState, RememberedCall
 
 
 class Cache:

@@ -15,9 +15,8 @@ import pytest
 
 from tcexplore.cli import main
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.configuration.config_file import MOST_BYTES, project_config
+from tcexplore.cli.configuration.config_file import MOST_BYTES, key_lines, project_config
 from tcexplore.cli.configuration.config_values import ONE_CALL, ConfigValue, converted
-from tcexplore.cli.configuration.toml_lines import key_lines
 from tcexplore.cli.request import Request
 from tcexplore.keymap import use_keymap
 from tcexplore.ui.appearance import Appearance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.source.break_place import break_place
+from tcexplore.documents.source.line_facts import break_place
 from tcexplore.documents.strip.peek_line import peek_row
 from tcexplore.session.links import Link, closure, kernel_link
 from tests import fakes

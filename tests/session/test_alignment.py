@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tcexplore.session.alignment import pairs
+from tcexplore.session.run_diff import pairs
 
 
 def edited(lines: list[str], rng: random.Random, share: float) -> list[str]:

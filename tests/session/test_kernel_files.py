@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.session.kernel_files import NoSuchKernelError, kernel_files
+from tcexplore.cli.export_command import NoSuchKernelError, kernel_files
 from tests.snapshots import gpu
 
 NAME = "triton_poi_fused_relu_0"

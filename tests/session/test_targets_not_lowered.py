@@ -7,8 +7,7 @@ from dataclasses import fields, replace
 from tcexplore.events import AtenGraph, Config, Job, Kernel, TargetLowered, TargetSkipped
 from tcexplore.report.json_report import report
 from tcexplore.session import Snapshot, changes, summarize
-from tcexplore.session.code import Code
-from tcexplore.session.event_fields import event_fields
+from tcexplore.session.code import Code, event_fields
 from tcexplore.session.snapshot import start_snapshot
 
 

@@ -10,7 +10,7 @@ import torch
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events.target_events import DeviceQueried
-from tcexplore.targets import device_queries
+from tcexplore.targets.device_answers import record_queries
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -24,7 +24,7 @@ def model(x: torch.Tensor) -> torch.Tensor:
 def test_each_device_check_is_emitted_once_with_its_line():
     events: list[Any] = []
     hooks = Hooks(events.append)
-    device_queries.install(hooks, UserFiles(__file__))
+    record_queries(hooks, UserFiles(__file__))
     try:
         torch._dynamo.reset()
         compiled = torch.compile(model, backend="eager")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcexplore.targets.instruction_mix import instruction_mix, resource_warnings
+from tcexplore.targets.resources import instruction_mix, resource_warnings
 from tests.snapshots.gpu import RESOURCES
 from tests.targets.test_assembly_stages import SASS
 

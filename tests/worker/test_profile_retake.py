@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("torch")
 
 from tcexplore.events import Event, TimingEstimate
+from tcexplore.worker.call_profiles import ProfileRetake
 from tcexplore.worker.event_recorder import EventRecorder
-from tcexplore.worker.profile_retake import ProfileRetake
 from tests.session.test_contradictions import TIMING, profile
 
 

@@ -18,7 +18,7 @@ from tcexplore.events import (
     RegionGraph,
     ScriptEnded,
 )
-from tcexplore.events.compile_ids import frame_number
+from tcexplore.events.base import frame_number
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import only
 

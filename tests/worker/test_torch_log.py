@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.worker.torch_log import indented
+from tcexplore.worker.torch_settings import indented
 
 PREFIX = "W1121 11:12:35.375000 42 torch/_dynamo/variables/tensor.py:1759] [0/0] "
 
@@ -24,11 +24,11 @@ def test_text_without_a_repeated_prefix_is_unchanged(text: str) -> None:
 def test_torch_uses_the_formatter() -> None:
     import logging
 
-    from tcexplore.worker import torch_log
+    from tcexplore.worker import torch_settings
 
     internal = pytest.importorskip("torch._logging._internal")
     before = internal.TorchLogsFormatter.format
-    torch_log.indent_continued_lines()
+    torch_settings.indent_continued_lines()
     try:
         record = logging.LogRecord("torch.some", logging.WARNING, "here.py", 7, "first\nsecond", None, None)
         first, second = internal.TorchLogsFormatter().format(record).split("\n")

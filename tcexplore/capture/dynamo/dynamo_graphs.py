@@ -14,7 +14,7 @@ from tcexplore.capture.node_stacks import record_caller
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.events import FxNode, GraphCaptured, Location
-from tcexplore.events.compile_ids import backward_number
+from tcexplore.events.base import backward_number
 from tcexplore.events.dynamo_events import with_subgraphs
 
 _FACT = "FX graphs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcexplore.capture.dynamo.break_reasons import Reasons
+from tcexplore.capture.dynamo.graph_breaks import Reasons
 from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace

@@ -25,7 +25,7 @@ from tcexplore.events import (
     ZeroOneSpecialization,
 )
 from tcexplore.torch_text.dynamo_names import readable_source
-from tcexplore.torch_text.guard_checks import Check
+from tcexplore.torch_text.guard_text import Check
 
 _ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
 _NOT_DYNAMIC = ("STATIC", "INFER_STRIDE", "SIZE_LIKE_UNBACKED")

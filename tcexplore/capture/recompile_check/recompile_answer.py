@@ -27,8 +27,8 @@ from tcexplore.capture.recompile_check.frame_binding import BoundFrame, UnknownF
 from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
+from tcexplore.events.base import frame_number
 from tcexplore.events.commands import RecompileQuery
-from tcexplore.events.compile_ids import frame_number
 from tcexplore.torch_text.dynamo_names import is_resumed
 
 RESUMED = "it resumes after a graph break, with values that only a call computes"

@@ -13,9 +13,9 @@ from tcexplore.cli.doctor.machine_checks import (
     check_environments,
     check_history,
     check_installation,
+    check_terminal,
     probe_machine,
 )
-from tcexplore.cli.doctor.terminal_check import check_terminal
 from tcexplore.cli.doctor.trial_compile import run_trials
 from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError

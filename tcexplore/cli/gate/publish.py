@@ -45,7 +45,7 @@ def publish(
     result = judge(request, outcome, files, measure_again=measure_again)
     on_github = request.outputs.github
     if on_github and not request.json:
-        from tcexplore.report.ci_text import stop_commands
+        from tcexplore.report.ci_formats import stop_commands
 
         stop, resume = stop_commands()
         sys.stdout.write(f"{stop}\n")
@@ -78,10 +78,8 @@ def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
 def _write_reports(request: Request, snapshot: Snapshot, result: GateResult) -> bool:
     """Write the chosen reports; return whether all were written."""
     from tcexplore.documents.locations import display_path
+    from tcexplore.report.ci_formats import gitlab, junit, markdown, sarif, workflow_commands
     from tcexplore.report.ci_issues import ci_issues
-    from tcexplore.report.ci_text import gitlab, markdown, workflow_commands
-    from tcexplore.report.junit import junit
-    from tcexplore.report.sarif import sarif
 
     outputs, path = request.outputs, display_path(snapshot.file)
     results = ci_issues(snapshot, result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,12 +14,11 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_items import GraphOf, dynamo_graph, is_parameter, lay_out_graph
 from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
 from tcexplore.documents.graph.node_labels import name_node
-from tcexplore.documents.graph.op_check_rows import op_check_rows
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import labels
 from tcexplore.documents.locations import Places, describe_frame, places
 from tcexplore.documents.memo import by_identity
-from tcexplore.documents.prose import fold, row
+from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import FxNode, GraphBreak, GraphCaptured
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -183,3 +182,21 @@ def _row(text: Highlighted, graph: str, nodes: Mapping[str, FxNode], index: int)
     place = node.location if node else None
     links = (*own, line_link(place)) if place else own
     return Row((Span(" "), *text.raw(index)), links, place, copy=line)
+
+
+def op_check_rows(snapshot: Snapshot, width: int, *, passed: bool = True) -> Iterator[Row]:
+    """Yield a row for each test that failed with its reason, and, if `passed`, for each op with passed tests."""
+    where = places(snapshot.file)
+    for check in snapshot.op_checks:
+        if check.passed:
+            continue
+        place = f" ({where.describe(check.location)})" if check.location else ""
+        links = line_links(check.location)
+        verb = "fails" if check.test != "fake implementation" else "has a stale fake implementation"
+        test = f" {check.test}" if check.test != "fake implementation" else ""
+        text = f"{check.op} {verb}{test}{place}: {check.reason}"
+        yield from wrapped(text, width, "break", lead="✖ ", location=check.location, links=links)
+    for op in dict.fromkeys(check.op for check in snapshot.op_checks) if passed else ():
+        tests = [check.test for check in snapshot.op_checks if check.op == op and check.passed]
+        if tests:
+            yield row((" ✔ ", "ok"), f"{op}  ", (", ".join(tests), "muted"))

@@ -23,8 +23,7 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Guard, Recompiled
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.cache_entries import CacheEntry, FrameEntries, cache_entries
-from tcexplore.session.guard_diff import GuardDiff, guard_diff, guards_of
+from tcexplore.session.cache_entries import CacheEntry, FrameEntries, GuardDiff, cache_entries, guard_diff, guards_of
 from tcexplore.session.links import entry_link, guard_link, line_links
 
 SAME = "Their guards are the same, except for structural guards."

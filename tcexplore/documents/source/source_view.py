@@ -13,10 +13,10 @@ from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import KernelLabel
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import fold, wrapped
-from tcexplore.documents.source.break_place import break_place
 from tcexplore.documents.source.line_facts import (
     LineBars,
     LineFacts,
+    break_place,
     describe_time,
     describe_traffic,
     line_facts,

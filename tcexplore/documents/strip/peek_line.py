@@ -10,8 +10,14 @@ from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.labels import KernelLabel, labels
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import shortened
-from tcexplore.documents.source.break_place import broken_expression
-from tcexplore.documents.source.line_facts import describe_time, describe_traffic, hot, line_facts, shares_of_lines
+from tcexplore.documents.source.line_facts import (
+    broken_expression,
+    describe_time,
+    describe_traffic,
+    hot,
+    line_facts,
+    shares_of_lines,
+)
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot

@@ -1,4 +1,4 @@
-"""Text search in the rows of a document, in slices that leave time for keys."""
+"""Text search in the rows of a document, in slices that leave time for keys, and the line for typing it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
 
 from tcexplore.documents.document import Document, Row
 from tcexplore.ui.lines.row_scan import scan
@@ -73,3 +81,56 @@ class Search:
         """Return the 1-based number of the match in a row, 0 if the row has none."""
         at = bisect_right(self.matches, row)
         return at if at and self.matches[at - 1] == row else 0
+
+
+class SearchBar(Horizontal):
+    """Hidden until it is opened; posts each change of the text, and when the user is done."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("down", "submit", show=False),
+    ]
+
+    @dataclass
+    class Changed(Message):
+        """The text to search for has changed."""
+
+        text: str
+
+    @dataclass
+    class Closed(Message):
+        """The user is done typing; `keep` the search for n and N."""
+
+        keep: bool
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(" /"), id="search-mark")
+        yield Input(placeholder="search in this pane", compact=True, select_on_focus=True)
+        yield Static(id="search-count")
+
+    def open(self) -> None:
+        """Show the line and type into it."""
+        self.display = True
+        self.query_one(Input).focus()
+
+    def close(self) -> None:
+        """Hide the line."""
+        self.display = False
+
+    def show_count(self, text: str) -> None:
+        """Show how many matches there are."""
+        self.query_one("#search-count", Static).update(Content(text))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Changed(event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Closed(keep=bool(event.value)))
+
+    def action_submit(self) -> None:
+        self.post_message(self.Closed(keep=True))
+
+    def action_cancel(self) -> None:
+        self.post_message(self.Closed(keep=False))

@@ -22,7 +22,7 @@ from tcexplore.ui.screen_lines import footer_action
 from tcexplore.ui.terminal.terminal_driver import copy
 
 if TYPE_CHECKING:
-    from tcexplore.ui.lines.search_bar import SearchBar
+    from tcexplore.ui.lines.search import SearchBar
 
 
 class ReadingScreen(Screen[None]):
@@ -57,7 +57,7 @@ class ReadingScreen(Screen[None]):
         self._search_start = self.reader.cursor
         if self.search_bar is None:
             # Importing Textual's input takes 20 ms, too long before the first frame.
-            from tcexplore.ui.lines.search_bar import SearchBar
+            from tcexplore.ui.lines.search import SearchBar
 
             self.search_bar = SearchBar()
             footer = self.query_one("#footer")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 
-from tcexplore.documents.code.target_diff_view import FORMS, target_diff_document
+from tcexplore.documents.code.target_diff_view import (
+    FORMS,
+    TargetPair,
+    other_targets,
+    target_diff,
+    target_diff_document,
+)
 from tcexplore.documents.document import Document
 from tcexplore.documents.fitted_row import fitted, piece
 from tcexplore.events import Kernel
 from tcexplore.keymap import hint
 from tcexplore.session import Snapshot
-from tcexplore.session.target_diff import TargetPair, other_targets, target_diff
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.lines.guarded_document import guarded
 from tcexplore.ui.lines.row_line import Line, RowLine

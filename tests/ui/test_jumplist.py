@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcexplore.session.jumplist import LIMIT, JumpList, Position
+from tcexplore.ui.navigation import LIMIT, JumpList, Position
 
 PANES = ("source", "graph", "code")
 

@@ -66,8 +66,11 @@ if TYPE_CHECKING:
 FRESH_HEAP = "timing with a fresh heap", "resource:getrusage"
 """Fact and symbol of the timing before results are compared."""
 
-QUICK_S = 1.0
-"""Duration of eager calls that may be made a few times more to count their page faults."""
+APP_QUICK_S, QUICK_S = 1.0, 5.0
+"""Duration of eager calls that may be timed before results are compared: in the app, and elsewhere.
+
+In a study, the first calls share the machine with the compiles of other runs.
+"""
 
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
@@ -270,17 +273,24 @@ class Run:
         lines.run()
 
     def _time_fresh_heap(self, workload: Workload) -> None:
-        """Time quick calls on a CPU before results are compared, if page faults matter."""
+        """Time quick calls on a CPU before results are compared, if page faults matter.
+
+        A study times one run at a time, so that a run waits before this.
+        """
         from tcexplore.timing.fresh_heap import time_fresh_heap
         from tcexplore.timing.timed_machine import compile_counter
 
-        quick = self._stages.eager_seconds < QUICK_S and not self.calls.eager_compiles
-        cost = self._cost_of_pair(workload) if workload.device.type == "cpu" and quick else None
+        in_app = self.job.time_for is None
+        quick = self._stages.eager_seconds < (APP_QUICK_S if in_app else QUICK_S)
+        if workload.device.type != "cpu" or self.calls.eager_compiles or not quick:
+            return
+        if not in_app:
+            self.progress.enter("fresh heap")
+            self._handle_commands(0)
+        cost = self._cost_of_pair(workload)
         if cost is None or not any(call.depends_on_page_faults() for call in cost):
             return
         self.progress.enter("fresh heap")
-        if self.job.time_for is not None:
-            self._handle_commands(0)  # waits while timing is paused: a study times one run at a time
 
         def measure() -> None:
             self._fresh_heap = time_fresh_heap(workload, cost, compile_counter(self._emit), self._heap_budget_s)

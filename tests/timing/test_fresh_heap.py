@@ -81,7 +81,12 @@ def test_calls_that_compile_are_not_timed():
     assert time_fresh_heap(work, cost(work), lambda: next(compiles), 60.0) is None
 
 
-def test_page_faults_make_a_difference_if_they_take_a_noticeable_part_of_a_call():
+def test_the_time_of_a_page_fault_is_that_of_this_machine():
+    assert 0.02 < fresh_heap.page_fault_us() < 100
+
+
+def test_page_faults_make_a_difference_if_they_take_a_noticeable_part_of_a_call(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fresh_heap, "page_fault_us", lambda: 0.5)
     assert CallCost(us=2000.0, page_faults=200.0).depends_on_page_faults()
     assert not CallCost(us=2000.0, page_faults=199.0).depends_on_page_faults()
     unchanged = PairCost(CallCost(2000.0, 940.0), CallCost(1400.0, 12.0))

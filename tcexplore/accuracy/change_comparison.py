@@ -12,13 +12,13 @@ import torch
 from tcexplore.accuracy.accuracy_check import common_values, severity
 from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.call_modes import CallMode, call_modes, calling_with_gradients, with_gradients
-from tcexplore.accuracy.call_time_limit import CallTimeoutError, time_limit
 from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.accuracy.input_variations import SEARCHED, VARIATIONS, WEIGHTS, Variation, vary
 from tcexplore.accuracy.observation import Observation, observe
 from tcexplore.accuracy.observation_diff import diff_observations, fill_rewritten
 from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG, compare_value
 from tcexplore.capture.entry.entry import Call
+from tcexplore.capture.time_limit import TimeLimitError, time_limit
 from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, Deviation
 from tcexplore.quantities import count
 
@@ -36,6 +36,10 @@ SEQUENCE = 3
 
 RECOMPILE_LIMIT = 64
 """Dynamo's limit during the comparison, so that no call falls back to eager."""
+
+
+class CallTimeoutError(TimeLimitError):
+    """A call exceeded its time limit."""
 
 
 def compare_change(before: Subject, after: Subject, tests: Iterable[BranchTest] = ()) -> ChangeChecked:
@@ -283,7 +287,7 @@ def _try_call(
     subject: Subject, function: Function, call: Call, limit_s: float | None
 ) -> Observation | Exception | CallTimeoutError:
     try:
-        with time_limit(limit_s) if limit_s else nullcontext():
+        with time_limit(limit_s or 0.0, CallTimeoutError):
             return observe(subject, function, call, subject.module)
     except (Exception, CallTimeoutError) as error:  # noqa: BLE001  user code may raise anything; the caller compares exceptions
         subject.restore()

@@ -16,7 +16,7 @@ from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import Phase, PhaseTimed
-from tcexplore.torch_text.span_phases import PHASE_OF
+from tcexplore.torch_text.dynamo_names import PHASE_OF
 
 FACT = "compile phases"
 ACTIVITY_FACT = "time of compiling calls outside the compile phases"

@@ -1,9 +1,11 @@
-"""Dynamo's names of values and functions as the user would write them."""
+"""torch's own names: of values and functions as the user would write them, and of the spans of phases."""
 
 from __future__ import annotations
 
 import functools
 import re
+
+from tcexplore.events import Phase
 
 _ROOT = re.compile(r"\b[LG]\['([^'\]]+)'\]")
 _MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]")
@@ -29,3 +31,17 @@ def function_name(function: str) -> str:
     """Return the original name of a resume function (`torch_dynamo_resume_in_f_at_12` is `f`), else the name itself."""
     resumed = _RESUMED.match(function)
     return resumed.group(1) if resumed else function
+
+
+PHASE_OF: dict[str, Phase] = {
+    "dynamo": "dynamo",
+    "entire_frame_compile": "dynamo",
+    "backend_compile": "dynamo",
+    "create_aot_dispatcher_function": "aot",
+    "inductor_compile": "inductor",
+    "fx_codegen_and_compile": "inductor",
+    "async_compile.wait": "compiler",
+    "compile_file": "compiler",
+    "entire_backward_compile": "backward",
+}
+"""Phases by the torch spans that open them; any other span belongs to the enclosing phase."""

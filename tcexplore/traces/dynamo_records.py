@@ -22,8 +22,7 @@ from tcexplore.torch_text.failure_causes import (
     cause_of_values,
     kind_of_check,
 )
-from tcexplore.torch_text.guard_text import Check, split_check
-from tcexplore.torch_text.guard_values import compare_code
+from tcexplore.torch_text.guard_text import Check, compare_code, split_check
 from tcexplore.traces.graph_text import CALLS, name_sizes, read_graph
 from tcexplore.traces.record_index import Record, decode_json
 from tcexplore.traces.subgraph_text import read_subgraphs

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tcexplore.events import FxNode, Location
-from tcexplore.torch_text.guard_values import ARITHMETIC
+from tcexplore.torch_text.guard_text import ARITHMETIC
 from tcexplore.traces.expression_text import Expression, read_expression
 
 CALLS = ("call_function", "call_method", "call_module")

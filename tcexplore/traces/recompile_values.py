@@ -10,7 +10,7 @@ from dataclasses import replace
 from tcexplore import events as ev
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.failure_causes import ComparedValues, cause_of_values, kind_of_check
-from tcexplore.torch_text.guard_values import ARITHMETIC, compare_code, is_constant, required_value
+from tcexplore.torch_text.guard_text import ARITHMETIC, compare_code, is_constant, required_value
 
 _SIZES = re.compile(r"size=\[(.*?)\], stride=\[(.*?)\]")
 _TENSOR_CLASS = re.compile(r"^check_tensor\(.+?, (\w+), DispatchKeySet\(")

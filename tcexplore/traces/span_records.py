@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.torch_text.span_phases import PHASE_OF
+from tcexplore.torch_text.dynamo_names import PHASE_OF
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.session.communication import is_collective
-from tcexplore.torch_text.break_registry import RegistryEntry, read_registry
+from tcexplore.torch_text.break_text import RegistryEntry, read_registry
 from tcexplore.torch_text.dynamo_names import function_name, readable_source
 from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.recompile_values import RecompileValues

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tcexplore.capture.entry.entry import EntryError
+from tcexplore.capture.time_limit import time_limit
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Blame, Failed, Location, RunStage
 from tcexplore.events.run_events import BEFORE_COMPILE
-from tcexplore.worker.time_limit import time_limit
 
 Result = TypeVar("Result")
 

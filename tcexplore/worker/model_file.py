@@ -17,9 +17,9 @@ from typing import Any
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.entry.script_detection import compiles_itself, module_names
 from tcexplore.capture.hooks import Emit
+from tcexplore.capture.time_limit import TimeLimitError, time_limit
 from tcexplore.events import Job, ScriptEnded
 from tcexplore.events.job import IN_CACHES
-from tcexplore.worker.time_limit import TimeLimitError, time_limit
 
 
 class ModelFile:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import StageStarted
 from tcexplore.worker.failure import describe_error
-from tcexplore.worker.time_limit import TimeLimitError, process_limit, time_limit
 
 LIMIT_S = 120.0
 """Time limit of a stage in seconds, for calls that take no time."""

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from tcexplore.torch_text.break_registry import read_registry
+from tcexplore.torch_text.break_text import read_registry
 from tcexplore.worker.fork_policy import fork
 
 COMPILER_MODULES = (

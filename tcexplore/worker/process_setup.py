@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from tcexplore.worker.time_limit import report_crashes_to
+from tcexplore.capture.time_limit import report_crashes_to
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

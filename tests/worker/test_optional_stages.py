@@ -153,7 +153,7 @@ async def test_a_process_that_ends_while_it_generates_code_for_a_target_costs_th
 
 
 async def test_native_code_that_never_returns_ends_the_process_and_costs_the_rest_only(runs: Runs) -> None:
-    hang = "from tcexplore.worker import time_limit; time_limit.GRACE_S = 0.5\n"
+    hang = "from tcexplore.capture import time_limit; time_limit.GRACE_S = 0.5\n"
     # It blocks the signal of the time limit, as native code that never returns delays it.
     block = "import ctypes, signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})"
     sleep = f"{block}; ctypes.PyDLL(None).sleep(600)"

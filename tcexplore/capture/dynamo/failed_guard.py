@@ -19,8 +19,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location, Recompiled, ValueOrigin
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.failure_causes import Cause, ComparedValues, cause_of_text, cause_of_values, kind_of_check
-from tcexplore.torch_text.guard_text import split_check
-from tcexplore.torch_text.guard_values import Aspect, compare_code
+from tcexplore.torch_text.guard_text import Aspect, compare_code, split_check
 
 
 class FailedGuards:

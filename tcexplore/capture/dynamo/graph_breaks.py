@@ -12,8 +12,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import GraphBreak, Location
-from tcexplore.torch_text.break_registry import RegistryEntry, read_registry
-from tcexplore.torch_text.break_text import AND_THEN, Reason, explain_reason, parse_reason
+from tcexplore.torch_text.break_text import AND_THEN, Reason, RegistryEntry, explain_reason, parse_reason, read_registry
 
 
 class Reasons:

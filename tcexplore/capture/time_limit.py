@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,17 +44,17 @@ class TimeLimitError(BaseException):
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TimeLimitError` in the main thread after `seconds`, and again until it ends the code; 0 for no limit.
+def time_limit(seconds: float, error: type[TimeLimitError] = TimeLimitError) -> Iterator[None]:
+    """Raise `error` after `seconds`, and again until it ends the code; 0 for no limit.
 
-    A limit within another one does not extend it.
+    A limit within another one does not extend it. Threads other than the main thread have no limit.
     """
-    if not seconds:
+    if not seconds or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def ring(*_: object) -> None:
-        raise TimeLimitError
+        raise error
 
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     previous = signal.signal(signal.SIGALRM, ring)

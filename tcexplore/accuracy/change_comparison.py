@@ -11,9 +11,18 @@ import torch
 
 from tcexplore.accuracy.accuracy_check import common_values, severity
 from tcexplore.accuracy.branch_coverage import BranchCoverage
-from tcexplore.accuracy.call_modes import CallMode, call_modes, calling_with_gradients, with_gradients
 from tcexplore.accuracy.compared_calls import Function, Subject
-from tcexplore.accuracy.input_variations import SEARCHED, VARIATIONS, WEIGHTS, Variation, vary
+from tcexplore.accuracy.input_variations import (
+    SEARCHED,
+    VARIATIONS,
+    WEIGHTS,
+    CallMode,
+    Variation,
+    call_modes,
+    calling_with_gradients,
+    vary,
+    with_gradients,
+)
 from tcexplore.accuracy.observation import Observation, observe
 from tcexplore.accuracy.observation_diff import diff_observations, fill_rewritten
 from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG, compare_value

@@ -17,8 +17,7 @@ from tcexplore.cli.progress_line import Line, progress
 from tcexplore.cli.python_argument import model_pythons
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, until_signal
-from tcexplore.documents.document import Document
-from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.document import Document, StaticDocument
 from tcexplore.documents.prose import BLANK
 from tcexplore.events import Event
 from tcexplore.model_python import ModelPython

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped

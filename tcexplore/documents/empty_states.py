@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import Part, fixed
+from tcexplore.documents.document import Part, Row, fixed
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.session import Snapshot

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import describe_phase, not_in_trace_rows
 from tcexplore.documents.locations import places
 from tcexplore.documents.memo import by_identity

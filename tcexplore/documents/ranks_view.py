@@ -6,11 +6,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from tcexplore.documents.columns import Cell, columns
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.prose import BLANK, heading, row, wrapped
+from tcexplore.documents.prose import BLANK, Cell, columns, heading, row, wrapped
 from tcexplore.documents.trace_rows import collective_rows, record_rows, split_rows
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.quantities import count, duration

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tcexplore import events as ev
-from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.locations import places
-from tcexplore.documents.prose import BLANK, fold, heading, row
+from tcexplore.documents.prose import BLANK, Cell, columns, fold, heading, row
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.communication import CollectiveCall, collective_calls

@@ -11,8 +11,7 @@ from tcexplore.documents.code.autotuning_view import autotuning_document
 from tcexplore.documents.code.kernels_view import kernel_figure_rows
 from tcexplore.documents.code.target_notes import ASSUMED, target_rows
 from tcexplore.documents.configurations import describe_grad_mode, format_configuration, format_torch
-from tcexplore.documents.document import Document, Row, Span
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Document, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import nothing_compiled_rows
 from tcexplore.documents.graph.graph_view import graph_heading, op_check_rows
 from tcexplore.documents.guards.cache_entries_view import recompiled_frame_rows

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tcexplore.documents.columns import Cell
 from tcexplore.documents.configurations import format_torch
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.empty_states import PHASES
-from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.prose import row, wrapped
+from tcexplore.documents.prose import Cell, Piece, fitted, piece, row, wrapped
 from tcexplore.documents.verdict_marks import speedup_span
 from tcexplore.events import Job
 from tcexplore.quantities import count, duration

@@ -9,7 +9,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.document import StaticDocument
 from tcexplore.documents.guards.recompile_check_view import answer_rows
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments

@@ -64,7 +64,7 @@ def study_line(title: str, job: ev.Job, state: StudyState[Any, Any] | None, answ
 
 def diff_line(before: Snapshot | None, after: Snapshot | None, base: int | None) -> Line:
     """Return which runs are compared."""
-    from tcexplore.documents.fitted_row import fitted, piece
+    from tcexplore.documents.prose import fitted, piece
 
     if after is None:
         return lambda width: fitted([piece(" diff", "title"), piece("no run yet", "muted")], width)

@@ -15,8 +15,7 @@ from tcexplore.capture.entry.entry import Call
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.recompile_check.compile_settings import cache_entries
 from tcexplore.capture.recompile_check.frame_binding import bind_frame
-from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
-from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
+from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck, parse_typed_call
 from tcexplore.capture.regions.compiled_regions import Regions
 from tcexplore.capture.regions.region_queries import NOT_COMPILED, RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.entry_inputs import describe_call, move_calls, read_calls
+from tcexplore.capture.entry.entry_inputs import describe_call, move_calls, parse_call, read_calls
 from tcexplore.capture.entry.find_entry import find_entry
-from tcexplore.capture.entry.input_values import parse_call
 from tcexplore.capture.entry.script_detection import compiles_itself, module_names
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Config, Job, Location

@@ -12,8 +12,7 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
-from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
+from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck, parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer
 from tcexplore.events.commands import RecompileQuery

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Span
+from tcexplore.documents.prose import columns
 
 
 def test_columns_align_below_wide_characters():

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from tcexplore.documents.fitted_row import fitted, piece
 from tcexplore.documents.graph.node_labels import format_stride, format_tensor
 from tcexplore.documents.labels import labels, op_name
-from tcexplore.documents.prose import wrapped
+from tcexplore.documents.prose import fitted, piece, wrapped
 from tcexplore.documents.strip.history_strip import history_row
-from tcexplore.documents.timing.distribution_plot import count_outliers, draw_bars, fit_axis
+from tcexplore.documents.timing.timing_view import count_outliers, draw_bars, fit_axis
 from tcexplore.session import Session
 from tcexplore.session.links import kernel_link
 from tests import fakes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.documents.code.kernels_view import kernels_document
-from tcexplore.documents.document_parts import Parts
+from tcexplore.documents.document import Parts
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.events import (
     CustomOpChecked,

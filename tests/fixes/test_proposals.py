@@ -6,8 +6,7 @@ import ast
 
 import pytest
 
-from tcexplore.fixes.advice import advice
-from tcexplore.fixes.proposals import FIXES, proposals
+from tcexplore.fixes.proposals import FIXES, advice, proposals
 
 ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
 BRANCH = "Data-dependent branching"

@@ -7,8 +7,7 @@ import io
 import pytest
 from rich.cells import cell_len
 
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.document import Row, Span, StaticDocument
 from tcexplore.report.printed import print_document
 
 

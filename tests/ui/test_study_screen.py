@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tcexplore.documents.document import Document, Row, Span
-from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.document import Document, Row, Span, StaticDocument
 from tcexplore.events import Finished
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_runs import Runs

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
-from tcexplore.capture.fx.fx_node import fx_node
-from tcexplore.capture.fx.subgraphs import read_subgraphs, subgraph_paths
+from tcexplore.capture.fx.fx_node import fx_node, read_subgraphs, subgraph_paths
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.node_stacks import record_caller
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent

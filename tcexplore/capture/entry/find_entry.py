@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.entry_inputs import collect_tensors, move_calls, read_calls
-from tcexplore.capture.entry.input_values import parse_call
+from tcexplore.capture.entry.entry_inputs import collect_tensors, move_calls, parse_call, read_calls
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Config, Job, Location
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tcexplore.capture.fx.subgraphs import subgraph_paths
+from tcexplore.capture.fx.fx_node import subgraph_paths
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import lines
 from tcexplore.capture.inductor.kernel_calls import ExternCallText, WrapperCalls

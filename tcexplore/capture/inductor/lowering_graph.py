@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
-from tcexplore.capture.fx.subgraphs import read_subgraphs
+from tcexplore.capture.fx.fx_node import read_subgraphs
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.node_origins import aten_node, record_replacements
 from tcexplore.capture.structured_trace import StructuredTrace

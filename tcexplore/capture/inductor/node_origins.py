@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
-from tcexplore.capture.fx.fx_node import fx_node, root_sources
-from tcexplore.capture.fx.subgraphs import node_name
+from tcexplore.capture.fx.fx_node import fx_node, node_name, root_sources
 from tcexplore.capture.fx.user_ops import user_op
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.node_stacks import user_frames

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import kernel_links
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Autotuned, TuningChoice

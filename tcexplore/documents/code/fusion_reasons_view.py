@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from tcexplore.documents.code.kernel_labels import kernel_links, op_spans
 from tcexplore.documents.code.scheduler_reasons import explain_refusal
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.prose import fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel

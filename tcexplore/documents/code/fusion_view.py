@@ -8,8 +8,7 @@ from itertools import groupby
 from tcexplore import events as ev
 from tcexplore.documents.code.fusion_reasons_view import APART, LONGEST, reason_rows
 from tcexplore.documents.code.kernel_labels import kernel_links, op_spans
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.document import Part, Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped

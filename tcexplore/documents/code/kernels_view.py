@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from tcexplore.documents.code.kernel_labels import kernel_heading, kernel_links, kernel_row
-from tcexplore.documents.code.kernel_lines import KernelLines
+from tcexplore.documents.code.kernel_labels import KernelLines, kernel_heading, kernel_links, kernel_row
 from tcexplore.documents.code.target_notes import (
     count_kernels,
     describe_loops,
@@ -17,8 +16,7 @@ from tcexplore.documents.code.target_notes import (
     is_of_this_machine,
     target_rows,
 )
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.document import Part, Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import Labels, labels

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.target_notes import target_rows
-from tcexplore.documents.columns import columns
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import Labels, labels
-from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.documents.prose import BLANK, columns, fold, row, wrapped
 from tcexplore.events import Kernel, KernelResources
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot

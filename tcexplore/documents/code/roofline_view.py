@@ -9,12 +9,10 @@ from typing import NamedTuple
 from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.target_notes import target_rows
-from tcexplore.documents.columns import Cell, columns
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import EXTERN, Labels, labels
-from tcexplore.documents.prose import BLANK, heading, row, wrapped
+from tcexplore.documents.prose import BLANK, Cell, columns, heading, row, wrapped
 from tcexplore.documents.timing.device_rows import format_rate
 from tcexplore.events import Kernel, RooflinePoint
 from tcexplore.quantities import count, duration, size

@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import kernel_links
-from tcexplore.documents.code.kernel_lines import BAR, KernelLines
+from tcexplore.documents.code.kernel_labels import BAR, KernelLines, kernel_links
 from tcexplore.documents.code.target_notes import describe_vectors, format_resources, target_rows
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import Labels, OpLabel, labels
 from tcexplore.documents.memo import by_identity

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tcexplore.documents.columns import Cell, columns
-from tcexplore.documents.document import Span
-from tcexplore.documents.document_parts import StaticDocument
-from tcexplore.documents.prose import BLANK, wrapped
+from tcexplore.documents.document import Span, StaticDocument
+from tcexplore.documents.prose import BLANK, Cell, columns, wrapped
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE

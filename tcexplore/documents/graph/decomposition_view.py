@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tcexplore.documents.code.kernel_lines import KernelLines
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.code.kernel_labels import KernelLines
+from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_rows import kernel_spans
 from tcexplore.documents.graph.node_labels import format_call, format_tensor, name_node

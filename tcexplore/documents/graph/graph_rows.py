@@ -8,8 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Part
+from tcexplore.documents.document import Part, Row, Span
 from tcexplore.documents.graph.graph_gutter import Drawn
 from tcexplore.documents.graph.graph_items import GraphOf, Item, Laid
 from tcexplore.documents.graph.node_labels import format_call, format_stride, format_tensor, name_node

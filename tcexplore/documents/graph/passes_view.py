@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.document import Part, Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import Hunk, PassRun

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.guard_filter_rows import guard_filter_rows
 from tcexplore.documents.guards.recompile_rows import recompile_rows

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import format_change, name_guarded
 from tcexplore.documents.locations import Places, places

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 from rich.cells import cell_len
 
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import KernelLabel
 from tcexplore.documents.locations import places

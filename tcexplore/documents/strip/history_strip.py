@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.fitted_row import Piece, fitted, piece
+from tcexplore.documents.prose import Piece, fitted, piece
 from tcexplore.session import RunSummary, Session
 from tcexplore.session.code import NATIVE
 

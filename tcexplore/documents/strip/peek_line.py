@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.labels import KernelLabel, labels
 from tcexplore.documents.locations import places
-from tcexplore.documents.prose import shortened
+from tcexplore.documents.prose import Piece, fitted, piece, shortened
 from tcexplore.documents.source.line_facts import (
     broken_expression,
     describe_time,

@@ -9,8 +9,8 @@ from tcexplore.documents.code.target_notes import format_progress
 from tcexplore.documents.configurations import format_configuration, format_torch
 from tcexplore.documents.document import Row
 from tcexplore.documents.empty_states import PHASES, describe_phase
-from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.locations import display_path
+from tcexplore.documents.prose import Piece, fitted, piece
 from tcexplore.events import Standby
 from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tcexplore.documents.code.target_notes import count_kernels
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.fitted_row import Piece, fits, fitted, piece
 from tcexplore.documents.locations import places
+from tcexplore.documents.prose import Piece, fits, fitted, piece
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot, changes, summarize

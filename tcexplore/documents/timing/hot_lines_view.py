@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, missing_reason
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, heading, row, shortened, wrapped

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import describe_failed_guard
 from tcexplore.documents.locations import Places, places

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tcexplore.documents.columns import columns
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import StaticDocument
-from tcexplore.documents.prose import BLANK, heading, wrapped
+from tcexplore.documents.document import Row, Span, StaticDocument
+from tcexplore.documents.prose import BLANK, columns, heading, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.events.job import Shipping

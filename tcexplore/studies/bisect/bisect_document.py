@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.document import Row, StaticDocument
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors

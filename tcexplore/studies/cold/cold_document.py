@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tcexplore.documents.columns import columns
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import StaticDocument
-from tcexplore.documents.prose import BLANK, heading, wrapped
+from tcexplore.documents.document import Row, Span, StaticDocument
+from tcexplore.documents.prose import BLANK, columns, heading, wrapped
 from tcexplore.quantities import count, duration
 from tcexplore.session.compile_time import SMALL, CompileSpan, compile_time
 from tcexplore.session.run_summary import RunFigures

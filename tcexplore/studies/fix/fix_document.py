@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tcexplore.documents.diff.text_diff import Numbered, text_rows
-from tcexplore.documents.document import Row
-from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.document import Row, StaticDocument
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.events import GraphBreak, Location
-from tcexplore.fixes.advice import NO_FIX
+from tcexplore.fixes.proposals import NO_FIX
 from tcexplore.fixes.text_edit import lines_of
 from tcexplore.fixes.verification import Verification
 from tcexplore.fixes.verification_facts import Fact, FactState, facts, summary_fact

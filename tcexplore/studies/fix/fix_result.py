@@ -9,9 +9,8 @@ from typing import Any, cast
 
 from tcexplore.events import BranchTest, BreakFix, GraphBreak, Job, Span
 from tcexplore.events.fix_events import FixState
-from tcexplore.fixes.advice import advice
 from tcexplore.fixes.fix import Change
-from tcexplore.fixes.proposals import installed, proposals
+from tcexplore.fixes.proposals import advice, installed, proposals
 from tcexplore.fixes.verification import Verification
 from tcexplore.session import Snapshot, summarize
 from tcexplore.session.economics import DECIDED

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.configurations import describe_configuration
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.document import Row, Span, StaticDocument
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.prose import BLANK, heading, wrapped
+from tcexplore.documents.prose import BLANK, Cell, columns, heading, wrapped
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.quantities import duration
 from tcexplore.studies.modes.environments_result import (

@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.configurations import DYNAMIC, describe_configuration, describe_variant, format_compile_call
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import StaticDocument
-from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.document import Row, Span, StaticDocument
+from tcexplore.documents.prose import BLANK, Cell, columns, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_error
 from tcexplore.documents.timing.recommendation import suggest_less_noise
 from tcexplore.documents.verdict_marks import FRESH_HEAP, LEGEND, format_interval, speedup_span

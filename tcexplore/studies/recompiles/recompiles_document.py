@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import inf
 
-from tcexplore.documents.columns import Cell, columns
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import StaticDocument
-from tcexplore.documents.prose import BLANK, fold, heading, row, wrapped
+from tcexplore.documents.document import Row, Span, StaticDocument
+from tcexplore.documents.prose import BLANK, Cell, columns, fold, heading, row, wrapped
 from tcexplore.documents.timing.timeline_view import GLYPHS, STYLES, draw_lane, recompile_reasons
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tcexplore.documents.columns import Cell, columns
-from tcexplore.documents.document import Row, Span
-from tcexplore.documents.document_parts import StaticDocument
-from tcexplore.documents.prose import BLANK, heading, row, wrapped
+from tcexplore.documents.document import Row, Span, StaticDocument
+from tcexplore.documents.prose import BLANK, Cell, columns, heading, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.documents.verdict_marks import FRESH_HEAP, LEGEND, VERDICT_STYLES, format_speedup, speedup_span
 from tcexplore.events import TimingEstimate

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tcexplore.documents.document import Document, Row, Span, chapters, start
-from tcexplore.documents.document_parts import message
+from tcexplore.documents.document import Document, Row, Span, chapters, message, start
 
 
 class GuardedDocument:

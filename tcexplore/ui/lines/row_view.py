@@ -12,8 +12,7 @@ from textual.geometry import Region, Size
 from textual.reactive import var
 from textual.strip import Strip
 
-from tcexplore.documents.document import Document, Link, Row
-from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.document import Document, Link, Row, StaticDocument
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.lines.highlights import Highlights
 from tcexplore.ui.lines.row_mouse import RowMouse

@@ -13,8 +13,7 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.reactive import var
 
-from tcexplore.documents.document import Document, start
-from tcexplore.documents.document_parts import message
+from tcexplore.documents.document import Document, message, start
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.ui.background_task import BackgroundTask, is_large

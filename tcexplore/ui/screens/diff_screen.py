@@ -6,8 +6,7 @@ from functools import partial
 
 from textual.app import ComposeResult
 
-from tcexplore.documents.document import Document, Row
-from tcexplore.documents.document_parts import message
+from tcexplore.documents.document import Document, Row, message
 from tcexplore.session import Session, Snapshot, changes, summarize
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.background_task import BackgroundTask, is_large

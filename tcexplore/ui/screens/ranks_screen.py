@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from textual.app import ComposeResult
 
-from tcexplore.documents.document_parts import message
+from tcexplore.documents.document import message
 from tcexplore.session import Session
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.lines.guarded_document import guarded

@@ -12,7 +12,7 @@ from tcexplore.documents.code.target_diff_view import (
     target_diff_document,
 )
 from tcexplore.documents.document import Document
-from tcexplore.documents.fitted_row import fitted, piece
+from tcexplore.documents.prose import fitted, piece
 from tcexplore.events import Kernel
 from tcexplore.keymap import hint
 from tcexplore.session import Snapshot

@@ -126,9 +126,9 @@ class Study(ABC, Generic[Options, Result]):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options."""
 
-    @abstractmethod
-    def options(self, given: argparse.Namespace) -> Options:
-        """Return the options from the command line. Raises `ValueError` with a message."""
+    def options(self, given: argparse.Namespace) -> Options:  # noqa: ARG002
+        """Return the options from the command line, the defaults if it has none. Raises `ValueError` with a message."""
+        return self.options_from(())
 
     def prompt(
         self,
@@ -168,10 +168,13 @@ class Study(ABC, Generic[Options, Result]):
         """Return the results as JSON, without the fields that all studies have."""
 
     def across_environments(
-        self, options: Options, job: Job, pythons: Sequence[ModelPython]
+        self,
+        options: Options,
+        job: Job,  # noqa: ARG002
+        pythons: Sequence[ModelPython],  # noqa: ARG002
     ) -> tuple[Study[Any, Any], Any]:
-        """Return the study of several environments, and its options. Only if `compares_environments`."""
-        raise NotImplementedError
+        """Return the study of several environments, and its options; this study unless it `compares_environments`."""
+        return self, options
 
     def pythons(self, options: Options) -> tuple[ModelPython, ...]:  # noqa: ARG002
         """Return the environments that its runs need; empty for the one that runs the model file."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
@@ -24,9 +23,6 @@ class ColdStudy(Study[None, RunFigures]):
     title = "cold compile"
     studies_scripts = True
     description = "A compile with empty caches, and one with warm caches."
-
-    def options(self, given: argparse.Namespace) -> None:  # noqa: ARG002
-        return None
 
     def options_from(self, answers: Sequence[str]) -> None:  # noqa: ARG002
         return None

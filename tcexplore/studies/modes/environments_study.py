@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+import shlex
 from collections.abc import AsyncGenerator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -14,6 +14,7 @@ from tcexplore.documents.configurations import describe_configuration
 from tcexplore.documents.document import Document
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.verdict_marks import format_outcome
+from tcexplore.environments import named_python
 from tcexplore.events import Config
 from tcexplore.model_python import ModelPython
 from tcexplore.report.json_records import Fields
@@ -46,7 +47,8 @@ class EnvironmentsOptions:
     """The environments, and the configurations to compare in each."""
 
     pythons: tuple[ModelPython, ...]
-    configs: tuple[Config, ...]
+    configs: tuple[Config, ...] = ()
+    """Without any, that of the job."""
 
 
 class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
@@ -59,11 +61,13 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
     studies_scripts = True
     several_machines = True
 
-    def options(self, given: argparse.Namespace) -> EnvironmentsOptions:
-        raise NotImplementedError("`ModesStudy.across_environments` makes them")
-
     def options_from(self, answers: Sequence[str]) -> EnvironmentsOptions:
-        raise NotImplementedError("the app has no such study")
+        """Return the environments that the answer names; each starts, which may take seconds.
+
+        Raise `PythonNotUsableError` for one that has no torch.
+        """
+        pythons = [named_python(path) for answer in answers for path in split_paths(answer)]
+        return EnvironmentsOptions(tuple({python.executable: python for python in pythons}.values()))
 
     async def plan(
         self, state: StudyState[EnvironmentsOptions, EnvironmentRun], runs: Runs, announce: Announce
@@ -126,10 +130,22 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
         return min((failure_status(result.run) for result in state.results), default=0)
 
 
+def split_paths(text: str) -> list[str]:
+    """Return the paths of several interpreters. Raises `ValueError` with a message."""
+    try:
+        paths = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"Cannot split this into paths: {str(error).lower()}.") from None
+    if len(paths) < 2:
+        raise ValueError("Name at least two environments.")
+    return paths
+
+
 def _cells(state: StudyState[EnvironmentsOptions, EnvironmentRun], folder: str) -> Iterator[Cell]:
     names = labels(state.options.pythons)
-    several = len(state.options.configs) > 1
-    for config, python in product(state.options.configs, state.options.pythons):
+    configs = state.options.configs or (state.job.config,)
+    several = len(configs) > 1
+    for config, python in product(configs, state.options.pythons):
         name = names[python.executable] + (f", {describe_configuration(config)}" if several else "")
         number = state.options.pythons.index(python)
         kernels = os.path.join(folder, f"{number}-{config.backend}-{config.mode}-{config.dynamic}")

@@ -193,7 +193,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
     ) -> tuple[Study[Any, Any], Any]:
         """Return the study of one configuration, or of those that the options name, in each environment."""
         if options == ModesOptions():
-            return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons), (job.config,))
+            return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons))
         named = replace(
             options, modes=options.modes or ("default",), backends=options.backends or (BACKEND_WITH_MODES,),
             dynamic=options.dynamic or (None,),

@@ -9,10 +9,10 @@ from typing import Any
 
 from tcexplore.documents.configurations import describe_configuration, describe_variant, format_compile_call
 from tcexplore.documents.document import Document
-from tcexplore.environments import PythonNotUsableError, candidates, named_python
+from tcexplore.environments import PythonNotUsableError, candidates
 from tcexplore.events import Config, GuardFilterTried
 from tcexplore.model_python import ModelPython
-from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
+from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions, split_paths
 from tcexplore.studies.modes.modes_document import ORDERS, modes_document
 from tcexplore.studies.modes.modes_study import STUDY, planned_jobs
 from tcexplore.studies.modes.modes_variants import ModesOptions
@@ -95,7 +95,7 @@ class EnvironmentsScreen(StudyScreen):
     def open(self) -> None:
         pythons = self._engine.pythons
         if len(pythons) > 1:
-            self._compare(pythons)
+            self.begin(EnvironmentsOptions(pythons))
         else:
             self._ask(shlex.join([pythons[0].executable, *self._others(pythons[0])]))
 
@@ -105,7 +105,7 @@ class EnvironmentsScreen(StudyScreen):
         return list(dict.fromkeys(folder for folder, _ in candidates(self.job.file) if folder != known))
 
     def _ask(self, value: str, problem: str = "") -> None:
-        field = PromptField(QUESTION, value, _paths)
+        field = PromptField(QUESTION, value, split_paths)
         self.app.push_screen(
             PromptScreen(Prompt("Compare which environments?", (field,), problem or NOTE)), self._answered
         )
@@ -119,29 +119,14 @@ class EnvironmentsScreen(StudyScreen):
     async def _compare_named(self, answer: str) -> None:
         """Start the interpreters, each of which may take seconds to answer, then compare them."""
         try:
-            pythons = [await asyncio.to_thread(named_python, path) for path in _paths(answer)]
+            options = await asyncio.to_thread(ENVIRONMENTS.options_from, (answer,))
         except PythonNotUsableError as error:
             self._ask(answer, f"{error} {error.hint}")
             return
-        distinct = tuple({python.executable: python for python in pythons}.values())
-        if len(distinct) < 2:
+        if len(options.pythons) < 2:
             self._ask(answer, "These are the same environment.")
         else:
-            self._compare(distinct)
-
-    def _compare(self, pythons: tuple[ModelPython, ...]) -> None:
-        self.begin(EnvironmentsOptions(pythons, (self.job.config,)))
+            self.begin(options)
 
     def action_modes(self) -> None:
         self.app.switch_screen(ModesScreen(self._study_context._replace(job=self.job)))
-
-
-def _paths(text: str) -> list[str]:
-    """Return the paths in the answer. Raises `ValueError` with a message."""
-    try:
-        paths = shlex.split(text)
-    except ValueError as error:
-        raise ValueError(f"Cannot split this into paths: {str(error).lower()}.") from None
-    if len(paths) < 2:
-        raise ValueError("Name at least two environments.")
-    return paths

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from tcexplore.documents.document import Row, Span, StaticDocument
 from tcexplore.documents.prose import BLANK, Cell, columns, heading, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
-from tcexplore.documents.verdict_marks import FRESH_HEAP, LEGEND, VERDICT_STYLES, format_speedup, speedup_span
+from tcexplore.documents.verdict_marks import (
+    FRESH_HEAP,
+    LEGEND,
+    VERDICT_STYLES,
+    format_interval,
+    format_speedup,
+    speedup_span,
+)
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import duration
 from tcexplore.session.economics import DECIDED
@@ -114,21 +121,18 @@ def helps(sweep: Sweep) -> Iterator[str]:
     """Yield for which sizes compiling helps, with static and with dynamic shapes, as far as they are timed."""
     for form in (STATIC, DYNAMIC):
         if any(step.form == form and step.size and step.figures.run.timing for step in sweep.steps):
-            fresh = _helps(sweep, form, is_faster_fresh, may_be_faster_fresh, _fresh_speedups(sweep, form))
-            script = f". {FRESH_HEAP.capitalize()}: {fresh}" if _has_fresh_heap(sweep, form) else ""
-            yield f"{form}: {_helps(sweep, form)}{script}"
+            yield f"{form}: {_helps(sweep, form)}{_helps_in_script(sweep, form)}"
 
 
-def _has_fresh_heap(sweep: Sweep, form: Form) -> bool:
-    return bool(sweep.sizes_where(form, lambda figures: figures.differing_fresh_heap is not None))
-
-
-def _fresh_speedups(sweep: Sweep, form: Form) -> str:
-    """Return ` (1.45× to 1.60×)`: of the sizes at which compiling helps with a fresh heap."""
-    helped = [figures for size in sweep.sizes if (figures := sweep.at(form, size)) and is_faster_fresh(figures)]
-    speedups = sorted(figures.differing_fresh_heap.speedup for figures in helped if figures.differing_fresh_heap)
-    ends = dict.fromkeys(f"{speedup:.2f}×" for speedup in (*speedups[:1], *speedups[-1:]))
-    return f" ({' to '.join(ends)})" if ends else ""
+def _helps_in_script(sweep: Sweep, form: Form) -> str:
+    """Return for which sizes compiling helps with a fresh heap, and these speedups; empty if there are none."""
+    heaps = [
+        f"size {size}: {format_interval(figures.differing_fresh_heap)}"
+        for size in sweep.sizes
+        if (figures := sweep.at(form, size)) is not None and figures.differing_fresh_heap is not None
+    ]
+    text = _helps(sweep, form, is_faster_fresh, may_be_faster_fresh)
+    return f". {FRESH_HEAP.capitalize()}: {text} ({', '.join(heaps)})" if heaps else ""
 
 
 def _helps(
@@ -136,9 +140,8 @@ def _helps(
     form: Form,
     faster: Callable[[RunFigures], bool] = is_faster,
     may_be: Callable[[RunFigures], bool] = may_be_faster,
-    speedups: str = "",
 ) -> str:
-    """Return for which sizes compiling helps, with their `speedups`, and at how many this is known."""
+    """Return for which sizes compiling helps, and at how many this is known."""
     size, some, unknown = (
         sweep.helps_from(form, faster),
         sweep.sizes_where(form, faster),
@@ -148,13 +151,13 @@ def _helps(
     done, of = sweep.finished(form), len(sweep.sizes)
     measured = "" if done == of else f"{done} of {of} sizes measured"
     if size is not None:
-        clauses = [f"compiling helps from size {size} up{speedups}", undecided]
+        clauses = [f"compiling helps from size {size} up", undecided]
     elif some:
         known = {*some, *unknown, *sweep.sizes_where(form, fails_in_eager)}
         rest = sweep.sizes_where(form, lambda _: True)
         worse = tuple(size for size in rest if size > min(some) and size not in known)
         but = f", but not at {_listed(worse)}" if worse else ""
-        clauses = [f"compiling helps at size {_listed(some)}{speedups}{but}", undecided]
+        clauses = [f"compiling helps at size {_listed(some)}{but}", undecided]
     elif unknown:
         timed = sweep.sizes_where(form, lambda figures: figures.run.timing is not None)
         clauses = [undecided, "compiling helps at no other size" if len(timed) > len(unknown) else ""]

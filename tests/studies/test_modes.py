@@ -160,6 +160,10 @@ def test_the_recommendation_has_the_speedup_with_a_fresh_heap_too():
         "most certainly inductor, lite, dynamic false: 1.46× [1.40, 1.60]."
     )
     assert note.startswith("Fresh heap: an eager call took 941 page faults before tcexplore compared results")
+    unsafe = finished(1.0, "default", fresh_heap=replace(FRESH, low=1.45), guard_filter="skip_guard_eval_unsafe")
+    assert next(conclusions([*slow, unsafe])) == advice
+    advice, _ = conclusions([finished(1.0, "default", fresh_heap=undecided)])
+    assert advice.endswith("no run is certainly faster; inductor, default, dynamic false: 1.46× [1.31, 1.60].")
     assert list(conclusions([finished(1.0, "default", fresh_heap=same)])) == [
         "Stay with eager: no run is faster beyond the noise."
     ]

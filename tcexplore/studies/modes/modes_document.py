@@ -17,7 +17,7 @@ from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session.economics import economics
 from tcexplore.session.links import Link
-from tcexplore.session.run_summary import RunFigures, is_faster_fresh, may_be_faster
+from tcexplore.session.run_summary import RunFigures, may_be_faster
 from tcexplore.studies.modes.modes_result import SPEEDUP_TOLERANCE, ModeChoice, choose_mode, wrong_runs
 from tcexplore.studies.modes.variant_result import variant_sentences
 from tcexplore.studies.study import StudyState
@@ -214,14 +214,15 @@ def _in_script(good: Sequence[RunFigures], choice: ModeChoice | None) -> str:
     if choice is not None:
         fresh = choice.best.differing_fresh_heap
         return f"{FRESH_HEAP.capitalize()}: {format_interval(fresh)}." if fresh is not None else ""
-    faster = [(heap, result) for result in good if is_faster_fresh(result) and (heap := result.differing_fresh_heap)]
-    if not faster:
+    safe = [result for result in good if not (result.run.config.guard_filter or result.summary.wrong)]
+    heaps = [(heap, result) for result in safe if (heap := result.differing_fresh_heap)]
+    if not heaps:
         return ""
-    best, result = max(faster, key=lambda pair: pair[0].low)
-    return (
-        f"{FRESH_HEAP.capitalize()}, {count(len(faster), 'run')} {'is' if len(faster) == 1 else 'are'} faster, "
-        f"most certainly {describe_configuration(result.run.config)}: {format_interval(best)}."
-    )
+    faster = [(heap, result) for heap, result in heaps if heap.verdict == "faster"]
+    best, result = max(faster or heaps, key=lambda pair: pair[0].low)
+    certain = f"{count(len(faster), 'run')} {'is' if len(faster) == 1 else 'are'}" if faster else "no run is certainly"
+    shown = f"{describe_configuration(result.run.config)}: {format_interval(best)}"
+    return f"{FRESH_HEAP.capitalize()}, {certain} faster{', most certainly ' if faster else '; '}{shown}."
 
 
 def _use(choice: ModeChoice, *, more: bool) -> str:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from tcexplore.accuracy.compared_calls import Function, Subject
-from tcexplore.accuracy.float64_copy import MEMORY_DIVISOR, free_memory
-from tcexplore.accuracy.float64_reference import Float64Reference
+from tcexplore.accuracy.float64_reference import MEMORY_DIVISOR, Float64Reference, free_memory
 from tcexplore.accuracy.observation import Observation, observe
 from tcexplore.accuracy.observation_diff import ObservationDiff, comparable, diff_observations, fill_rewritten
 from tcexplore.accuracy.tensor_comparison import WRONG, ComparedValue, compare_value, rms

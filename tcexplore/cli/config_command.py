@@ -23,7 +23,7 @@ from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError, split
 from tcexplore.cli.parsers import PARSERS
 from tcexplore.cli.request import Request
-from tcexplore.events.clean_text import clean
+from tcexplore.events.codec import clean
 from tcexplore.events.job import Config
 
 

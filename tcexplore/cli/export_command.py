@@ -15,7 +15,7 @@ from tcexplore.cli.progress_line import progress
 from tcexplore.cli.python_argument import model_python
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once
-from tcexplore.events.clean_text import clean
+from tcexplore.events.codec import clean
 from tcexplore.files import NotWrittenError, create_all
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from tcexplore.events.base import PROTOCOL as PROTOCOL
 from tcexplore.events.base import Event as Event
 from tcexplore.events.base import Location as Location
-from tcexplore.events.clean_text import clean as clean
 from tcexplore.events.codec import HEADER as HEADER
 from tcexplore.events.codec import LARGEST as LARGEST
 from tcexplore.events.codec import ProtocolError as ProtocolError
+from tcexplore.events.codec import clean as clean
 from tcexplore.events.codec import decode as _decode
 from tcexplore.events.codec import encode as encode
 from tcexplore.events.job import BranchTest as BranchTest

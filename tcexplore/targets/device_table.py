@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tcexplore.events.clean_text import clean
+from tcexplore.events.codec import clean
 from tcexplore.targets.target_names import DEVICES, NATIVE, target_names
 
 

@@ -22,8 +22,7 @@ from tcexplore.traces.process_stacks import StackWatch
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.engine import Deliver
-from tcexplore.ui.launched_job import LaunchedJob
-from tcexplore.ui.rank_ends import RankEnds
+from tcexplore.ui.launched_job import LaunchedJob, RankEnds
 from tcexplore.ui.rank_engine import RankEngine
 
 POLL_S = 0.5

@@ -1,14 +1,23 @@
-"""A job that tcexplore started, as events: its begin, its output, its end."""
+"""A job that tcexplore started, as events, and when and how the processes of a followed job end."""
 
 from __future__ import annotations
 
+import asyncio
 import codecs
+import contextlib
 import os
-from collections.abc import Iterator
+import signal
+import time
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from tcexplore.events import Event, Failed, Job, Output, clean
+from tcexplore.events.rank_events import name_ranks
+from tcexplore.events.run_events import name_exit
+from tcexplore.torch_text.torchrun_report import exit_codes, rank_errors
 from tcexplore.traced_job import STDERR, STDOUT, TracedJob
+from tcexplore.traces.followed_rank import QUIET_S, FollowedRank
+from tcexplore.traces.incomplete_ranks import RankEnd
 
 _CHUNK = 1 << 17
 """Bytes of output that are shown at a time."""
@@ -96,3 +105,109 @@ class _OutputTail:
 
     def _output(self, text: str) -> Output:
         return Output(stream=self._stream, text=text)
+
+
+# ---- the end of ranks
+
+
+_TOGETHER_S = 0.02
+"""Ends that are closer than this have no known order."""
+
+
+class RankEnds:
+    """Ends of processes in their order: torchrun ends the other ranks right after the first one failed."""
+
+    def __init__(self) -> None:
+        self._watched: dict[int, int | None] = {}
+        """Descriptor by process id, None for one that is polled."""
+        self._ended: dict[int, float] = {}
+        """Monotonic time of the end by process id."""
+
+    def is_over(self, pid: int) -> bool:
+        """Return whether a process has ended. A process that was never seen may run on another machine."""
+        if pid in self._ended:
+            return True
+        if _is_alive(pid):
+            self._watch(pid)
+            return False
+        if pid in self._watched:
+            self._note_end(pid)
+        return pid in self._watched
+
+    def _watch(self, pid: int) -> None:
+        if pid in self._watched:
+            return
+        self._watched[pid] = None
+        with contextlib.suppress(OSError, AttributeError, OverflowError):  # only Linux has descriptors of processes
+            self._watched[pid] = os.pidfd_open(pid)
+            asyncio.get_running_loop().add_reader(self._watched[pid] or -1, self._note_end, pid)
+
+    def _note_end(self, pid: int) -> None:
+        self._ended.setdefault(pid, time.monotonic())
+        self._release(pid)
+
+    def _release(self, pid: int) -> None:
+        descriptor = self._watched.get(pid)
+        if descriptor is not None:
+            self._watched[pid] = None
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Stop watching."""
+        for pid in self._watched:
+            self._release(pid)
+
+    def early(self, ranks: Mapping[int, FollowedRank], launched: LaunchedJob | None) -> dict[int, RankEnd]:
+        """Return the ranks that failed first, with the reason; none before torchrun has reported on them."""
+        ended = self._ends_of(ranks)
+        if launched is None or not launched.report or not ended:
+            return {}
+        first = min(ended.values())
+        return _failed({rank: ranks[rank] for rank, at in ended.items() if at - first <= _TOGETHER_S}, launched.report)
+
+    def note(self, ranks: Mapping[int, FollowedRank]) -> str:
+        """Return which ranks have ended while others run, empty for none.
+
+        The ranks of a job that is complete may end one after another: only some seconds later, that is worth a note.
+        """
+        ended = self._ends_of(ranks)
+        if not ended or len(ended) == len(ranks) or time.monotonic() - min(ended.values()) < QUIET_S:
+            return ""
+        others = name_ranks(sorted(set(ranks) - set(ended)))
+        verbs = "has" if len(ended) == 1 else "have", "runs" if len(ended) == len(ranks) - 1 else "run"
+        return f"{name_ranks(sorted(ended)).capitalize()} {verbs[0]} ended; {others} still {verbs[1]}."
+
+    def _ends_of(self, ranks: Mapping[int, FollowedRank]) -> dict[int, float]:
+        """Return when ranks ended, in the order of their numbers."""
+        pids = {rank: known.process.pid for rank, known in ranks.items()}
+        return {rank: self._ended[pid] for rank, pid in pids.items() if pid in self._ended}
+
+
+def _failed(ranks: Mapping[int, FollowedRank], report: str) -> dict[int, RankEnd]:
+    """Return those of the ranks that torchrun reports as failed; it ends the others by SIGTERM."""
+    codes, errors = exit_codes(report), rank_errors(report)
+    own = {rank for rank, known in ranks.items() if codes.get(known.process.pid, 0) not in (0, -signal.SIGTERM)}
+    ends: dict[int, RankEnd] = {}
+    for rank, known in ranks.items():
+        code = codes.get(known.process.pid)
+        if code is None or (own and rank not in own):
+            continue
+        error, sources = errors.get(rank), known.records.sources
+        frames = [frame for frame in error.frames if sources.owns(frame.file)] if error is not None else []
+        message = f": {error.message}" if error is not None and error.message else ""
+        ends[rank] = RankEnd(f"{name_exit(code)}{message}", frames[-1] if frames else None)
+    return ends
+
+
+def _is_alive(pid: int) -> bool:
+    """Return whether a process of this machine has the id."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"
+    return True

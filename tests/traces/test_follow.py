@@ -17,10 +17,10 @@ from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.traces import followed_rank, followed_trace
 from tcexplore.traces.followed_rank import compare_running
 from tcexplore.traces.followed_trace import FollowedTrace
-from tcexplore.ui import follow_engine, rank_ends
+from tcexplore.ui import follow_engine, launched_job
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import FollowEngine
-from tcexplore.ui.rank_ends import RankEnds
+from tcexplore.ui.launched_job import RankEnds
 from tests.traces.growing_job import GrowingFile
 
 
@@ -125,7 +125,7 @@ def test_a_rank_that_lags_is_no_difference_until_the_job_is_quiet(
 async def test_a_rank_that_ended_while_another_one_runs_is_noted(
     traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(rank_ends, "QUIET_S", 0.0)
+    monkeypatch.setattr(launched_job, "QUIET_S", 0.0)
     for file in files_of(traces / "same", tmp_path):
         file.write()
     trace = FollowedTrace([str(tmp_path)])

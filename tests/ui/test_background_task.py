@@ -98,18 +98,18 @@ async def test_a_view_that_the_user_left_is_not_shown(monkeypatch: pytest.Monkey
 
 
 async def test_keys_work_while_a_run_is_indexed(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.ui.selection import index_links
+    from tcexplore.ui.navigation import index_links
 
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         delayed = gated(
-            monkeypatch, "tcexplore.ui.screens.main_screen.index_links", index_links, "tcexplore.ui.selection"
+            monkeypatch, "tcexplore.ui.screens.main_screen.index_links", index_links, "tcexplore.ui.navigation"
         )
-        monkeypatch.setattr("tcexplore.ui.selection.is_indexed", lambda _: False)
+        monkeypatch.setattr("tcexplore.ui.navigation.is_indexed", lambda _: False)
         await ui.pilot.press("slash", *"1.2", "enter", "escape", "2")
         assert ui.current == "graph"
         selection = ui.app.main.selection
         assert selection.chain == frozenset(selection.links)
-        monkeypatch.setattr("tcexplore.ui.selection.is_indexed", lambda _: True)
+        monkeypatch.setattr("tcexplore.ui.navigation.is_indexed", lambda _: True)
         delayed.open()
         await ui.settle()
         assert selection.chain > frozenset(selection.links)

@@ -13,9 +13,10 @@ from textual.theme import BUILTIN_THEMES, Theme
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.style_names import ANSI, KERNELS, NAMES
 from tcexplore.ui.lines.row_painter import segments
-from tcexplore.ui.terminal.colors import DARK, LIGHT
 from tcexplore.ui.terminal.themes import (
+    DARK,
     DARK_THEME,
+    LIGHT,
     LIGHT_THEME,
     PALETTES,
     configured_theme,

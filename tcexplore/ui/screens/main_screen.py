@@ -24,7 +24,7 @@ from tcexplore.ui.messages import (
     RowEntered,
     RunChosen,
 )
-from tcexplore.ui.navigation import Navigation
+from tcexplore.ui.navigation import Navigation, Selection, index_links, prefetch
 from tcexplore.ui.panes.pane_grid import PaneGrid, tabs
 from tcexplore.ui.panes.pane_sizes import PaneSizes
 from tcexplore.ui.panes.pane_table import PANES
@@ -39,7 +39,6 @@ from tcexplore.ui.row_targets import (
 )
 from tcexplore.ui.screen_lines import clicked_run, footer, history_line, peek_line, title_line, verdict_line
 from tcexplore.ui.screens.reading_screen import ReadingScreen
-from tcexplore.ui.selection import Selection, index_links, prefetch
 
 
 class MainScreen(ReadingScreen):

@@ -1,4 +1,5 @@
-"""The built-in themes: Textual themes for surfaces and frames, and palettes for the text on them.
+"""The built-in themes: Textual themes for surfaces and frames, and palettes for the text on them
+with their colors.
 
 A span's style is one name of `style_names.NAMES`, or several with blanks in between (`"kernel.3 strong"`), later ones
 over earlier ones. `kernel.N` and `label.N` accept any N and wrap around after `KERNELS`. An unknown name is plain text.
@@ -14,8 +15,116 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-from tcexplore.documents.style_names import ANSI, KERNELS
-from tcexplore.ui.terminal.colors import DARK, LIGHT
+from tcexplore.documents.style_names import ANSI, KERNELS, kernel_colors
+
+DARK = {
+    "muted": "#8b93a1",
+    "dim": "#626b7a",
+    "strong": "bold",
+    "heading": "bold #e6e9ef",
+    "title": "bold #e6e9ef",
+    "key": "bold #87bafd",
+    "rule": "#434b59",
+    "location": "#8b93a1 underline",
+    "keyword": "#b189dd",
+    "string": "#a3b97c",
+    "comment": "italic #7f8896",
+    "number": "#d8a867",
+    "function": "#87bafd",
+    "type": "#72c3d6",
+    "operator": "#a7aebb",
+    "builtin": "#72c3d6",
+    "decorator": "#cab952",
+    "node": "#e6e9ef",
+    "target": "#87bafd",
+    "dtype": "#72c3d6",
+    "shape": "#d8a867",
+    "value": "#a3b97c",
+    "break": "bold #ff7a76",
+    "error": "bold #ff7a76",
+    "slower": "bold #ff7a76",
+    "ok": "bold #71d98a",
+    "faster": "bold #71d98a",
+    "warn": "#f2c14e",
+    "guard": "#72c3d6",
+    "recompile": "#f2c14e",
+    "extern": "italic #a7aebb",
+    "running": "bold #f2c14e",
+    "old": "italic #8b93a1",
+    "added": "#71d98a",
+    "removed": "#ff7a76 strike",
+    "changed": "bold #f2c14e",
+    "plot.eager": "#a7aebb",
+    "plot.compiled": "#87bafd",
+    "interval": "#8b93a1",
+    "badge.ok": "bold #0f1a12 on #71d98a",
+    "badge.break": "bold #240808 on #ff7a76",
+    "badge.warn": "bold #241a04 on #f2c14e",
+    "badge.muted": "bold #e6e9ef on #343b47",
+    "highlighted": "bold on #1f2c4a",
+    "match": "underline on #4b4014",
+    "match.current": "bold #14110a on #f2c14e",
+    "cursor": "on #3a3f47",
+    **kernel_colors(
+        ("#87bafd", "#eea65b", "#5cd1a3", "#db9de9", "#cab952", "#39cbe9",
+         "#d57db0", "#84ae57", "#9792e9", "#08b6af", "#c29733", "#b189dd"), "#0d1014 on"
+    ),
+}  # fmt: skip
+
+LIGHT = {
+    "muted": "#5d6470",
+    "dim": "#868d99",
+    "strong": "bold",
+    "heading": "bold #1a1d23",
+    "title": "bold #1a1d23",
+    "key": "bold #2863ab",
+    "rule": "#b9bec7",
+    "location": "#5d6470 underline",
+    "keyword": "#7a2e96",
+    "string": "#3d6b10",
+    "comment": "italic #6b727e",
+    "number": "#8d5406",
+    "function": "#2863ab",
+    "type": "#0e6f81",
+    "operator": "#444a54",
+    "builtin": "#0e6f81",
+    "decorator": "#716400",
+    "node": "#1a1d23",
+    "target": "#2863ab",
+    "dtype": "#0e6f81",
+    "shape": "#8d5406",
+    "value": "#3d6b10",
+    "break": "bold #bb1622",
+    "error": "bold #bb1622",
+    "slower": "bold #bb1622",
+    "ok": "bold #0b6b2e",
+    "faster": "bold #0b6b2e",
+    "warn": "#8a5a00",
+    "guard": "#0e6f81",
+    "recompile": "#8a5a00",
+    "extern": "italic #444a54",
+    "running": "bold #8a5a00",
+    "old": "italic #5d6470",
+    "added": "#0b6b2e",
+    "removed": "#bb1622 strike",
+    "changed": "bold #8a5a00",
+    "plot.eager": "#444a54",
+    "plot.compiled": "#2863ab",
+    "interval": "#5d6470",
+    "badge.ok": "bold #ffffff on #0b6b2e",
+    "badge.break": "bold #ffffff on #bb1622",
+    "badge.warn": "bold #ffffff on #8a5a00",
+    "badge.muted": "bold #1a1d23 on #dfe2e7",
+    "highlighted": "bold on #d8e6fa",
+    "match": "underline on #f6e7ae",
+    "match.current": "bold #ffffff on #8a5a00",
+    "cursor": "on #c9cdd4",
+    **kernel_colors(
+        ("#2863ab", "#8d5406", "#007654", "#834791", "#716400", "#0e6f81",
+         "#7b285d", "#375800", "#483e90", "#085955", "#624902", "#5e3685"), "#ffffff on"
+    ),
+}  # fmt: skip
+
 
 DARK_THEME = Theme(
     name="tcexplore-dark",

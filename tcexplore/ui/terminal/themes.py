@@ -1,5 +1,4 @@
-"""The built-in themes: Textual themes for surfaces and frames, and palettes for the text on them
-with their colors.
+"""The built-in themes: Textual themes for surfaces and frames, palettes for the text on them, and their colors.
 
 A span's style is one name of `style_names.NAMES`, or several with blanks in between (`"kernel.3 strong"`), later ones
 over earlier ones. `kernel.N` and `label.N` accept any N and wrap around after `KERNELS`. An unknown name is plain text.

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from tcexplore.events import TimingEstimate
 from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE
 from tcexplore.quantities import count, duration
-from tcexplore.timing.pace import DUTY, FULL_SPEED_S
 from tcexplore.timing.samples import Conditions
-from tcexplore.timing.steady_state import MAX_SPREAD
+from tcexplore.timing.steady_state import DUTY, FULL_SPEED_S, MAX_SPREAD
 from tcexplore.timing.timing_verdict import MIN_PAIRS, is_loaded
 
 DRIFT = 0.02

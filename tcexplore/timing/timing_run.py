@@ -8,10 +8,16 @@ from collections.abc import Callable
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import TimingSkipped, TimingVerdict
 from tcexplore.timing.estimate import has_enough_pairs, make_estimate
-from tcexplore.timing.pace import BURST_PAIRS, BURST_S, at_full_speed, report_interval, rest_duration
 from tcexplore.timing.sampler import DeviceTimeSampler, Sampler
 from tcexplore.timing.samples import Conditions
-from tcexplore.timing.steady_state import NeverSteadyError
+from tcexplore.timing.steady_state import (
+    BURST_PAIRS,
+    BURST_S,
+    NeverSteadyError,
+    at_full_speed,
+    report_interval,
+    rest_duration,
+)
 from tcexplore.timing.timed_machine import TimedMachine, this_machine
 from tcexplore.timing.workload import Workload
 

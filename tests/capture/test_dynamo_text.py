@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tcexplore.capture.dynamo.failed_guard import compare_values
+from tcexplore.capture.dynamo.recompiles import compare_values
 from tcexplore.torch_text.break_text import Reason, explain_reason, parse_reason
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.failure_causes import cause_of_text

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.timing.block_sizes import MAX_STRETCH, TOLERANCE, WARM_UP_NS, block_sizes
+from tcexplore.timing.sampler import MAX_STRETCH, TOLERANCE, WARM_UP_NS, block_sizes
 
 TARGET = 2e6
 

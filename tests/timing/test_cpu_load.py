@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.timing.cpu_load import OtherProcesses, frequency_governor
+from tcexplore.timing.timed_machine import OtherProcesses, frequency_governor
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

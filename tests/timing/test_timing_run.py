@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tcexplore.events import Event, PairsMeasured, TimingEstimate
-from tcexplore.timing.pace import BURST_PAIRS, DUTY, FULL_SPEED_S
 from tcexplore.timing.samples import MAX_PAIRS
+from tcexplore.timing.steady_state import BURST_PAIRS, DUTY, FULL_SPEED_S
 from tcexplore.timing.timed_machine import this_machine
 from tcexplore.timing.timing_run import measure_timing, measure_timing_on
 from tests.timing.simulation import (

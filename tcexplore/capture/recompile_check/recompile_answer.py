@@ -18,8 +18,8 @@ from torch._dynamo.cache_size import (  # the originals, without our hooks
 from torch._dynamo.guards import get_guard_fail_reason_helper
 from torch._guards import CompileId
 
-from tcexplore.capture.dynamo.failed_guard import FailedGuards
 from tcexplore.capture.dynamo.frame_entries import stopped_compiling
+from tcexplore.capture.dynamo.recompiles import FailedGuards
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call, describe_value, parse_value, split_name
 from tcexplore.capture.recompile_check.automatic_dynamic import predict_dynamic

@@ -1,4 +1,4 @@
-"""Sampling of pairs: both sides reach a steady state, blocks of equal time are sized, pairs are measured in random order."""
+"""Sampling of pairs: both sides reach a steady state, blocks are sized to equal times, pairs come in random order."""
 
 from __future__ import annotations
 

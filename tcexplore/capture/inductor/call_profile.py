@@ -1,4 +1,4 @@
-"""Profile of a warm call: torch's profiler, with marks around graphs and C++ kernels, and the parts of the call's time."""
+"""Profile of a warm call: torch's profiler, with marks around graphs and C++ kernels, and the parts of its time."""
 
 from __future__ import annotations
 

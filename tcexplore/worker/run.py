@@ -42,8 +42,8 @@ from tcexplore.events import (
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.timing_events import FreshHeap
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import artifact_files, torch_settings
-from tcexplore.worker.ahead_of_time import use_compiled_ahead
+from tcexplore.worker import torch_settings
+from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage, ProfileRetake
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
@@ -153,7 +153,7 @@ class Run:
         regions.install(self._trace)
         if queries is not None:
             self._queries.use_regions(queries)
-        artifact_files.load(self.job, self._hooks)
+        load_artifacts(self.job, self._hooks)
         try:
             run_script(model_file.run_as_script, self.job.config.follow, regions.emit_calls, self._emit)
         finally:
@@ -161,7 +161,7 @@ class Run:
             self._emit_sources()
         self._stages.compiled = True
         self._overrides.require_calls()
-        artifact_files.save(self.job, self._hooks)
+        save_artifacts(self.job, self._hooks)
         self._lower()
         self._assemble()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
@@ -206,7 +206,7 @@ class Run:
         self.progress.stage = "arguments"
         target = entry.target
         self.user_files.adopt(type(target).forward if isinstance(target, torch.nn.Module) else target)
-        artifact_files.load(self.job, self._hooks)
+        load_artifacts(self.job, self._hooks)
         program = Program(entry, self.job.config, module, self._hooks.paused)
         emit_repeated_blocks(program.module, self._emit)
         if self.job.baseline is not None:
@@ -228,7 +228,7 @@ class Run:
         examination.note_compiled()
         self._recorder.close_graphs()
         skip_guard_evaluation(self.job.config)
-        artifact_files.save(self.job, self._hooks)
+        save_artifacts(self.job, self._hooks)
         self._stages.run("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
         self._queries.use_program(program, self._frames.graphs)
         self._emit_modules()

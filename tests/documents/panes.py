@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.kernels_view import kernels_document
-from tcexplore.documents.document import Builder
+from tcexplore.documents.document import Builder, Document
 from tcexplore.documents.graph.graph_view import graph_document, readable_document
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.output_view import output_document
 from tcexplore.documents.source.source_view import source_document
+from tcexplore.documents.style_names import NAMES
 from tcexplore.documents.timing.timing_view import timing_document
 
 BUILDERS: dict[str, Builder] = {
@@ -21,3 +24,16 @@ BUILDERS: dict[str, Builder] = {
     "timing": timing_document,
     "output": output_document,
 }
+
+
+def require_stable_rows(document: Document) -> None:
+    """Require single lines that are the same each time, in known styles."""
+    assert len(document)
+    for index in range(len(document)):
+        row = document.row(index)
+        assert "\n" not in row.text
+        assert row == document.row(index)
+        styles = {name for span in row.spans for name in span.style.split()}
+        assert {name for name in styles if not name.startswith(("kernel.", "label."))} <= NAMES
+    with pytest.raises(IndexError):
+        document.row(len(document))

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from tcexplore.documents.style_names import NAMES
 from tests import fakes
-from tests.documents.panes import BUILDERS
+from tests.documents.panes import BUILDERS, require_stable_rows
 
 RUNS = (fakes.complete, fakes.one_graph, fakes.recompiled, fakes.running, fakes.failed, fakes.nothing_compiled)
 
@@ -17,16 +16,7 @@ RUNS = (fakes.complete, fakes.one_graph, fakes.recompiled, fakes.running, fakes.
 @pytest.mark.parametrize("pane", BUILDERS)
 def test_rows_are_single_stable_lines_in_known_styles(pane: str):
     for run in RUNS:
-        document = BUILDERS[pane](run(), frozenset(), 60)
-        assert len(document)
-        for index in range(len(document)):
-            row = document.row(index)
-            assert "\n" not in row.text
-            assert row == document.row(index)
-            styles = {name for span in row.spans for name in span.style.split()}
-            assert {name for name in styles if not name.startswith(("kernel.", "label."))} <= NAMES
-        with pytest.raises(IndexError):
-            document.row(len(document))
+        require_stable_rows(BUILDERS[pane](run(), frozenset(), 60))
 
 
 @pytest.mark.parametrize("pane", [name for name in BUILDERS if name not in ("source", "graph_code", "code", "graph")])

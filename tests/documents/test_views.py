@@ -11,12 +11,12 @@ from tcexplore.documents.code.fusion_reasons_view import fusion_reasons_document
 from tcexplore.documents.code.fusion_view import fusion_document
 from tcexplore.documents.diff.diff_view import diff_document
 from tcexplore.documents.document import Builder, Row
-from tcexplore.documents.style_names import NAMES
 from tcexplore.events import BreakFix, FactMissing, Kernel, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.links import closure, line_link
 from tests import fakes
 from tests.documents import golden
+from tests.documents.panes import require_stable_rows
 from tests.documents.views import VIEWS, compared, same
 from tests.snapshots import training
 from tests.snapshots.codes import with_code
@@ -60,15 +60,7 @@ def test_diff_reports_the_same_program():
 def test_rows_are_single_stable_lines_in_known_styles(view: str, run):  # noqa: ANN001
     snapshot, build = run(), EVERY[view]
     document = build(snapshot, opened(build, snapshot, 60), 60)
-    assert len(document)
-    for index in range(len(document)):
-        row = document.row(index)
-        assert "\n" not in row.text
-        assert row == document.row(index)
-        styles = {name for span in row.spans for name in span.style.split()}
-        assert {name for name in styles if not name.startswith(("kernel.", "label."))} <= NAMES
-    with pytest.raises(IndexError):
-        document.row(len(document))
+    require_stable_rows(document)
 
 
 def test_prose_fits():

@@ -14,7 +14,6 @@ def test_statistics_never_import_torch():
         "timing_notes",
         "samples",
         "sampler",
-        "pace",
         "steady_state",
         "workload",
     )

@@ -41,7 +41,8 @@ class UserFiles:
         self.file = os.path.abspath(file)
         self._owned: dict[str, bool] = {}
         self._adopted: str | None = None
-        self._located: set[str] = set()
+        self._located: dict[str, str] = {}
+        """Absolute paths of the files that have a location, by the path in the frame."""
         self.callers: dict[str, Location] = {}
         """By compile id, the user's line that was running when the frame was compiled."""
         self.readers: dict[str, dict[str, Location]] = {}
@@ -106,13 +107,15 @@ class UserFiles:
 
     def sources(self) -> tuple[tuple[str, str], ...]:
         """Return (path, text) of every file that has a location, without the model file."""
-        files = sorted(file for file in self._located if file != self.file)
+        files = sorted(file for file in set(self._located.values()) if file != self.file)
         return tuple((file, "".join(linecache.getlines(file))) for file in files)
 
     def location(self, file: str, line: int | None, function: str) -> Location:
         """Return a location; a resume function gets the name of its original function."""
-        self._located.add(os.path.abspath(file))
-        return Location(os.path.abspath(file), line or 0, function_name(function))
+        path = self._located.get(file)
+        if path is None:
+            path = self._located[file] = os.path.abspath(file)
+        return Location(path, line or 0, function_name(function))
 
     def location_of(self, code: CodeType) -> Location:
         """Return the location of a function."""

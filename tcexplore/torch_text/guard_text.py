@@ -14,6 +14,7 @@ from tcexplore.torch_text.failure_causes import ONE_OBJECT, ComparedValues
 
 _COMMENT = re.compile(r"\s+# ")
 _HINT = re.compile(r"\s*\(HINT: .*\)$")
+_HINT_START = "(HINT: "
 _PLACE = re.compile(r"(?:^|# )(\S+\.py):(\d+) in (\S+)")
 
 SHAPE_REASONS = {
@@ -41,7 +42,10 @@ def split_check(text: str, known_codes: Iterable[str] = ()) -> Check:
     code = next((code for code in known_codes if text.startswith(code)), None)
     if code is None:
         code = _COMMENT.split(text, maxsplit=1)[0]
-    return Check(_HINT.sub("", code), _HINT.sub("", text[len(code) :].strip().removeprefix("# ")))
+    comment = text[len(code) :].strip().removeprefix("# ")
+    if _HINT_START in text:
+        code, comment = _HINT.sub("", code), _HINT.sub("", comment)
+    return Check(code, comment)
 
 
 RELATIONS = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "SYMBOLIC_SHAPE_GUARD", "STORAGE_OVERLAPPING"})

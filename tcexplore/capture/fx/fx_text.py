@@ -26,20 +26,19 @@ class GraphText:
 
     def lines(self, graph: Any) -> list[str]:
         """Return one line per node: `name = target(args)`."""
-        return [self._line(node) for node in graph.nodes]
-
-    def _line(self, node: Any) -> str:
-        known = self._lines.get(node)
-        if (
-            known is None
-            or known.args is not node.args
-            or known.kwargs is not node.kwargs
-            or known.target is not node.target
-            or known.name != node.name
-        ):
-            known = _NodeLine(node.name, node.target, node.args, node.kwargs, node_line(node))
-            self._lines[node] = known
-        return known.line
+        known = self._lines
+        lines: list[str] = []
+        for node in graph.nodes:  # runs twice per pass
+            earlier = known.get(node)
+            if earlier is not None:
+                name, target, args, kwargs, line = earlier
+                if args is node.args and kwargs is node.kwargs and target is node.target and name == node.name:
+                    lines.append(line)
+                    continue
+            line = node_line(node)
+            known[node] = _NodeLine(node.name, node.target, node.args, node.kwargs, line)
+            lines.append(line)
+        return lines
 
 
 class _NodeLine(NamedTuple):

@@ -57,16 +57,19 @@ class _SymbolObserver:
         self._records: WeakKeyDictionary[Any, _EnvRecord] = WeakKeyDictionary()
         self._emitted = ""
 
-    def symbol_created(self, result: Any, env: Any, *args: Any, **kwargs: Any) -> None:
-        """Record a size, a stride or a number of an input that got a symbol, or was specialized to 0 or 1."""
-        given = {**dict(zip(("val", "source", "dynamic_dim"), args, strict=False)), **kwargs}
-        value, source = given["val"], given["source"]
+    def symbol_created(
+        self, result: Any, env: Any, val: Any, source: Any, dynamic_dim: Any = None, *_args: Any, **_kwargs: Any
+    ) -> None:
+        """Record a size, a stride or a number of an input that got a symbol, or was specialized to 0 or 1.
+
+        The parameters have torch's names, since torch passes some by keyword.
+        """
         if isinstance(result, sympy.Symbol):
             self._record(env).sources[str(result)].append(read_source(source))
-        elif value in (0, 1) and getattr(given.get("dynamic_dim"), "name", "STATIC") not in _NOT_DYNAMIC:
+        elif val in (0, 1) and getattr(dynamic_dim, "name", "STATIC") not in _NOT_DYNAMIC:
             symbol_source = read_source(source)
             if symbol_source.kind == "size":
-                self._record(env).zero_one.append(ZeroOneSpecialization(source=symbol_source, value=str(value)))
+                self._record(env).zero_one.append(ZeroOneSpecialization(source=symbol_source, value=str(val)))
 
     def unbacked_created(self, result: Any, env: Any, *_args: Any, **_kwargs: Any) -> None:
         """Record the line of a symbol for data that is unknown while compiling."""

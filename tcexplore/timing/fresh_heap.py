@@ -91,9 +91,15 @@ def cost_of_pair(workload: Workload, budget_s: float) -> PairCost | None:
     if workload.reset is not None:
         workload.reset()
     # The first calls may take other page faults than the later ones.
-    cost = PairCost(min(pair.eager for pair in pairs[-2:]), min(pair.compiled for pair in pairs[-2:]))
+    eager, compiled = zip(*pairs[-2:], strict=True)
+    cost = PairCost(_typical(eager), _typical(compiled))
     slow = sum(call.us for call in cost) * workload.calls * MIN_SLOW_PAIRS > 2e6 * budget_s
     return None if slow else cost
+
+
+def _typical(calls: tuple[CallCost, ...]) -> CallCost:
+    """Return the shortest time and the most page faults: their number grows over the first calls."""
+    return CallCost(min(call.us for call in calls), max(call.page_faults for call in calls))
 
 
 def _unit_costs(workload: Workload, counter: Callable[[], int]) -> list[CallCost]:

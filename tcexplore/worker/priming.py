@@ -223,8 +223,12 @@ CACHED_REGISTRATIONS = (
 """Cached functions of torch that copy tables to which the model file may add: decompositions, modules to inline."""
 
 
-def forget_registrations() -> None:
-    """Clear the caches that priming filled with registrations: those of the model file come later."""
+def forget_compiles() -> None:
+    """Clear what compiles leave in torch: also its counters, and caches of registrations, to which the model file adds."""
+    import torch
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     for symbol in CACHED_REGISTRATIONS:
         module, _, name = symbol.partition(":")
         function = getattr(sys.modules.get(module), name, None)
@@ -259,5 +263,4 @@ def compile_tiny_model(
             torch._dynamo.reset()
         else:
             break
-    torch._dynamo.reset()
-    forget_registrations()
+    forget_compiles()

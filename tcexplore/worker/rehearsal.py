@@ -1,8 +1,8 @@
 """Rehearsal: the process that waits for the next save compiles the first graph of the last run.
 
 The next program has mostly the same ops on the same shapes, and torch caches what it computes for them: result shapes,
-and generated code for matrix products. The process also gets copies of the pages that a compile writes, which it shares
-with the fork server until then.
+and generated code for matrix products. The process also gets copies of the pages that a compile and a graph break write,
+which it shares with the fork server until then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from tcexplore.capture.entry.entry_inputs import dtypes_by_name
 from tcexplore.events import FxNode
 from tcexplore.events.commands import Rehearsal
-from tcexplore.worker.priming import forget_registrations, hooks_installed
+from tcexplore.worker.priming import forget_compiles, hooks_installed
 
 
 def rehearse_steps(rehearsal: Rehearsal) -> Iterator[None]:
@@ -29,14 +29,18 @@ def rehearse_steps(rehearsal: Rehearsal) -> Iterator[None]:
             module, inputs = _module(rehearsal), [_tensor(node) for node in rehearsal.inputs]
             module(*inputs)
         yield
+
+        def call_and_break() -> None:
+            module(*inputs)
+            torch._dynamo.graph_break()
+
         with _settings(rehearsal), hooks_installed():
-            torch.compile(module, backend="eager")(*inputs)
+            torch.compile(call_and_break, backend="eager")()
         yield
     except Exception:  # noqa: BLE001  the graph may need ops and objects that only the model file has
         return
     finally:
-        torch._dynamo.reset()
-        forget_registrations()
+        forget_compiles()
         gc.freeze()
 
 

@@ -75,11 +75,16 @@ async def test_only_a_graph_that_costs_little_is_rehearsed(
 
 @pytest.mark.torch
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_run_after_a_rehearsal_gives_the_same_graphs(
+async def test_a_run_after_a_rehearsal_gives_the_same_graphs_and_starts_with_empty_counters(
     shared_runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_runs.supervisor._pool, "warm_up", True)
-    source = "def model(x):\n    return (x * 2).sin()\nimport torch\ninputs = (torch.ones(3),)\n"
+    source = """import torch
+assert not torch._dynamo.utils.counters, dict(torch._dynamo.utils.counters)
+def model(x):
+    return (x * 2).sin()
+inputs = (torch.ones(3),)
+"""
     graphs = [[event for event in await shared_runs.run(source) if isinstance(event, GraphCaptured)] for _ in range(3)]
     assert shared_runs.supervisor.rehearsal is not None
     assert [replace(graph, run=0) for graph in graphs[2]] == [replace(graph, run=0) for graph in graphs[0]]

@@ -224,7 +224,7 @@ CACHED_REGISTRATIONS = (
 
 
 def forget_compiles() -> None:
-    """Clear what compiles leave in torch: also its counters, and caches of registrations, to which the model file adds."""
+    """Clear what compiles leave in torch: state, counters, and caches of registrations to which model files add."""
     import torch
 
     torch._dynamo.reset()

@@ -1,8 +1,8 @@
 """Rehearsal: the process that waits for the next save compiles the first graph of the last run.
 
 The next program has mostly the same ops on the same shapes, and torch caches what it computes for them: result shapes,
-and generated code for matrix products. The process also gets copies of the pages that a compile and a graph break write,
-which it shares with the fork server until then.
+and generated code for matrix products. The process also gets copies of the pages that a compile and a graph break
+write, which it shares with the fork server until then.
 """
 
 from __future__ import annotations

@@ -69,8 +69,10 @@ def _fail(_: Job) -> bool:
 class RunProcess:
     """The sockets and pipes of one run, and the run itself once it has a job."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, for_study: bool = False) -> None:
         self.number = number
+        self.for_study = for_study
+        """Whether it was opened for a study, while another process waits for the next save."""
         self.pid: int | None = None
         """The process that waits for the job or runs it, once there is one."""
         self.primed = False

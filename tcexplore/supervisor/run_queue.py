@@ -39,6 +39,11 @@ class Workers(Protocol):
         """Give waiting jobs to run processes, and start more workers if needed."""
         ...
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether a run has no graph yet, or a job waits for a process."""
+        ...
+
 
 class _CurrentRun(NamedTuple):
     worker: WorkerProcess
@@ -52,8 +57,10 @@ class RunQueue:
     the run: its remaining events are dropped. Each worker's `Standby` has run 0.
     """
 
-    def __init__(self, workers: Workers, emit: Callable[[Event], None]) -> None:
+    def __init__(self, workers: Workers, emit: Callable[[Event], None], *, is_study: bool = False) -> None:
         self.emit = emit
+        self.is_study = is_study
+        """Whether its jobs are runs of a study, not of a file that the user saves."""
         self.waiting: Job | None = None
         self._workers = workers
         self._current: _CurrentRun | None = None
@@ -104,6 +111,11 @@ class RunQueue:
         return None if self._current is None else self._current.process.rehearsal
 
     @property
+    def saves(self) -> bool:
+        """Whether it runs a file that the user saves, again and again."""
+        return not self.is_study and (self.waiting is not None or self._current is not None)
+
+    @property
     def unanswered(self) -> bool:
         """Whether the current run has neither produced a graph nor ended yet."""
         return self._current is not None and not self._current.process.answered
@@ -143,7 +155,7 @@ class RunQueue:
     async def close(self) -> None:
         """Unregister from the workers; return when the run's process is gone."""
         self._workers.remove_queue(self)
-        self.end()
+        self.end(STOPPED_S if self._workers.unanswered else 0)
         await self.wait_ended()
 
     async def wait_ended(self) -> None:

@@ -103,16 +103,19 @@ class WorkerPool:
 
     def _assign(self) -> None:
         for queue in self._queues:
-            if queue.waiting is not None and (best := self._best_idle()) is not None:
+            if queue.waiting is not None and (best := self._best_idle(queue)) is not None:
                 worker, process = best
                 worker.idle.remove(process)
                 queue.assign(worker, process)
         self._replenish()
         self._hold_timing()
 
-    def _best_idle(self) -> tuple[WorkerProcess, RunProcess] | None:
-        """Return a run process that waits for a job: a primed one, or else the oldest."""
-        ready = [(worker, run) for worker in self._workers for run in worker.idle if run.pid is not None]
+    def _best_idle(self, queue: RunQueue) -> tuple[WorkerProcess, RunProcess] | None:
+        """Return a run process that waits for a job of the queue: a primed one, or else the oldest."""
+        ready = [
+            (worker, run) for worker in self._workers for run in worker.idle
+            if run.pid is not None and run.for_study == (queue.is_study and self._keeps_for_save(worker))
+        ]  # fmt: skip
         return next((pair for pair in ready if pair[1].primed), ready[0] if ready else None)
 
     def _replenish(self) -> None:
@@ -135,14 +138,27 @@ class WorkerPool:
         unanswered = any(queue.unanswered for queue in self._queues)
         waiting = sum(queue.waiting is not None for queue in self._queues)
         kept = self._standbys if worker.self_priming else 1
+        if self._keeps_for_save(worker):
+            studies = sum(queue.is_study and queue.waiting is not None for queue in self._queues)
+            waiting -= studies
+            for _ in range(studies - sum(run.for_study for run in worker.idle)):
+                worker.open_run(warm_up=False, for_study=True)
         if worker.standby is not None and not (worker.prepare_sent or unanswered or waiting):
             worker.prepare(prime=self._prime)
-        while len(worker.idle) < (waiting if unanswered else kept):
+        while sum(not run.for_study for run in worker.idle) < (waiting if unanswered else kept):
             rehearsal = next((queue.rehearsal for queue in self._queues if queue.rehearsal), None)
             worker.open_run(rehearsal, warm_up=self.warm_up)
 
-    def _unanswered(self) -> bool:
-        """Return whether a run has no graph yet, or a job waits for a process."""
+    def _keeps_for_save(self, worker: WorkerProcess) -> bool:
+        """Return whether the process that waits, and rehearses, is for the next save, and studies get others.
+
+        A process that primes itself is too slow to start for that, and there are several.
+        """
+        return worker.serving and not worker.self_priming and any(queue.saves for queue in self._queues)
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether a run has no graph yet, or a job waits for a process."""
         return any(queue.unanswered or queue.waiting is not None for queue in self._queues)
 
     def _would_disturb(self) -> bool:
@@ -152,7 +168,7 @@ class WorkerPool:
         """
         if any(queue.waiting is not None for queue in self._queues) or not self._workers:
             return False
-        return any(worker.standby is None for worker in self._workers) or self._unanswered()
+        return any(worker.standby is None for worker in self._workers) or self.unanswered
 
     def _hold_timing(self) -> None:
         """Let timing wait while workers prepare for later runs, but not longer than `LONGEST_HOLD_S`."""
@@ -212,7 +228,7 @@ class Supervisor(RunQueue):
 
     def study_queue(self, emit: Callable[[Event], None]) -> RunQueue:
         """Return another queue on the same workers, to be started and closed by the caller."""
-        return RunQueue(self._pool, emit)
+        return RunQueue(self._pool, emit, is_study=True)
 
     async def close(self) -> None:
         """End every process, including those of study queues; return when all have ended."""

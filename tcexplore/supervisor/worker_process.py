@@ -136,10 +136,10 @@ class WorkerProcess:
         behind = self.prepare_sent and STAGES.index(self._stage) < STAGES.index(self._prepared_stage)
         return self.standby is None or behind or (self.self_priming and not all(run.primed for run in self.idle))
 
-    def open_run(self, rehearsal: Rehearsal | None = None, *, warm_up: bool = True) -> None:
+    def open_run(self, rehearsal: Rehearsal | None = None, *, warm_up: bool = True, for_study: bool = False) -> None:
         """Provide a run process for the next job; it rehearses unless an earlier one ended while it waited."""
         self._opened += 1
-        run = RunProcess(self._opened)
+        run = RunProcess(self._opened, for_study=for_study)
         self.idle.append(run)
         self._runs[self._opened] = run
         rehearsal = None if self._lost_standby else rehearsal

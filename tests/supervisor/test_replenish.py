@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +23,8 @@ JOB = Job(run=1, file="/m.py", source="")
 class FakeRunProcess:
     """A run process that does nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, for_study: bool = False) -> None:
+        self.for_study = for_study
         self.pid: int | None = None
         self.primed = self.answered = False
         self.rehearsal: Rehearsal | None = None
@@ -48,15 +51,15 @@ class FakeRunProcess:
 class FakeWorker(SimpleNamespace):
     """A worker whose state the test sets."""
 
-    def open_run(self, _rehearsal: Rehearsal | None = None, *, warm_up: bool) -> None:
-        assert warm_up
-        self.idle.append(FakeRunProcess())
+    def open_run(self, _rehearsal: Rehearsal | None = None, *, warm_up: bool, for_study: bool = False) -> None:
+        assert warm_up != for_study
+        self.idle.append(FakeRunProcess(for_study=for_study))
 
     def prepare(self, *, prime: bool) -> None:
         self.prepare_sent, self.prepared_to_prime = True, prime
 
-    def signal(self, *_: Any) -> None:
-        """Do nothing."""
+    def signal(self, run: FakeRunProcess, number: int) -> None:
+        self.signals.append((run, number))
 
     def become(self, **state: Any) -> None:
         """Change the state, and tell the pool; every run process has opened."""
@@ -75,7 +78,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         started.append(FakeWorker(
             number=number, changed=changed, single=single, prime=prime, idle=[FakeRunProcess()], standby=None,
             serving=False, fork_server=False, failure=None, gone=False, prepare_sent=False, preparing=False,
-            self_priming=False,
+            self_priming=False, signals=[],
         ))  # fmt: skip
         return started[-1]
 
@@ -172,3 +175,35 @@ async def test_a_worker_that_hangs_is_replaced(workers: list[Any]):
     replacement = workers[1].idle[0]
     supervisor.submit(JOB)
     assert replacement.job == JOB
+
+
+async def test_the_process_that_waits_for_a_save_runs_no_study(workers: list[Any]):
+    supervisor = await start()
+    first = workers[0].idle[0]
+    workers[0].become(**FORKS)
+    first.answer()
+    workers[0].become()
+    kept = workers[0].idle[0]
+    study = supervisor.study_queue(lambda _: None)
+    await study.start()
+    study.submit(JOB)
+    kept_too, opened = workers[0].idle
+    assert (kept_too, opened.for_study) == (kept, True)
+    workers[0].become()
+    assert (opened.job, workers[0].idle) == (JOB, [kept])
+    supervisor.submit(replace(JOB, run=2))
+    assert kept.job.run == 2
+    await study.close()
+    signals = [number for run, number in workers[0].signals if run is opened]
+    assert signals[:2] == [signal.SIGSTOP, signal.SIGTERM], "an end at once would take a core from the save"
+
+
+async def test_a_study_without_a_run_of_the_file_takes_the_process_that_waits(workers: list[Any]):
+    supervisor = Supervisor(lambda _: None)
+    await supervisor.start()
+    workers[0].become(**FORKS)
+    (kept,) = workers[0].idle
+    study = supervisor.study_queue(lambda _: None)
+    await study.start()
+    study.submit(JOB)
+    assert kept.job == JOB

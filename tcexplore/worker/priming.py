@@ -7,6 +7,7 @@ import gc
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 from tcexplore.torch_text.break_text import read_registry
@@ -171,13 +172,32 @@ def prime_fork_server() -> None:
     import torch
 
     torch.set_num_threads(1)
-    compile_tiny_model("cpu")
-    if backward_survives_fork():
-        compile_tiny_model("cpu", backward=True)
+    with _progress_bars_unshared():
+        compile_tiny_model("cpu")
+        if backward_survives_fork():
+            compile_tiny_model("cpu", backward=True)
     with contextlib.suppress(OSError, ValueError):  # the run reports it
         read_registry(os.path.dirname(torch.__file__))
     gc.collect()
     gc.freeze()
+
+
+@contextlib.contextmanager
+def _progress_bars_unshared() -> Iterator[None]:
+    """Have tqdm, which each compile uses, share no lock with children of this process, and start no thread in it.
+
+    Its own lock is shared by all forked processes: a run killed while it holds it would hang all later ones.
+    """
+    bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    if bars is None:
+        yield
+        return
+    bars.set_lock(threading.RLock())
+    interval, bars.monitor_interval = bars.monitor_interval, 0
+    try:
+        yield
+    finally:
+        bars.monitor_interval = interval
 
 
 def backward_survives_fork() -> bool:

@@ -36,6 +36,8 @@ while True:
 """
 """Ignores SIGTERM and leaves children, some of them in other sessions."""
 
+HOLDS_LOCK = "import time, tqdm\ntqdm.tqdm.get_lock().acquire()\nprint('held')\nwhile True: time.sleep(1)\n"
+
 SERVERS_AND_STANDBY = 3
 """The fork server, the primed one that it forked, and an idle run process."""
 
@@ -88,6 +90,14 @@ async def test_after_fifty_quick_saves_only_the_last_run_reports_and_no_process_
     assert order == sorted(order), "an event of an older run arrived late"
     assert sum(isinstance(event, Failed) for event in runs.events) == 0
     await until(lambda: len(workers()) == SERVERS_AND_STANDBY)
+
+
+async def test_a_run_killed_with_the_lock_of_progress_bars_does_not_hang_the_next_one(runs: Runs) -> None:
+    pytest.importorskip("tqdm")
+    await prepared(runs)
+    runs.submit(HOLDS_LOCK)
+    await runs.wait_for(Output)
+    assert isinstance((await runs.run(GOOD, examine=False, backend="aot_eager"))[-1], Finished)
 
 
 async def test_a_run_that_ignores_sigterm_ends_with_everything_it_started(runs: Runs) -> None:

@@ -68,7 +68,7 @@ def _serve_one_run(control: socket.socket, worker: LoadedWorker, *, prime: bool)
                 serve(frame.descriptors, worker.threads, _become_standby(channel, number, worker, prime=prime))
 
 
-def _become_standby(channel: Channel, number: int, worker: LoadedWorker, *, prime: bool) -> Generator[None]:
+def _become_standby(channel: Channel, number: int, worker: LoadedWorker, *, prime: bool) -> Generator[float]:
     if prime:
         from tcexplore.worker.priming import prime_steps
 

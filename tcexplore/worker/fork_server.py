@@ -28,9 +28,12 @@ from tcexplore.events.commands import (
 )
 from tcexplore.events.run_events import BROKEN_STATUS
 from tcexplore.worker import fork_policy, priming, process_setup
-from tcexplore.worker.job_process import DONE, serve
+from tcexplore.worker.job_process import serve
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.loading import LoadedWorker
+
+DONE = object()
+"""Marks the end of an iterator."""
 
 LOW_PRIORITY = 10
 
@@ -241,7 +244,7 @@ class ForkServer:
             sock.close()
         process_setup.die_with_parent(server)
 
-    def _become_standby(self, command: OpenRun) -> Generator[None]:
+    def _become_standby(self, command: OpenRun) -> Generator[float]:
         """Prepare this child in steps, and report it if primed: a small message on the shared socket is atomic."""
         try:
             if self._prime and self._worker.policy.accelerator:

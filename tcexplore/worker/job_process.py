@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import socket
@@ -14,17 +15,14 @@ from tcexplore.events.run_events import BROKEN_STATUS
 from tcexplore.worker import process_setup
 from tcexplore.worker.link import GONE, Channel, CommandQueue, receive
 
-DONE = object()
-"""Marks the end of an iterator."""
-
 LONGEST_TRACEBACK = 16_000
 
 
-def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[None]) -> None:
+def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) -> None:
     """Wait on a run's descriptors for its job, and run it. Never return.
 
-    Until the job arrives, take `steps`, which prime this process. Exit without running interpreter shutdown, which
-    threads of the user's code could delay.
+    Until the job arrives, take `steps`, which prime this process; each yields the seconds to wait before the next one.
+    Exit without running interpreter shutdown, which threads of the user's code could delay.
     """
     try:
         _serve(descriptors, threads, steps)
@@ -35,13 +33,14 @@ def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[None]) ->
         os._exit(BROKEN_STATUS)
 
 
-def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[None]) -> None:
+def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) -> None:
     protocol, stdout, stderr, crash = descriptors
     process_setup.prefer_oom_kill()
     sock = socket.socket(fileno=protocol)
     with contextlib.closing(steps):
-        while not select.select([sock], [], [], 0)[0] and next(steps, DONE) is not DONE:
-            pass
+        for wait_s in itertools.chain([0.0], steps):
+            if select.select([sock], [], [], wait_s)[0]:
+                break
     process_setup.redirect_stdio(stdout, stderr)
     process_setup.write_crash_traceback(crash)
     frame = receive(sock)

@@ -114,23 +114,27 @@ def vector_steps() -> Iterator[None]:
                 yield
 
 
-def prime_steps(device: str) -> Iterator[None]:
-    """Prime a process that serves one run, in steps: from initializing the device to compiling with a backward."""
+def prime_steps(device: str) -> Iterator[float]:
+    """Prime a process that serves one run, in steps: from initializing the device to compiling with a backward.
+
+    Yield the seconds to wait for the job before the next step.
+    """
     import torch
 
     if device == "cuda":
         with contextlib.suppress(Exception):  # the run reports a device that fails
             torch.cuda.init()
-    yield
+    yield 0
     for backend, backward in (("eager", False), ("inductor", False), ("inductor", True)):
         compile_tiny_model(device, (backend,), backward=backward)
-        yield
+        yield 0
 
 
-def warm_steps(threads: int) -> Iterator[None]:
+def warm_steps(threads: int) -> Iterator[float]:
     """Warm up a forked process for a run on a CPU, in steps: what each child has to do again.
 
-    It starts its threads for parallel regions, and copies pages of memory that it shares with the server.
+    It starts its threads for parallel regions, and copies pages of memory that it shares with the server. Yield the
+    seconds to wait for the job before the next step.
     """
     import torch
 
@@ -138,17 +142,17 @@ def warm_steps(threads: int) -> Iterator[None]:
     torch.manual_seed(0)  # the first call loads what seeds each kind of device
     matrix = torch.ones(512, 512)
     torch.nn.functional.layer_norm(torch.nn.functional.gelu(matrix @ matrix), (512,))
-    yield
+    yield 0
     compile_tiny_model("cpu", ("eager",))
-    yield
+    yield 0
     for module in list(sys.modules.values()):
         vars(module).get("")
-    yield
+    yield 0
     with hooks_installed():
         pass
     gc.collect()
     gc.freeze()
-    yield
+    yield 0
 
 
 @contextlib.contextmanager

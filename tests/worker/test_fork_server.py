@@ -97,8 +97,8 @@ class FakeProbe:
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
-    def steps(*_: Any) -> Generator[None]:
-        yield
+    def steps(*_: Any) -> Generator[float]:
+        yield 0
 
     def start_server(accelerator: str = "", imports: Any = steps, probe: Callable[[], str] = lambda: "H100") -> Server:
         monkeypatch.setattr(priming, "import_steps", imports)

@@ -30,23 +30,39 @@ def tensor(name: str, *shape: int) -> FxNode:
     )  # fmt: skip
 
 
+PATIENCE_S = 60
 INPUTS = (tensor("L_x_", 2, 3), tensor("L_self_parameters_w_", 3))
 GRAPH = GraphCaptured(run=1, graph="0/0", ops=2, nodes=INPUTS, code=CODE, frame=Location(file="m.py", line=1))
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("code", "steps"),
-    [(CODE, 2), (CODE.replace("nn.functional.gelu", "ops.mylib.gelu"), 0), ("class GraphModule(", 0)],
-    ids=["torch's ops", "an op of the user's", "cut"],
+    ("code", "quick_s", "steps"),
+    [
+        (CODE, PATIENCE_S, ["run", "captured", "generated"]),
+        (CODE, 0, ["run"]),
+        (CODE.replace("nn.functional.gelu", "ops.mylib.gelu"), PATIENCE_S, []),
+        ("class GraphModule(", PATIENCE_S, []),
+    ],
+    ids=["torch's ops", "slow", "an op of the user's", "cut"],
 )
 def test_a_graph_is_run_and_compiled_unless_it_needs_the_model_file(
-    code: str, steps: int, monkeypatch: pytest.MonkeyPatch
+    code: str, quick_s: float, steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tcexplore.worker.rehearsal import rehearse_steps
+    from tcexplore.worker import rehearsal
+
+    taken: list[str] = []
+
+    def refuse(*_: object, **__: object) -> None:
+        taken.append("generated")
+        raise RuntimeError
 
     monkeypatch.setattr(gc, "freeze", lambda: None)
-    assert len(list(rehearse_steps(Rehearsal(code=code, inputs=INPUTS, grad=True)))) == steps
+    monkeypatch.setattr(rehearsal, "QUICK_S", quick_s)
+    monkeypatch.setattr(rehearsal, "_refuse", refuse)
+    waits = rehearsal.rehearse_steps(Rehearsal(code=code, inputs=INPUTS, grad=False))
+    taken.extend("captured" if wait_s else "run" for wait_s in waits)
+    assert taken == steps
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tcexplore.events import FxNode
 from tcexplore.events.commands import Rehearsal
 from tcexplore.worker.priming import forget_compiles, hooks_installed
 
-QUICK_S = 0.2
+QUICK_S = 0.4
 """Maximum seconds of a capture whose graph is also rehearsed through Inductor, which takes about 3 times as long."""
 
 IDLE_S = 0.3

@@ -255,7 +255,7 @@ class ForkServer:
                 if command.rehearsal is not None:
                     from tcexplore.worker.rehearsal import rehearse_steps
 
-                    yield from rehearse_steps(command.rehearsal)
+                    yield from rehearse_steps(command.rehearsal, primed=self._stage == "primed")
         finally:
             self._control.close()
 

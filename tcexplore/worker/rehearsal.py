@@ -29,10 +29,11 @@ IDLE_S = 0.3
 """Seconds to wait for a save before Inductor is rehearsed: a save that comes meanwhile has to wait for the end."""
 
 
-def rehearse_steps(rehearsal: Rehearsal) -> Iterator[float]:
+def rehearse_steps(rehearsal: Rehearsal, *, primed: bool) -> Iterator[float]:
     """Run the graph eagerly, then compile it with the hooks of a run. Any error ends the rehearsal: it is optional.
 
-    Yield the seconds to wait for the job before the next step.
+    Unless this process is `primed`, its code is not generated: Inductor's first compile takes over a second, for which
+    a save would wait. Yield the seconds to wait for the job before the next step.
     """
     try:
         module, inputs = _module(rehearsal), [_tensor(node) for node in rehearsal.inputs]
@@ -42,7 +43,7 @@ def rehearse_steps(rehearsal: Rehearsal) -> Iterator[float]:
         start = time.monotonic()
         with _rehearsing(rehearsal):
             _capture(module, inputs)
-        if time.monotonic() - start < QUICK_S:
+        if primed and time.monotonic() - start < QUICK_S:
             yield IDLE_S
             with _rehearsing(rehearsal):
                 _generate_code(module, inputs)

@@ -37,17 +37,18 @@ GRAPH = GraphCaptured(run=1, graph="0/0", ops=2, nodes=INPUTS, code=CODE, frame=
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("code", "quick_s", "steps"),
+    ("code", "quick_s", "primed", "steps"),
     [
-        (CODE, PATIENCE_S, ["run", "captured", "generated"]),
-        (CODE, 0, ["run"]),
-        (CODE.replace("nn.functional.gelu", "ops.mylib.gelu"), PATIENCE_S, []),
-        ("class GraphModule(", PATIENCE_S, []),
+        (CODE, PATIENCE_S, True, ["run", "captured", "generated"]),
+        (CODE, PATIENCE_S, False, ["run"]),
+        (CODE, 0, True, ["run"]),
+        (CODE.replace("nn.functional.gelu", "ops.mylib.gelu"), PATIENCE_S, True, []),
+        ("class GraphModule(", PATIENCE_S, True, []),
     ],
-    ids=["torch's ops", "slow", "an op of the user's", "cut"],
+    ids=["torch's ops", "not primed", "slow", "an op of the user's", "cut"],
 )
 def test_a_graph_is_run_and_compiled_unless_it_needs_the_model_file(
-    code: str, quick_s: float, steps: list[str], monkeypatch: pytest.MonkeyPatch
+    code: str, quick_s: float, primed: bool, steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tcexplore.worker import rehearsal
 
@@ -60,7 +61,7 @@ def test_a_graph_is_run_and_compiled_unless_it_needs_the_model_file(
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(rehearsal, "QUICK_S", quick_s)
     monkeypatch.setattr(rehearsal, "_refuse", refuse)
-    waits = rehearsal.rehearse_steps(Rehearsal(code=code, inputs=INPUTS, grad=False))
+    waits = rehearsal.rehearse_steps(Rehearsal(code=code, inputs=INPUTS, grad=False), primed=primed)
     taken.extend("captured" if wait_s else "run" for wait_s in waits)
     assert taken == steps
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -240,7 +239,7 @@ def _put(
     path: Path, content: bytes, *, overwrite: bool, check: Callable[[], None] | None = None, mode: int = 0o666
 ) -> None:
     """Write a temporary file and give it the name, after a last `check`, which may raise."""
-    temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}{SUFFIX}")
+    temporary = path.with_name(f".{path.name[:80]}.{os.urandom(4).hex()}{SUFFIX}")
     try:
         _write(temporary, content, mode)
         if overwrite and path.exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcexplore.documents.document import Span
 from tcexplore.events import TimingEstimate
 from tcexplore.events.timing_events import FreshHeap
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 
 MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "measuring": "?"}
 

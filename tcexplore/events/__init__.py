@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from tcexplore.events.base import PROTOCOL as PROTOCOL
@@ -54,6 +53,8 @@ else:
 @cache
 def event_types() -> dict[str, type[Event]]:
     """Import every event module into this package and return the event classes by name."""
+    from pkgutil import iter_modules  # not imported before the first frame
+
     for info in iter_modules(__path__):
         if info.name.endswith("_events"):
             module = import_module(f"{__name__}.{info.name}")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session.compile_time import compile_time, files_compiled
+from tcexplore.session.run_summary import RunSummary, summarize
 from tcexplore.session.snapshot import Snapshot
 
 UNDECIDED = ("undecided", "measuring")
@@ -115,3 +116,75 @@ def _cost_s(snapshot: Snapshot) -> float | None:
     if snapshot.timing is None or not compiling:
         return None
     return max(0.0, sum(compiling) - len(compiling) * snapshot.timing.compiled_us / 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """Figures of a finished run."""
+
+    run: Snapshot
+    cold: Snapshot | None = None
+    """Its first call alone, in a new process with empty caches; None if that was not tried."""
+
+    @property
+    def failure(self) -> str:
+        """Why the run failed; empty if it did not."""
+        failed = self.run.failure
+        return "" if failed is None else f"{failed.type}: {failed.message.strip().partition(chr(10))[0]}"
+
+    @property
+    def summary(self) -> RunSummary:
+        return summarize(self.run)
+
+    @property
+    def compile_s(self) -> float | None:
+        """Compile time from torch's log."""
+        return economics(self.run).compile_s
+
+    @property
+    def first_call_s(self) -> float | None:
+        """Duration of the first compiled call."""
+        return economics(self.run).first_call_s
+
+    @property
+    def cold_s(self) -> float | None:
+        """Duration of the first compiled call in a new process."""
+        return economics(self.cold).first_call_s if self.cold and not self.cold.failure else None
+
+    @property
+    def differing_fresh_heap(self) -> ev.FreshHeap | None:
+        """The timing with a fresh heap, if it differs."""
+        return self.run.timing.differing_fresh_heap if self.run.timing is not None else None
+
+    @property
+    def max_abs(self) -> float | None:
+        """The largest difference to eager."""
+        return self.run.accuracy.max_abs if self.run.accuracy else None
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Peak memory of a compiled call."""
+        return self.run.memory.compiled_peak if self.run.memory else None
+
+
+def is_faster(figures: RunFigures) -> bool:
+    """Return whether compiled is faster than eager, with a correct result."""
+    return figures.run.timing is not None and figures.run.timing.verdict == "faster" and not figures.summary.wrong
+
+
+def is_faster_fresh(figures: RunFigures) -> bool:
+    """Return whether compiled is faster than eager in a script, whose heap is fresh, with a correct result."""
+    fresh = figures.differing_fresh_heap
+    return is_faster(figures) if fresh is None else fresh.verdict == "faster" and not figures.summary.wrong
+
+
+def may_be_faster(figures: RunFigures) -> bool:
+    """Return whether compiled may be faster, but the verdict is open."""
+    timing = figures.run.timing
+    return timing is not None and timing.verdict in ("undecided", "measuring") and timing.high > 1
+
+
+def may_be_faster_fresh(figures: RunFigures) -> bool:
+    """Return whether compiled may be faster in a script, whose heap is fresh, but the verdict is open."""
+    fresh = figures.differing_fresh_heap
+    return may_be_faster(figures) if fresh is None else fresh.verdict == "undecided" and fresh.high > 1

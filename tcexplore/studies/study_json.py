@@ -8,7 +8,7 @@ from tcexplore import __version__
 from tcexplore.documents.locations import display_path
 from tcexplore.report import json_timing
 from tcexplore.report.json_report import configuration, environment, failure
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import Study, StudyState
 
 SCHEMA = 2

@@ -13,7 +13,7 @@ from tcexplore.documents.prose import Cell, Piece, fitted, piece, row, wrapped
 from tcexplore.documents.verdict_marks import speedup_span
 from tcexplore.events import Job
 from tcexplore.quantities import count, duration
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import StudyState
 
 ERROR_MARK = "✖ "

@@ -114,7 +114,7 @@ class ExplorerApp(RunActions):
         """Whether the newest run still compiles."""
         self.register_theme(DARK_THEME)
         self.register_theme(LIGHT_THEME)
-        self.theme = first_theme(self.console.color_system)
+        self.set_reactive(ExplorerApp.theme, first_theme(self.console.color_system))
         self._restore(settings or Settings())
         self._configure(appearance)
 

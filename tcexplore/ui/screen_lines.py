@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
+from tcexplore.documents.prose import fitted, piece
 from tcexplore.keymap import Scope, hint
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
@@ -16,6 +17,8 @@ from tcexplore.ui.lines.row_line import Line
 
 if TYPE_CHECKING:
     from tcexplore.studies.study import StudyState
+
+NOTHING_SELECTED = " Put the cursor on a row: what it is linked to appears here."
 
 
 def title_line(session: Session, standby: ev.Standby | None, run_s: float, phase_s: float) -> Line:
@@ -50,6 +53,8 @@ def peek_line(
     run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link], shown: Snapshot | None = None
 ) -> Line:
     """Return what is linked to the selected row in a run, marked as old unless it is the one that is `shown`."""
+    if run is None or not links:
+        return lambda width: fitted([piece(NOTHING_SELECTED, "dim")], width)
     from tcexplore.documents.strip.peek_line import peek_row
 
     return lambda width: peek_row(run, links, chain, width, old=run is not shown)
@@ -64,8 +69,6 @@ def study_line(title: str, job: ev.Job, state: StudyState[Any, Any] | None, answ
 
 def diff_line(before: Snapshot | None, after: Snapshot | None, base: int | None) -> Line:
     """Return which runs are compared."""
-    from tcexplore.documents.prose import fitted, piece
-
     if after is None:
         return lambda width: fitted([piece(" diff", "title"), piece("no run yet", "muted")], width)
     against = ""

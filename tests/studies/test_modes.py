@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.events.timing_events import TimingVerdict
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.modes.modes_document import conclusions
 from tcexplore.studies.modes.modes_study import planned_jobs

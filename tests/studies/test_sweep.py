@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.documents.verdict_marks import format_speedup
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.sweep.sweep_document import bar, conclusions, longest
 from tcexplore.studies.sweep.sweep_result import Sweep, SweepStep

@@ -12,7 +12,7 @@ import pytest
 from tcexplore.events import Config, Event, Failed, Finished, Job, Output, PairsMeasured, PhaseStarted, Standby
 from tcexplore.events.commands import PauseTiming
 from tcexplore.model_python import OWN_PYTHON
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study_runs import Runs as StudyRuns
 from tcexplore.supervisor.environment_queue import StudyQueue
 from tests.supervisor.runs import PATIENCE_S, Runs, alive, printed, until

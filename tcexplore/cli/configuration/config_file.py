@@ -18,8 +18,8 @@ MOST_BYTES = 1 << 20
 """A larger file is refused."""
 
 _TABLE = (
-    rb"""(?m)^[ \t]*(\[+[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?tcexplore\b"""
-    rb"""|(["']?tool["']?[ \t]*\.[ \t]*)?["']?tcexplore["']?[ \t]*[.=])"""
+    rb"""(?ms)^[ \t]*(\[*[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?tcexplore\b"""
+    rb"""|\[[ \t]*["']?tool["']?[ \t]*\].*^[ \t]*["']?tcexplore["']?[ \t]*[.=])"""
 )
 """Pattern of a table for tcexplore in a `pyproject.toml`. A file without a match is not parsed: it may be broken."""
 

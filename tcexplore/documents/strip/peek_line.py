@@ -30,18 +30,12 @@ SHOWN_KERNELS = 4
 
 SHOWN_LINES = 3
 
-HOW = " Put the cursor on a row: what it is linked to appears here."
 
-
-def peek_row(
-    run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link], width: int, *, old: bool = False
-) -> Row:
+def peek_row(run: Snapshot, links: Sequence[Link], chain: frozenset[Link], width: int, *, old: bool = False) -> Row:
     """Return `line 24 → kernel 2 · break · 2 guards` for the selected row, at most `width` cells wide.
 
     `old` if the run is not the one in view.
     """
-    if run is None or not links:
-        return fitted([piece(HOW, "dim")], width)
     linked = list(_linked(run, links[0], chain)) or [piece("nothing", "muted")]
     dotted = [
         Piece((Span(" · " if index else " ", "muted"), *item.spans), item.rank) for index, item in enumerate(linked)

@@ -12,7 +12,7 @@ from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.events.job import Shipping
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.artifacts.artifacts_result import (
     CPP_COMPILER,
     ArtifactRuns,

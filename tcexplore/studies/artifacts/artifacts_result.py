@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 from tcexplore.events import Standby
 from tcexplore.events.job import Shipping
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import Snapshot
 
 CPP_COMPILER = "compile_file"

@@ -15,7 +15,7 @@ from tcexplore.events.job import IN_CACHES, SHIPPING, Shipping
 from tcexplore.report.json_records import fields
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.artifacts.artifacts_document import artifacts_document
 from tcexplore.studies.artifacts.artifacts_result import (
     CPP_COMPILER,

@@ -11,7 +11,7 @@ from tcexplore.documents.document import Row, Span, StaticDocument
 from tcexplore.documents.prose import BLANK, columns, heading, wrapped
 from tcexplore.quantities import count, duration
 from tcexplore.session.compile_time import SMALL, CompileSpan, compile_time
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import Snapshot
 
 INTENT = (

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
 from tcexplore.documents.document import Document
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.cold.cold_document import cold_document
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields

@@ -14,9 +14,9 @@ from tcexplore import events as ev
 from tcexplore.environments import parse_version
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
+from tcexplore.session.economics import RunFigures
 from tcexplore.session.normalized_code import unique_kernels
 from tcexplore.session.run_diff import RunChange, RunDiff, run_diff
-from tcexplore.session.run_summary import RunFigures
 
 ChangeFact = Literal["run", "break", "graph", "op", "recompile", "kernel", "result", "time"]
 

@@ -19,7 +19,7 @@ from tcexplore.events import Config
 from tcexplore.model_python import ModelPython
 from tcexplore.report.json_records import Fields
 from tcexplore.session import Snapshot
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.modes.environments_document import describe_change, environments_document
 from tcexplore.studies.modes.environments_result import (
     EnvironmentRun,

@@ -15,9 +15,8 @@ from tcexplore.documents.verdict_marks import FRESH_HEAP, LEGEND, format_interva
 from tcexplore.events import Config
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded, size
-from tcexplore.session.economics import economics
+from tcexplore.session.economics import RunFigures, economics, may_be_faster
 from tcexplore.session.links import Link
-from tcexplore.session.run_summary import RunFigures, may_be_faster
 from tcexplore.studies.modes.modes_result import SPEEDUP_TOLERANCE, ModeChoice, choose_mode, wrong_runs
 from tcexplore.studies.modes.variant_result import variant_sentences
 from tcexplore.studies.study import StudyState

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from tcexplore.session import Snapshot
-from tcexplore.session.run_summary import RunFigures, is_faster
+from tcexplore.session.economics import RunFigures, is_faster
 from tcexplore.studies.timed_cells import may_become_certain
 
 SPEEDUP_TOLERANCE = 1.05

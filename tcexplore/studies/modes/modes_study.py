@@ -19,7 +19,7 @@ from tcexplore.events import Config, Job, Standby
 from tcexplore.model_python import ModelPython
 from tcexplore.quantities import duration
 from tcexplore.report.json_report import configuration
-from tcexplore.session.run_summary import RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document, recommendation
 from tcexplore.studies.modes.modes_result import choose_mode, may_be_best, may_be_decided

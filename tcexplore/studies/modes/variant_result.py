@@ -12,9 +12,8 @@ from tcexplore.events import GuardFilterTried
 from tcexplore.events.job import Config
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import DECIDED, Range
+from tcexplore.session.economics import DECIDED, Range, RunFigures
 from tcexplore.session.guard_costs import guard_cost
-from tcexplore.session.run_summary import RunFigures
 
 
 @dataclass(frozen=True, slots=True)

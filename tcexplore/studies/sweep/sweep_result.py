@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tcexplore.session.run_summary import RunFigures, is_faster
+from tcexplore.session.economics import RunFigures, is_faster
 
 Form = Literal["static", "dynamic", "auto"]
 STATIC: Final = "static"

@@ -13,7 +13,7 @@ from tcexplore.documents.document import Document
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import EntryFound, Job
 from tcexplore.session import Snapshot
-from tcexplore.session.run_summary import RunFigures, is_faster_fresh
+from tcexplore.session.economics import RunFigures, is_faster_fresh
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
 from tcexplore.studies.study_runs import Runs, failure_status, has_ended

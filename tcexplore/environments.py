@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -64,8 +63,7 @@ class SkippedPython(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PythonChoice:
+class PythonChoice(NamedTuple):
     """The interpreter to use, and the environments before it that cannot run the worker."""
 
     python: ModelPython
@@ -210,7 +208,7 @@ def _query(python: ModelPython, name: str) -> ModelPython:
     number, executable, prefix, version = lines[:4]
     # A wrapper that sets variables stays; one that starts a second process would hide the worker's parent.
     program = python.executable if number == str(process.pid) else executable
-    return replace(python, executable=program, prefix=prefix, version=version, torch="".join(lines[4:]))
+    return python._replace(executable=program, prefix=prefix, version=version, torch="".join(lines[4:]))
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:

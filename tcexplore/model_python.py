@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _ROOT = str(Path(__file__).resolve().parents[1])
 
@@ -30,8 +30,7 @@ _NOT_INHERITED = ("PYTHONHOME", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV", "CONDA_PRE
 """Variables that describe the front end's own Python."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPython:
+class ModelPython(NamedTuple):
     """An interpreter for the worker. By default it is the one that runs tcexplore."""
 
     executable: str = sys.executable

@@ -29,7 +29,7 @@ def parse(arguments: Sequence[str]) -> Request:
         Parser(prog="tcexplore").error(f"there is no command {before[0]!r}; did you mean {similar}?")
     parser = PARSERS[command]()
     request = _REQUESTS[command](parser, parse_options(parser, before), after)
-    return replace(request, app_arguments=_app_arguments(before, after)) if command == "serve" else request
+    return request._replace(app_arguments=_app_arguments(before, after)) if command == "serve" else request
 
 
 def _app_arguments(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Re
 
 
 def _serve(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
-    return replace(_app(parser, given, argv), command="serve", port=given.port)
+    return _app(parser, given, argv)._replace(command="serve", port=given.port)
 
 
 def _check(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:

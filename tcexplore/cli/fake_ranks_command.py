@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 
 from tcexplore.cli.error_line import USER_ERROR, print_error, refuse
 from tcexplore.cli.file_argument import BadFileError
@@ -63,5 +62,5 @@ def check_ranks(request: Request) -> int:
             job.wait()
         if status:
             print_error(f"a rank ended with exit status {status}")
-        reported = report_trace(replace(request, trace=TraceChoice((folder,), report=True)))
+        reported = report_trace(request._replace(trace=TraceChoice((folder,), report=True)))
         return reported or (USER_ERROR if status else 0)

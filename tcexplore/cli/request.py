@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tcexplore.events.job import Config
 from tcexplore.ui.appearance import Appearance
@@ -22,8 +21,7 @@ PORT = 8000
 """Default of `--port`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Limits of a run; None for no limit."""
 
     max_breaks: int | None = None
@@ -48,8 +46,7 @@ class Limits:
     """Report to compare with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
+class Outputs(NamedTuple):
     """Reports for CI systems; paths of files, None for none."""
 
     sarif: str | None = None
@@ -62,8 +59,7 @@ class Outputs:
     """Whether to print a short report."""
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(NamedTuple):
     """The kernel that `export` writes, the folder, and whether to overwrite files in it."""
 
     kernel: str
@@ -71,8 +67,7 @@ class Export:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TraceChoice:
+class TraceChoice(NamedTuple):
     """Traces, and which part of them to show."""
 
     paths: tuple[str, ...]
@@ -88,8 +83,7 @@ class TraceChoice:
     """Whether to show what a running job writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """How `run` starts its command."""
 
     folder: str | None
@@ -98,8 +92,7 @@ class Launch:
     """Whether the command goes on when tcexplore ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class FakeRanks:
+class FakeRanks(NamedTuple):
     """Ranks to run a script as, without communication."""
 
     world: int
@@ -107,8 +100,7 @@ class FakeRanks:
     """None for each rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigQuery:
+class ConfigQuery(NamedTuple):
     """What `config` shows."""
 
     explain: bool
@@ -119,8 +111,7 @@ class ConfigQuery:
     """Options of the command line, by the names of their argparse attributes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A parsed command line; times are in seconds."""
 
     command: str
@@ -128,7 +119,7 @@ class Request:
     target: str = ""
     argv: tuple[str, ...] = ()
     """The arguments after `--`."""
-    config: Config = field(default_factory=Config)
+    config: Config = Config()
     python: tuple[str, ...] = ()
     """`--python`; only the app and a study of environments take more than one."""
     json: bool = False
@@ -144,9 +135,9 @@ class Request:
     """For `serve`: the command line of the app."""
     recompile_queries: tuple[str, ...] = ()
     """Inputs to check for a recompile."""
-    limits: Limits = field(default_factory=Limits)
-    outputs: Outputs = field(default_factory=Outputs)
-    appearance: Appearance = field(default_factory=Appearance)
+    limits: Limits = Limits()
+    outputs: Outputs = Outputs()
+    appearance: Appearance = Appearance()
     standbys: int = STANDBYS
     """Number of processes that the app keeps ready where each prepares itself."""
     history: bool = True

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class RankedBreak:
+class RankedBreak(NamedTuple):
     """A break and its cost in one warm unit of calls; None if unknown."""
 
     graph_break: ev.GraphBreak

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from textual.binding import Binding, BindingType
 
@@ -11,8 +11,7 @@ from tcexplore.keymap import Scope, default_keys, keys_of, shown_key
 from tcexplore.studies.registry import STUDIES
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """One action of the user."""
 
     name: str

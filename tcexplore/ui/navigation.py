@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tcexplore.documents.document import chapters
@@ -95,12 +94,11 @@ class Position(NamedTuple):
     links: tuple[Link, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class JumpList:
+class JumpList(NamedTuple):
     """Positions before and after the current one."""
 
-    behind: tuple[Position, ...] = field(default=())
-    ahead: tuple[Position, ...] = field(default=())
+    behind: tuple[Position, ...] = ()
+    ahead: tuple[Position, ...] = ()
 
     def leave(self, at: Position) -> JumpList:
         """Return the list after a jump from a position; later positions are dropped."""

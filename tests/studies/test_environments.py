@@ -172,9 +172,9 @@ async def test_named_modes_are_compared_in_each_environment():
 
 
 def test_environments_of_one_torch_are_told_apart():
-    other = replace(OLD, executable="/other/bin/python", version="3.12.1")
+    other = OLD._replace(executable="/other/bin/python", version="3.12.1")
     assert list(labels([OLD, other]).values()) == ["torch 2.11.0, Python 3.11.7", "torch 2.11.0, Python 3.12.1"]
-    twin = replace(OLD, executable="/twin/bin/python")
+    twin = OLD._replace(executable="/twin/bin/python")
     assert "/twin/bin/python" in labels([OLD, twin])[twin.executable]
 
 

@@ -13,7 +13,7 @@ from tcexplore.model_python import OWN_PYTHON
 from tcexplore.supervisor import environment_queue as module
 from tcexplore.supervisor.environment_queue import EnvironmentQueue, StudyQueue
 
-A, B = replace(OWN_PYTHON, executable="/a", source="--python"), replace(OWN_PYTHON, executable="/b", source="--python")
+A, B = OWN_PYTHON._replace(executable="/a", source="--python"), OWN_PYTHON._replace(executable="/b", source="--python")
 JOB = Job(run=1, file="/m.py", source="", python="/a")
 
 

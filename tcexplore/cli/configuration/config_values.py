@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tcexplore.cli.configuration.config_file import ConfigError, ConfigFile
 
@@ -29,8 +28,7 @@ FILES = "files"
 """Name of the tables with options for some model files."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigValue:
+class ConfigValue(NamedTuple):
     """The value of an option in a configuration file."""
 
     value: Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,7 @@ def status(result: GateResult, run: Snapshot) -> int:
 
 def _options(request: Request) -> tuple[str, ...]:
     """Return the limits that a request has."""
-    values = {field.name: getattr(request.limits, field.name) for field in fields(Limits) if field.name != "own"}
+    values = {name: value for name, value in request.limits._asdict().items() if name != "own"}
     given = [name.replace("_", "-") for name, value in values.items() if value is not None and value is not False]
     given += ["opcheck"] if request.config.opcheck else []
     return tuple(["fullgraph", *given] if request.config.fullgraph else given)

@@ -17,8 +17,8 @@ from tcexplore.documents.verdict_marks import (
 )
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import duration
-from tcexplore.session.economics import DECIDED
-from tcexplore.session.run_summary import (
+from tcexplore.session.economics import (
+    DECIDED,
     RunFigures,
     is_faster,
     is_faster_fresh,

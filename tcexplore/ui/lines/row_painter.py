@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -110,8 +109,7 @@ def _restyled(styled: _Styled, start: int, end: int, added: Style) -> _Styled:
     return _Styled([segment for part in parts for segment in part], styled.cells)
 
 
-@dataclass(frozen=True, slots=True)
-class RowState:
+class RowState(NamedTuple):
     """State that a row's line depends on, besides the row."""
 
     highlighted: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from textual.geometry import Size
@@ -37,8 +36,7 @@ CELLS = {
 """The panes in the order of their cells, row by row."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaneSizes:
+class PaneSizes(NamedTuple):
     """Shares in percent."""
 
     columns: tuple[int, int, int] = (40, 28, 32)
@@ -51,14 +49,14 @@ class PaneSizes:
     def wider(self, pane: str, by: int, arrangement: Arrangement) -> PaneSizes:
         """Return the sizes with a wider pane (`by` 1) or a narrower one (`by` -1)."""
         if arrangement == "two":
-            return replace(self, source=_bounded(self.source + by * STEP * (1 if pane == "source" else -1)))
+            return self._replace(source=_bounded(self.source + by * STEP * (1 if pane == "source" else -1)))
         first, second, third = _changed(self.columns, CELLS[pane].column, by * STEP)
-        return replace(self, columns=(first, second, third))
+        return self._replace(columns=(first, second, third))
 
     def taller(self, pane: str, by: int) -> PaneSizes:
         """Return the sizes with a taller pane (`by` 1) or a lower one (`by` -1) in the grid of all panes."""
         upper, lower = _changed(self.rows, CELLS[pane].row, by * STEP)
-        return replace(self, rows=(upper, lower))
+        return self._replace(rows=(upper, lower))
 
 
 def arrange(size: Size, *, zoomed: bool) -> Arrangement:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 from textual.content import Content
@@ -20,8 +19,7 @@ MORE = "…"
 """Marks a title that has no room for all view names."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """One view of a pane."""
 
     name: str
@@ -73,8 +71,7 @@ def _load(path: str) -> Callable[..., Any]:
     return loaded
 
 
-@dataclass(frozen=True, slots=True)
-class PaneSpec:
+class PaneSpec(NamedTuple):
     """One pane. `number` is its key; it opens with the first of its views."""
 
     id: str

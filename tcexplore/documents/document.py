@@ -26,8 +26,7 @@ class Span(NamedTuple):
     """A name from `style_names.py`, or several with blanks in between; empty for plain text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One line of a document."""
 
     spans: tuple[Span, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.locations import display_path
@@ -133,7 +132,7 @@ def _table(comparison: RanksCompared, shown: Sequence[int]) -> Iterable[Row]:
     head, *table = columns([_HEAD[n] for n in keep], cells, [() for _ in lines], left=(0,))
     yield head
     for rank, line in zip(rows, table, strict=True):
-        yield replace(line, fold=f"rank {rank.rank}")
+        yield line._replace(fold=f"rank {rank.rank}")
 
 
 def _under_way_rows(comparison: RanksCompared) -> Iterator[Row]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.documents.breaks_view import breaks_document
@@ -55,7 +54,7 @@ def check_report(
     for title, section in SECTIONS:
         lines = list(section(snapshot, width - INDENT))
         if any(line.text.strip() for line in lines):
-            rows += [BLANK, heading(title), *(replace(line, spans=(MARGIN, *line.spans)) for line in lines)]
+            rows += [BLANK, heading(title), *(line._replace(spans=(MARGIN, *line.spans)) for line in lines)]
     return Parts("", [fixed([*rows, BLANK, *verdict])])
 
 

@@ -6,14 +6,14 @@ import pickle
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session.run_summary import RunSummary, summarize
 from tcexplore.session.snapshot import Snapshot, end_snapshot, start_snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class PackedRun:
+class PackedRun(NamedTuple):
     """A run that is over. `unpack` returns its snapshot."""
 
     run: int
@@ -27,8 +27,7 @@ class PackedRun:
         return snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(NamedTuple):
     """A run of an earlier start of the app."""
 
     run: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import groupby
 
 from tcexplore.documents.code.kernel_labels import KernelLines, kernel_heading, kernel_links, kernel_row
@@ -65,7 +64,7 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
         entry = entries[index]
         if isinstance(entry, Row):
             return entry
-        return replace(kernel_row(entry, known, where, number, width), target=_fold(entry))
+        return kernel_row(entry, known, where, number, width)._replace(target=_fold(entry))
 
     return Part(len(entries), build)
 

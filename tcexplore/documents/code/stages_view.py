@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import BAR, KernelLines, kernel_links
@@ -159,7 +158,7 @@ class SourceLines:
 
     def row(self, index: int) -> Row:
         row = self._lines.row(index)
-        return replace(row, links=(statement_link(self._kernel, index + 1), *row.links))
+        return row._replace(links=(statement_link(self._kernel, index + 1), *row.links))
 
 
 class StageLines:

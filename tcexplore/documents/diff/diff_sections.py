@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import format_traffic, op_spans
@@ -97,7 +96,7 @@ def kernel_diff_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iter
         yield fold("diff same kernels", opened, (label, "muted"), indent=3)
         for change in same if opened else ():
             made = _one_line(diff, change)
-            yield replace(made, spans=(Span("   "), *made.spans))
+            yield made._replace(spans=(Span("   "), *made.spans))
 
 
 def _kernel(diff: RunDiff, change: RunChange[Kernel], name: str, toggled: frozenset[str], width: int) -> Iterator[Row]:

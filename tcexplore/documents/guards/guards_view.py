@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
@@ -66,7 +65,7 @@ def brief_guard_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     for installed in snapshot.guards:
         for part in _graph(installed, toggled, places(snapshot.file), width):
             for each in map(part.build, range(part.count)):
-                brief = each if each.fold else replace(each, spans=each.spans[: -len(_DETAILS)])
+                brief = each if each.fold else each._replace(spans=each.spans[: -len(_DETAILS)])
                 kind, _, state = brief.text.strip().partition(" ")
                 if kind != "GLOBAL_STATE" or state.strip() not in states:
                     yield brief

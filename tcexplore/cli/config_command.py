@@ -24,7 +24,7 @@ from tcexplore.cli.file_argument import BadFileError, split
 from tcexplore.cli.parsers import PARSERS
 from tcexplore.cli.request import Request
 from tcexplore.events.codec import clean
-from tcexplore.events.job import Config
+from tcexplore.events.config import Config
 
 
 @dataclass(frozen=True, slots=True)

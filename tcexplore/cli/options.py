@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from tcexplore import argument_types
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.request import TIMEOUT, FakeRanks
-from tcexplore.events.job import FOLLOW_S, Config
+from tcexplore.events.config import FOLLOW_S, Config
 from tcexplore.keymap import PRESETS
 from tcexplore.targets.target_names import NATIVE, target_names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tcexplore.events.job import Config
+from tcexplore.events.config import Config
 from tcexplore.ui.appearance import Appearance
 
 TIMEOUT = 600.0

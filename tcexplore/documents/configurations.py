@@ -6,7 +6,7 @@ import os
 
 from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
-from tcexplore.events.job import SKIP_GUARD_EVAL
+from tcexplore.events.config import SKIP_GUARD_EVAL
 
 DYNAMIC = {True: "true", False: "false", None: "auto"}
 

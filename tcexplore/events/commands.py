@@ -12,8 +12,7 @@ from typing import Literal
 
 from tcexplore.events.codec import decode
 from tcexplore.events.dynamo_events import FxNode
-from tcexplore.events.job import Standby
-from tcexplore.events.run_events import Failed
+from tcexplore.events.run_events import Failed, Standby
 
 WorkerStage = Literal["loaded", "imported", "primed"]
 """How far a worker is: what a first graph needs is imported; all of the compiler is imported; a model is compiled."""

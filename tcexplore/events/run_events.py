@@ -41,6 +41,33 @@ def name_exit(code: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standby(Event):
+    """A worker is ready for a job."""
+
+    torch: str
+    python: str
+    device: str
+    """The default device, such as `cpu` or `cuda: NVIDIA H200`."""
+    seconds: float
+    """Duration of importing and priming."""
+    cpu_seconds: float | None = None
+    """CPU time of the process until then, which shows the speed of the machine."""
+    primed: bool = False
+    """Whether the worker has compiled a tiny model, so that its runs start immediately."""
+    fork_problem: str = ""
+    """Why its runs are not forked, which makes a save wait longer, on a system that can fork."""
+    modes: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    """Modes and backends of this torch; empty if it does not list them."""
+    environment: str = ""
+    """The worker's interpreter, if it is not the one that runs tcexplore. The front end adds it."""
+    environment_source: str = ""
+    """Where that interpreter is named: `--python`, `VIRTUAL_ENV`, `CONDA_PREFIX`, or a folder."""
+    features: tuple[str, ...] = ()
+    """Names of optional functions and settings that this torch has, from `torch_probe.FEATURES`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseStarted(Event):
     """A phase of the run began."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tcexplore.events.job import SKIP_GUARD_EVAL
+from tcexplore.events.config import SKIP_GUARD_EVAL
 from tcexplore.session.economics import DECIDED
 from tcexplore.session.snapshot import Snapshot
 

@@ -14,7 +14,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 
 from tcexplore import events as ev
-from tcexplore.events import Event, Job, Standby
+from tcexplore.events import Event
 from tcexplore.keymap import UNBOUND, hint, use_keymap
 from tcexplore.session import Session, Snapshot
 from tcexplore.ui.actions import bindings
@@ -64,7 +64,7 @@ _NO_COLOR = NoColor()
 @cache
 def _urgent() -> tuple[type, ...]:
     """Return the types that the user waits for after a save."""
-    return (Job, Standby, ev.GraphCaptured, ev.GraphBreak, ev.Kernel, ev.Failed, ev.Finished)
+    return (ev.Job, ev.Standby, ev.GraphCaptured, ev.GraphBreak, ev.Kernel, ev.Failed, ev.Finished)
 
 
 def _command_provider() -> type[Provider]:
@@ -103,7 +103,7 @@ class ExplorerApp(RunActions):
         self.animation_level = "none"
         self._make_engine = engine
         self._started = self._phase_started = now()
-        self._delivered: list[Job | Event] = []
+        self._delivered: list[ev.Job | Event] = []
         """Jobs and events that the session does not have yet."""
         self._last_update = 0.0
         """When the session got the last ones, on the event loop's clock."""
@@ -202,7 +202,7 @@ class ExplorerApp(RunActions):
 
     # ---- events of runs
 
-    def deliver(self, item: Job | Event) -> None:
+    def deliver(self, item: ev.Job | Event) -> None:
         """Take a new job or an event from the engine; the session gets it soon. Must be called in the event loop."""
         previous = self._delivered[-1] if self._delivered else None
         joined = previous.joined(item) if isinstance(item, ev.Output) and isinstance(previous, ev.Output) else None
@@ -224,7 +224,7 @@ class ExplorerApp(RunActions):
         items, self._delivered = self._delivered, []
         session = self.session
         for item in items:
-            if isinstance(item, Job):
+            if isinstance(item, ev.Job):
                 if item.config.target.endswith(".toml"):
                     self.target_files = tuple(dict.fromkeys((*self.target_files, item.config.target)))
                 self._started = self._phase_started = self._now()
@@ -234,7 +234,7 @@ class ExplorerApp(RunActions):
                     self.set_timer(TIDY_S, self._tidy)
                 self._untidy_runs += 1
                 continue
-            if isinstance(item, Standby):
+            if isinstance(item, ev.Standby):
                 self.standby = item
                 self.show_progress()
             elif isinstance(item, ev.PhaseStarted):

@@ -6,8 +6,9 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
+from functools import cache
 from typing import Generic, TypeVar
 
 from tcexplore.session import Snapshot
@@ -18,14 +19,19 @@ LARGE = 5_000
 """Minimum nodes and statements of a run whose documents and index are built in a thread: they take a twentieth of a
 second on a slow core."""
 
-_THREAD = ThreadPoolExecutor(1, "background")
-"""One for all tasks: Python runs one thread at a time, and a key waits for each more."""
-
 GC_THRESHOLDS = (20_000, 50, 1_000)
 """Thresholds that make automatic collections rare and short."""
 
 _gc_lock = threading.Lock()
 _gc_pauses = 0
+
+
+@cache
+def _thread() -> Executor:
+    """Return one thread for all tasks: Python runs one at a time, and a key waits for each more."""
+    from concurrent.futures import ThreadPoolExecutor  # not imported before the first frame
+
+    return ThreadPoolExecutor(1, "background")
 
 
 def is_large(*runs: Snapshot | None) -> bool:
@@ -77,7 +83,7 @@ def gc_paused(*, large: bool = True) -> Iterator[None]:
 
 async def run_in_background(work: Callable[[], Built]) -> Built:
     """Do some work in the thread, and return its result."""
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, work)
+    return await asyncio.get_running_loop().run_in_executor(_thread(), work)
 
 
 def _build_without_gc(build: Callable[[], Built]) -> Built:
@@ -106,7 +112,7 @@ class BackgroundTask(Generic[Built]):
         try:
             while (build := self._requested) is not None:
                 self._requested = None
-                self._deliver(await asyncio.get_running_loop().run_in_executor(_THREAD, _build_without_gc, build))
+                self._deliver(await asyncio.get_running_loop().run_in_executor(_thread(), _build_without_gc, build))
         finally:
             self._idle.set()
 

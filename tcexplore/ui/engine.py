@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from tcexplore.events import Event, Job
+from tcexplore.events import Event
 
 if TYPE_CHECKING:
+    from tcexplore.events import Job
     from tcexplore.events.commands import RunCommand
     from tcexplore.model_python import ModelPython
     from tcexplore.session import Snapshot
     from tcexplore.studies.study_runs import Emit, Runner  # not before the first frame
 
-Deliver = Callable[[Job | Event], None]
+Deliver: TypeAlias = "Callable[[Job | Event], None]"
 
 
 class Engine(Protocol):

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from tcexplore.documents.document import Link, Row
-from tcexplore.events import Job
 
 if TYPE_CHECKING:
-    from tcexplore.events import GuardFilterTried  # not imported before the first frame
+    from tcexplore.events import GuardFilterTried, Job  # not imported before the first frame
 
 
 @dataclass

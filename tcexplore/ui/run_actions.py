@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.reactive import var
 
-from tcexplore.events import Standby
+from tcexplore import events as ev
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Session
@@ -45,7 +45,7 @@ class RunActions(App[int]):
     def __init__(self) -> None:
         super().__init__()
         self.engine: Engine | None = None
-        self.standby: Standby | None = None
+        self.standby: ev.Standby | None = None
         self.main = MainScreen()
         self.undo = Undo()
         self.used_commands: Counter[str] = Counter()

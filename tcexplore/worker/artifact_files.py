@@ -16,7 +16,7 @@ from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.guards.guards import leaf_guards
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
-from tcexplore.events.job import IN_CACHES, Shipping
+from tcexplore.events.config import IN_CACHES, Shipping
 from tcexplore.worker.program import Program
 from tcexplore.worker.regional_compile import compile_arguments
 

@@ -19,7 +19,7 @@ from tcexplore.capture.entry.script_detection import compiles_itself, module_nam
 from tcexplore.capture.hooks import Emit
 from tcexplore.capture.time_limit import TimeLimitError, time_limit
 from tcexplore.events import Job, ScriptEnded
-from tcexplore.events.job import IN_CACHES
+from tcexplore.events.config import IN_CACHES
 
 
 class ModelFile:

@@ -13,7 +13,7 @@ from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.hooks import Emit
 from tcexplore.capture.regions.compile_overrides import with_further_arguments
 from tcexplore.events import Config, RepeatedBlocks
-from tcexplore.events.job import SKIP_GUARD_EVAL
+from tcexplore.events.config import SKIP_GUARD_EVAL
 
 Function = Callable[..., Any]
 Blocks = dict[type[nn.Module], list[nn.Module]]

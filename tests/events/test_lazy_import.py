@@ -20,5 +20,6 @@ def test_event_modules_provide_their_names_and_no_other():
 def test_first_frame_imports_no_event_module():
     script = "import sys, tcexplore.ui.app; print([m for m in sys.modules if m.startswith('tcexplore.events.')])"
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert "events.job" in modules
+    assert "events.config" in modules
+    assert "events.job" not in modules
     assert "_events" not in modules

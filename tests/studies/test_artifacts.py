@@ -10,8 +10,8 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.timing.state_dict_view import state_dict_document
+from tcexplore.events.config import SHIPPING
 from tcexplore.events.inductor_events import CacheOutcome
-from tcexplore.events.job import SHIPPING
 from tcexplore.studies.artifacts.artifacts_result import artifact_runs
 from tcexplore.studies.artifacts.artifacts_study import STUDY, ArtifactsOptions
 from tcexplore.studies.study import StudyState, run_study

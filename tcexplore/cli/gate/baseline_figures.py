@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcexplore.cli.file_argument import BadFileError
-from tcexplore.events.job import Config
+from tcexplore.events.config import Config
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.files import NotWrittenError, read
 

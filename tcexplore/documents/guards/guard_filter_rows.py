@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, wrapped
 from tcexplore.events import GuardFilterTried
-from tcexplore.events.job import SKIP_GUARD_EVAL
+from tcexplore.events.config import SKIP_GUARD_EVAL
 from tcexplore.keymap import hint
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot

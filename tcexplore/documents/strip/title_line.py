@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tcexplore import events as ev
 from tcexplore.documents.code.target_notes import format_progress
 from tcexplore.documents.configurations import format_configuration, format_torch
 from tcexplore.documents.document import Row
 from tcexplore.documents.empty_states import PHASES, describe_phase
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import Piece, fitted, piece
-from tcexplore.events import Standby
 from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.code import NATIVE
@@ -33,7 +33,7 @@ class Elapsed(NamedTuple):
     phase: float
 
 
-def title_row(session: Session, standby: Standby | None, elapsed: Elapsed, width: int) -> Row:
+def title_row(session: Session, standby: ev.Standby | None, elapsed: Elapsed, width: int) -> Row:
     """Return the line, `width` columns wide."""
     newest = session.newest
     if newest is None:
@@ -51,7 +51,7 @@ def _configuration(seen: Snapshot) -> Iterator[Piece]:
         yield piece(f"code for {seen.target}", "title", 1)
 
 
-def _machine(standby: Standby | None, newest: Snapshot) -> Iterator[Piece]:
+def _machine(standby: ev.Standby | None, newest: Snapshot) -> Iterator[Piece]:
     if standby is None and newest.trace:
         return
     if standby is None:

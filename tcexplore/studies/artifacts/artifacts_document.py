@@ -9,7 +9,7 @@ from tcexplore.documents.document import Row, Span, StaticDocument
 from tcexplore.documents.prose import BLANK, columns, heading, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
-from tcexplore.events.job import Shipping
+from tcexplore.events.config import Shipping
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import RunFigures

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from tcexplore.events import Standby
-from tcexplore.events.job import Shipping
+from tcexplore.events.config import Shipping
 from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import Snapshot
 

@@ -11,7 +11,7 @@ from typing import Any
 from tcexplore.argument_types import name, one_of, several
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
-from tcexplore.events.job import IN_CACHES, SHIPPING, Shipping
+from tcexplore.events.config import IN_CACHES, SHIPPING, Shipping
 from tcexplore.report.json_records import fields
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot

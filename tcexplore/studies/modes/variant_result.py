@@ -9,7 +9,7 @@ from typing import Any
 from tcexplore.documents.configurations import REGIONS
 from tcexplore.documents.guards.guard_filter_rows import UNSAFE, describe_guard_cost, describe_guard_filter
 from tcexplore.events import GuardFilterTried
-from tcexplore.events.job import Config
+from tcexplore.events.config import Config
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED, Range, RunFigures

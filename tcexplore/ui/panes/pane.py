@@ -50,13 +50,13 @@ def _build(build: Callable[[], Document], *built_from: object) -> _Built:
 class Pane(Container):
     """Shows the session's run in one of the views of `spec`."""
 
-    single: var[bool] = var(False)
+    single: var[bool] = var(False, init=False)
     """Whether it is the only pane in view, with a line above it instead of a frame."""
-    note: var[str] = var("")
+    note: var[str] = var("", init=False)
     """A note of the screen in the title."""
     late: var[bool] = var(False)
     """Whether to mark a document of an older run, rather than wait for that of the newest run."""
-    hit: var[str] = var("")
+    hit: var[str] = var("", init=False)
     """Which hit of the selection the cursor was put on."""
 
     def __init__(self, spec: PaneSpec) -> None:

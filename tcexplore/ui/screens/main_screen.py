@@ -7,7 +7,7 @@ from functools import partial
 from textual import events, work
 from textual.app import ComposeResult
 
-from tcexplore.events import Standby
+from tcexplore import events as ev
 from tcexplore.keymap import hint
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link, closure
@@ -119,7 +119,7 @@ class MainScreen(ReadingScreen):
         with gc_paused(large=is_large(self.session.shown)):
             prefetch(self.session)
 
-    def show_title(self, session: Session, standby: Standby | None, run_s: float, phase_s: float) -> None:
+    def show_title(self, session: Session, standby: ev.Standby | None, run_s: float, phase_s: float) -> None:
         """Update the title, which shows how long the run and its phase have taken so far."""
         self._title.update(title_line(session, standby, run_s, phase_s))
 

@@ -1,0 +1,82 @@
+"""How a run compiles: arguments of `torch.compile` and options of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+FOLLOW_S = 300.0
+"""Default time limit of a script in seconds."""
+
+Regions = Literal["whole", "blocks", "nested"]
+"""What is compiled: the whole model, each repeated block by itself (`block.compile()`), or the whole model with its
+repeated blocks as `torch.compiler.nested_compile_region`, each kind compiled once."""
+
+REGIONS: tuple[Regions, ...] = get_args(Regions)
+
+Shipping = Literal["cache", "precompile", "aot_compile", "precompile_capture", "aotinductor"]
+"""A way to pass compiled code to another process. `cache`: torch's cache artifacts. `precompile`: the same with
+Dynamo's code and guards (`caching_precompile`). `aot_compile`: a compiled function in a file. `precompile_capture`: one
+call as Python code with its kernels (`torch.compiler.precompile.capture`). `aotinductor`: an exported model in a file.
+"""
+
+SHIPPING: tuple[Shipping, ...] = get_args(Shipping)
+
+IN_CACHES: tuple[Shipping, ...] = ("cache", "precompile")
+"""Ways by which torch finds the code in its caches when it compiles: also those of a script."""
+
+SKIP_GUARD_EVAL = "skip_guard_eval_unsafe"
+"""A guard filter that is an argument of `torch.compiler.set_stance`, not of `torch.compile`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Configuration of a run: arguments of `torch.compile` and options of the command line."""
+
+    mode: str = "default"
+    backend: str = "inductor"
+    dynamic: bool | None = None
+    fullgraph: bool = False
+    override: tuple[str, ...] = ()
+    """Arguments of the file's own calls of `torch.compile` that are replaced by those of this configuration: `mode`,
+    `backend`, `dynamic`, `fullgraph`, and `disable`, which compiles nothing."""
+    train: bool = False
+    grad: bool | None = None
+    """Whether a forward run keeps gradients on; None to keep them off unless the model needs them."""
+    device: str | None = None
+    """Device to move model and inputs to; None leaves them on the device that the file chose."""
+    target: str = "native"
+    """Device to generate code for: `native`, a name of the device table, or the path of a TOML file."""
+    assembly: bool = False
+    """Whether C++ kernels are compiled to assembly too, which takes seconds for each."""
+    opcheck: bool = False
+    """Whether custom ops are tested with `torch.library.opcheck`."""
+    inputs: tuple[str, ...] = ()
+    """`--input` specifications such as `f32[64,512]` or `mask=bool[64]`."""
+    seed: int = 0
+    threads: int | None = None
+    fuse: bool = True
+    """Whether Inductor fuses nodes."""
+    dim: int = 0
+    sizes: tuple[int, ...] = ()
+    """Make each call once per size, with dimension `dim` of its inputs resized to it; empty for no resizing."""
+    follow: float = FOLLOW_S
+    """Time limit of a script in seconds; 0 for none."""
+    vary: tuple[str, ...] = ()
+    """`--vary` specifications (`events/input_specs.py`): each call is made for every combination."""
+    mark_dynamic: tuple[str, ...] = ()
+    """Dimensions of arguments, such as `x.0`, that are marked with `torch._dynamo.mark_dynamic`."""
+    as_tensors: tuple[str, ...] = ()
+    """Numeric arguments to pass as tensors."""
+    buckets: tuple[str, ...] = ()
+    """Sizes such as `x.0=8,16,32`: tensors are padded with zeros to the next of them."""
+    regions: Regions = "whole"
+    mark_unbacked: tuple[str, ...] = ()
+    """Dimensions of arguments, such as `x.0`, that are marked with `torch._dynamo.decorators.mark_unbacked`."""
+    guard_filter: str = ""
+    """Function of `torch.compiler`, such as `skip_guard_on_globals_unsafe`, that chooses the guards to keep, or
+    `SKIP_GUARD_EVAL`; empty for all guards."""
+    compile_arguments: tuple[str, ...] = ()
+    """Further arguments of `torch.compile`, such as `recompile_limit=4` or `options={'max_autotune': True}`."""
+    settings: tuple[str, ...] = ()
+    """Values in torch's configuration, such as `torch._dynamo.config.nested_graph_breaks=True`."""

@@ -116,7 +116,7 @@ class RunQueue:
         return not self.is_study and (self.waiting is not None or self._current is not None)
 
     @property
-    def unanswered(self) -> bool:
+    def without_graph(self) -> bool:
         """Whether the current run has neither produced a graph nor ended yet."""
         return self._current is not None and not self._current.process.answered
 

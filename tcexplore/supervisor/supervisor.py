@@ -135,7 +135,7 @@ class WorkerPool:
 
     def _provide(self, worker: WorkerProcess) -> None:
         """Keep processes of a fork server ready, and have it prepare, but not while a run has no graph yet."""
-        unanswered = any(queue.unanswered for queue in self._queues)
+        without_graph = any(queue.without_graph for queue in self._queues)
         waiting = sum(queue.waiting is not None for queue in self._queues)
         kept = self._standbys if worker.self_priming else 1
         if self._keeps_for_save(worker):
@@ -143,9 +143,9 @@ class WorkerPool:
             waiting -= studies
             for _ in range(studies - sum(run.for_study for run in worker.idle)):
                 worker.open_run(warm_up=False, for_study=True)
-        if worker.standby is not None and not (worker.prepare_sent or unanswered or waiting):
+        if worker.standby is not None and not (worker.prepare_sent or without_graph or waiting):
             worker.prepare(prime=self._prime)
-        while sum(not run.for_study for run in worker.idle) < (waiting if unanswered else kept):
+        while sum(not run.for_study for run in worker.idle) < (waiting if without_graph else kept):
             rehearsal = next((queue.rehearsal for queue in self._queues if queue.rehearsal), None)
             worker.open_run(rehearsal, warm_up=self.warm_up)
 
@@ -159,7 +159,7 @@ class WorkerPool:
     @property
     def unanswered(self) -> bool:
         """Whether a run has no graph yet, or a job waits for a process."""
-        return any(queue.unanswered or queue.waiting is not None for queue in self._queues)
+        return any(queue.without_graph or queue.waiting is not None for queue in self._queues)
 
     def _would_disturb(self) -> bool:
         """Return whether to delay one more worker, which occupies a core for seconds.

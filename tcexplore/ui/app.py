@@ -114,9 +114,17 @@ class ExplorerApp(RunActions):
         """Whether the newest run still compiles."""
         self.register_theme(DARK_THEME)
         self.register_theme(LIGHT_THEME)
-        self.set_reactive(ExplorerApp.theme, first_theme(self.console.color_system))
+        self._set_first_theme(first_theme(self.console.color_system))
         self._restore(settings or Settings())
         self._configure(appearance)
+
+    def _set_first_theme(self, name: str) -> None:
+        """Set the theme, for one like Textual's own without a second pass over all styles before the first frame."""
+        first, own = self.available_themes[name], self.current_theme
+        if (first.ansi, first.dark) == (own.ansi, own.dark):
+            self.set_reactive(ExplorerApp.theme, name)
+        else:
+            self.theme = name
 
     def _restore(self, settings: Settings) -> None:
         """Use the user's settings. A theme is used only in a terminal with as many colors as the default one needs."""

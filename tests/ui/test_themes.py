@@ -8,10 +8,12 @@ import pytest
 from rich.color import ColorSystem
 from rich.style import Style
 from textual.color import Color
+from textual.filter import ANSIToTruecolor
 from textual.theme import BUILTIN_THEMES, Theme
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.style_names import ANSI, KERNELS, NAMES
+from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.lines.row_painter import segments
 from tcexplore.ui.terminal.themes import (
     DARK,
@@ -25,6 +27,7 @@ from tcexplore.ui.terminal.themes import (
     opposite,
     palette,
 )
+from tests.ui.app_under_test import FakeEngine
 
 THEMES = [(DARK_THEME, DARK), (LIGHT_THEME, LIGHT)]
 
@@ -121,3 +124,15 @@ def test_dimmed_labels_have_no_background_since_terminals_do_not_dim_it(theme: s
     painted = {dim: segments(row, palette(theme), Style(dim=dim)) for dim in (False, True)}
     filled = {dim: [bool(s.style and (s.style.bgcolor or s.style.reverse)) for s in painted[dim]] for dim in painted}
     assert filled == {False: [False, True, False], True: [False, False, False]}
+
+
+@pytest.mark.parametrize(("first", "own_colors"), [("ansi-dark", True), (DARK_THEME.name, False)])
+async def test_the_first_frame_has_the_colors_of_the_first_theme(
+    first: str, own_colors: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tcexplore.ui.app.first_theme", lambda _: first)
+    app = ExplorerApp(FakeEngine)
+    async with app.run_test(size=(120, 40)):
+        converts = any(isinstance(each, ANSIToTruecolor) for each in app.get_line_filters())
+        assert (app.theme, app.native_ansi_color, converts) == (first, own_colors, not own_colors)
+        assert app.has_class("-dark-mode")

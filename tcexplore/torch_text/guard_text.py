@@ -39,8 +39,10 @@ class Check(NamedTuple):
 
 def split_check(text: str, known_codes: Iterable[str] = ()) -> Check:
     """Split a check into code and comment. `known_codes` are the codes that torch also keeps without the comment."""
-    code = next((code for code in known_codes if text.startswith(code)), None)
-    if code is None:
+    for code in known_codes:  # runs hundreds of times per compile
+        if text.startswith(code):
+            break
+    else:
         code = _COMMENT.split(text, maxsplit=1)[0]
     comment = text[len(code) :].strip().removeprefix("# ")
     if _HINT_START in text:

@@ -100,19 +100,20 @@ class _GuardRecords:
         self._user_files = user_files
         output_graph = builder.check_fn_manager.output_graph
         self._traced: dict[Any, Any] = getattr(output_graph, "input_source_to_sizes_strides", {})
+        self._commented: dict[str, Location | None] = {}
         self._by_source: dict[str, list[Any]] = defaultdict(list)
         for guard in output_graph.guards:
-            if guard.name:
-                self._by_source[guard.name].append(guard)
+            if name := guard.name:  # torch composes it
+                self._by_source[name].append(guard)
 
     def find(self, leaf: LeafGuard) -> Any | None:
         """Return the record of this kind and source, or any record of the source, or None."""
         source = leaf.source.removesuffix(".__dict__").removesuffix(".__code__")
         records = self._by_source.get(leaf.source) or self._by_source.get(source) or ()
-        same_kind = (
-            record for record in records if leaf.kind in (record.create_fn_name(), *(record.guard_types or ()))
-        )
-        return next(same_kind, records[0] if records else None)
+        for record in records:
+            if leaf.kind == record.create_fn_name() or leaf.kind in (record.guard_types or ()):
+                return record
+        return records[0] if records else None
 
     def tensor(self, leaf: LeafGuard, record: Any | None) -> TensorFacts | None:
         """Return the guarded tensor with the sizes that Dynamo traced, a symbol where a dimension is dynamic."""
@@ -129,8 +130,16 @@ class _GuardRecords:
         stack = self._user_files.frames(getattr(record, "user_stack", None))
         if stack:
             return stack[-1]
-        places = (check.place for check in checks)
-        return next((self._user_files.find(*place) for place in places if place), None)
+        # All checks of a guard have the same comment.
+        comment = next((check.comment for check in checks if check.comment), "")
+        return self._line_in_comment(comment)
+
+    def _line_in_comment(self, comment: str) -> Location | None:
+        """Return the user's line that torch's comment names. Most guards share their comment with others."""
+        if comment not in self._commented:
+            place = Check("", comment).place
+            self._commented[comment] = self._user_files.find(*place) if place else None
+        return self._commented[comment]
 
 
 _LIBRARY_TYPES = (
@@ -170,8 +179,10 @@ def leaf_guards(root: Any) -> Iterator[LeafGuard]:
 
     torch checks conditions on symbolic shapes (here of kind `SHAPE_ENV`) and duplicate inputs last, so they come last.
     """
+    leaves: list[LeafGuard] = []
+    _collect_leaves(root, "", leaves, in_module=False)
     seen = set()
-    for leaf in (*_leaves_below(root, "", in_module=False), *_epilogue(root)):
+    for leaf in (*leaves, *_epilogue(root)):
         key = (leaf.kind, "" if leaf.kind in RELATIONS else leaf.source, leaf.checks)
         if key not in seen:
             seen.add(key)
@@ -188,19 +199,22 @@ def _epilogue(root: Any) -> Iterator[LeafGuard]:
             yield LeafGuard(kind, "", (check,), type(None), frozenset(), in_module=False)
 
 
-def _leaves_below(manager: Any, source: str, *, in_module: bool) -> Iterator[LeafGuard]:
-    guarded, leaves = manager.get_type_of_guarded_value(), manager.get_leaf_guards()
-    kinds = frozenset(type(leaf).__name__ for leaf in leaves)
-    for leaf in leaves:
-        yield LeafGuard(type(leaf).__name__, source, tuple(leaf.verbose_code_parts()), guarded, kinds, in_module)
+def _collect_leaves(manager: Any, source: str, leaves: list[LeafGuard], *, in_module: bool) -> None:
+    """Append the leaves of a manager and of those below it. Most managers have none."""
+    guarded, own = manager.get_type_of_guarded_value(), manager.get_leaf_guards()
+    if own:
+        kinds = frozenset(type(leaf).__name__ for leaf in own)
+        for leaf in own:
+            checks = tuple(leaf.verbose_code_parts())
+            leaves.append(LeafGuard(type(leaf).__name__, source, checks, guarded, kinds, in_module))
     in_module = in_module or guarded is ModuleType
     for child in _children(manager):
-        yield from _leaves_below(child, child.get_source(), in_module=in_module)
+        _collect_leaves(child, child.get_source(), leaves, in_module=in_module)
 
 
 def _children(manager: Any) -> list[Any]:
-    children = list(manager.get_child_managers())
+    children: list[Any] = manager.get_child_managers()
     if hasattr(manager, "get_key_value_managers"):
         pairs = manager.get_key_value_managers()
-        children += [child for index in sorted(pairs) for child in pairs[index] if child is not None]
+        children = [*children, *(child for index in sorted(pairs) for child in pairs[index] if child is not None)]
     return children

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -35,7 +36,7 @@ _UNBACKED = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbac
 def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
     """Emit a `GraphSymbols` for each graph with symbols, even if torch fails to produce its guards."""
     observer = _SymbolObserver(hooks, user_files)
-    hooks.watch(RunFact.SYMBOLIC_SIZES, f"{_ENV}.create_symbol", after=observer.symbol_created)
+    hooks.wrap(RunFact.SYMBOLIC_SIZES, f"{_ENV}.create_symbol", observer.creating)
     hooks.watch(RunFact.SYMBOLIC_SIZES, f"{_ENV}.produce_guards_verbose", before=observer.guards_produced)
     for name in _UNBACKED:
         hooks.watch(RunFact.SYMBOLIC_SIZES, f"{_ENV}.{name}", after=observer.unbacked_created)
@@ -57,16 +58,26 @@ class _SymbolObserver:
         self._records: WeakKeyDictionary[Any, _EnvRecord] = WeakKeyDictionary()
         self._emitted = ""
 
-    def symbol_created(
-        self, result: Any, env: Any, val: Any, source: Any, dynamic_dim: Any = None, *_args: Any, **_kwargs: Any
-    ) -> None:
-        """Record a size, a stride or a number of an input that got a symbol, or was specialized to 0 or 1.
+    def creating(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Observe symbols and dynamic sizes: torch calls this for each size and stride of each input."""
 
-        The parameters have torch's names, since torch passes some by keyword.
-        """
+        @wraps(original)
+        def create_symbol(env: Any, val: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(env, val, source, *args, **kwargs)
+            dynamic_dim = args[0] if args else kwargs.get("dynamic_dim")
+            if isinstance(result, sympy.Symbol) or getattr(dynamic_dim, "name", "STATIC") not in _NOT_DYNAMIC:
+                self._hooks.observe(
+                    RunFact.SYMBOLIC_SIZES, f"{_ENV}.create_symbol", self.symbol_created, result, env, val, source
+                )
+            return result
+
+        return create_symbol
+
+    def symbol_created(self, result: Any, env: Any, val: Any, source: Any) -> None:
+        """Record a size, a stride or a number of an input that got a symbol, or was specialized to 0 or 1."""
         if isinstance(result, sympy.Symbol):
             self._record(env).sources[str(result)].append(read_source(source))
-        elif val in (0, 1) and getattr(dynamic_dim, "name", "STATIC") not in _NOT_DYNAMIC:
+        elif val in (0, 1):
             symbol_source = read_source(source)
             if symbol_source.kind == "size":
                 self._record(env).zero_one.append(ZeroOneSpecialization(source=symbol_source, value=str(val)))

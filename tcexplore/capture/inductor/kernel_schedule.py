@@ -46,16 +46,21 @@ def call_schedule(node_schedule: Iterable[Any], scheduler: Any) -> CallSchedule:
     )
 
 
+_COUNT_BYTES = "get_read_write_buffers_sizes_impl"
+
+
 def bytes_moved(node: Any, *, reads: bool = True, writes: bool = True) -> int | None:
     """Return the bytes of the buffers that a scheduler node reads or writes, each counted once.
 
     torch's own methods for one direction cache their result, which may still change while torch fuses.
     """
-    count = getattr(node, "get_read_write_buffers_sizes_impl", None)
+    count = getattr(node, _COUNT_BYTES, None)
     return None if count is None else int(count(include_reads=reads, include_writes=writes))
 
 
 def _bytes_saved(parts: list[Any], fused: list[Any]) -> int | None:
+    if parts and parts == fused and all(hasattr(node, _COUNT_BYTES) for node in parts):
+        return 0  # without the sums, in which torch computes the size of each buffer
     separate, together = _sum(map(bytes_moved, parts)), _sum(map(bytes_moved, fused))
     return None if separate is None or together is None else separate - together
 

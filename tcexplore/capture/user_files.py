@@ -41,6 +41,8 @@ class UserFiles:
         self.file = os.path.abspath(file)
         self._owned: dict[str, bool] = {}
         self._adopted: str | None = None
+        self._by_stack_trace: dict[str, tuple[Location, ...]] = {}
+        """The user's frames by the text of a stack: each stage repeats those of the stage before it."""
         self._located: dict[str, str] = {}
         """Absolute paths of the files that have a location, by the path in the frame."""
         self.callers: dict[str, Location] = {}
@@ -49,6 +51,10 @@ class UserFiles:
         """By compile id, the line of the first node that reads each input, by the readable name of the input."""
         self.node_names: dict[str, NodeNames] = {}
         """By compile id, the node names of the Dynamo graph."""
+
+    @cached_property
+    def _real_file(self) -> str:
+        return os.path.realpath(self.file)
 
     @cached_property
     def _foreign_roots(self) -> tuple[str, ...]:
@@ -80,17 +86,18 @@ class UserFiles:
         if package and not any(root.startswith(package) for root in self._foreign_roots):
             self._adopted = package
             self._owned.clear()
+            self._by_stack_trace.clear()
 
     def owns(self, file: str) -> bool:
         """Return whether a file is the user's: it exists and is neither installed nor part of Python or tcexplore."""
         owned = self._owned.get(file)
         if owned is None:
             real = os.path.realpath(file)
-            owned = real == os.path.realpath(self.file) or (
-                os.path.isfile(real)
-                and not real.startswith(self._foreign_roots)
+            owned = real == self._real_file or (
+                not real.startswith(self._foreign_roots)
                 and "site-packages" not in real
                 and not file.startswith("<")
+                and os.path.isfile(real)
             )
             owned = owned or (self._adopted is not None and real.startswith(self._adopted))
             self._owned[file] = owned
@@ -102,8 +109,14 @@ class UserFiles:
 
     def frames_of_text(self, stack_trace: str | None) -> tuple[Location, ...]:
         """Return the user's frames in the text of an FX node's `stack_trace`."""
-        frames = _FRAME.findall(stack_trace or "")
-        return tuple(self.location(file, int(line), name) for file, line, name in frames if self.owns(file))
+        if not stack_trace:
+            return ()
+        frames = self._by_stack_trace.get(stack_trace)
+        if frames is None:
+            matches = _FRAME.findall(stack_trace)
+            frames = tuple(self.location(file, int(line), name) for file, line, name in matches if self.owns(file))
+            self._by_stack_trace[stack_trace] = frames
+        return frames
 
     def sources(self) -> tuple[tuple[str, str], ...]:
         """Return (path, text) of every file that has a location, without the model file."""

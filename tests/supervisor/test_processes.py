@@ -165,7 +165,7 @@ async def assert_answers_twice(runs: Runs) -> None:
 async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped(runs: Runs) -> None:
     await runs.run(GOOD, examine=False)
     await prepared(runs)
-    server = min(workers())
+    server, *_ = by_age(workers())
     started = {server, *descendants(server)}
     os.kill(server, signal.SIGSTOP)
     await assert_answers_twice(runs)
@@ -179,7 +179,7 @@ async def test_a_killed_fork_server_is_replaced_and_so_is_its_successor_that_is_
     """The run that has not sent an event when its server is killed runs again, in the third server."""
     await runs.run(GOOD, examine=False)
     await prepared(runs)
-    server = min(workers())
+    server, *_ = by_age(workers())
     started = {server, *descendants(server)}
     pool = runs.supervisor._pool
     (killed,) = pool._workers

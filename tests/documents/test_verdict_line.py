@@ -37,6 +37,13 @@ def test_a_wide_line_has_the_kernels_after_the_fix_and_says_that_the_speedup_is_
     assert "now vs. eager: 1.31× faster" in text
 
 
+@pytest.mark.parametrize("speedup", [0.997, 1.004])
+def test_a_fix_without_a_gain_is_neither_faster_nor_slower(speedup: float) -> None:
+    run = fixable()
+    run = replace(run, fixes=(replace(run.fixes[0], speedup=speedup),))
+    assert "fix ready (h): as fast as now" in verdict_row(Session(runs=(run,)), 160).text
+
+
 def test_more_kernels_after_the_fix_are_no_gain() -> None:
     run = fixable()
     for kernels, style in (((3, 2), "ok"), ((2, 3), "muted")):

@@ -144,7 +144,12 @@ def _fix(shown: Snapshot) -> Iterator[Piece]:
         return
     gain = ""
     if fix.speedup is not None:
-        gain = f": {fix.speedup:.1f}× {'faster' if fix.speedup >= 1 else 'slower'} than now"
+        speedup = f"{fix.speedup:.1f}"
+        gain = (
+            f": {speedup}× {'faster' if fix.speedup >= 1 else 'slower'} than now"
+            if speedup != "1.0"
+            else ": as fast as now"
+        )
     yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key"), Span(gain, "ok")))
     if fix.kernels and fix.kernels[0] != fix.kernels[1]:
         before, after = fix.kernels

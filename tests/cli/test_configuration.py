@@ -131,8 +131,28 @@ def test_a_folder_open_to_all_is_searched_only_for_the_files_in_it(project: Path
     assert parse(["models/net.py"]).config.target == "native"
 
 
-def test_a_pyproject_without_the_table_may_be_broken(project: Path):
-    (project / "pyproject.toml").write_text("[tool.other]\n= = =\n")
+@pytest.mark.parametrize("text", ["[tool.other]\n= = =\n", "[tool.other]\ntcexplore = ['*.json']\n= = =\n"])
+def test_a_pyproject_without_the_table_may_be_broken(text: str, project: Path):
+    (project / "pyproject.toml").write_text(text)
+    assert parse(["net.py"]).config.target == "native"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tool.tcexplore.target = 'h200'",
+        "[ tool . 'tcexplore' ]\ntarget = 'h200'",
+        "[tool]\ntcexplore.target = 'h200'",
+        "['tool']\nother = 1\n'tcexplore' = { target = 'h200' }",
+    ],
+)
+def test_the_table_in_a_pyproject_is_found_in_every_notation(text: str, project: Path):
+    (project / "pyproject.toml").write_text(text)
+    assert parse(["net.py"]).config.target == "h200"
+
+
+def test_a_pyproject_with_many_tables_takes_linear_time(project: Path):
+    (project / "pyproject.toml").write_text("[tool]\n" * 100_000)
     assert parse(["net.py"]).config.target == "native"
 
 

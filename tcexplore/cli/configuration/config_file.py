@@ -17,11 +17,12 @@ SHARED_NAME = "pyproject.toml"
 MOST_BYTES = 1 << 20
 """A larger file is refused."""
 
-_TABLE = (
-    rb"""(?ms)^[ \t]*(\[*[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?tcexplore\b"""
-    rb"""|\[[ \t]*["']?tool["']?[ \t]*\].*^[ \t]*["']?tcexplore["']?[ \t]*[.=])"""
+_TABLES = (
+    (rb"""(?m)^[ \t]*\[*[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?tcexplore\b""",),
+    (rb"""(?m)^[ \t]*\[[ \t]*["']?tool["']?[ \t]*\]""", rb"""(?m)^[ \t]*["']?tcexplore["']?[ \t]*[.=]"""),
 )
-"""Pattern of a table for tcexplore in a `pyproject.toml`. A file without a match is not parsed: it may be broken."""
+"""Patterns of a table for tcexplore in a `pyproject.toml`: a file has one only if all patterns of a group match. Other
+files are not parsed: they may be broken. Each pattern takes time linear in the size of the file."""
 
 _REPOSITORY = (".git", ".hg")
 """Entries of the root of a repository."""
@@ -135,7 +136,7 @@ def _open_to_all(folder: str) -> bool:
 def _load(path: str, layer: Layer, prefix: tuple[str, ...]) -> ConfigFile | None:
     """Return a file; None for one without the table `prefix`. Raises `ConfigError`."""
     data = _read(path)
-    if prefix and not re.search(_TABLE, data):
+    if prefix and not any(all(re.search(pattern, data) for pattern in group) for group in _TABLES):
         return None
     import tomllib  # not imported before the first frame unless there is a file
 

@@ -130,9 +130,7 @@ class _GuardRecords:
         stack = self._user_files.frames(getattr(record, "user_stack", None))
         if stack:
             return stack[-1]
-        # All checks of a guard have the same comment.
-        comment = next((check.comment for check in checks if check.comment), "")
-        return self._line_in_comment(comment)
+        return next(filter(None, (self._line_in_comment(check.comment) for check in checks)), None)
 
     def _line_in_comment(self, comment: str) -> Location | None:
         """Return the user's line that torch's comment names. Most guards share their comment with others."""

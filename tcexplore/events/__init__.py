@@ -40,7 +40,7 @@ else:
     def __getattr__(name: str) -> Any:
         """Import the event modules for the first name that only they define.
 
-        Creating their 62 classes takes 30 ms, and the first frame of the app needs none of them.
+        Creating their classes takes 30 ms, and the first frame of the app needs none of them.
         """
         if not name.startswith("_"):
             event_types()

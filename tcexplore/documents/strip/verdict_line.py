@@ -144,12 +144,10 @@ def _fix(shown: Snapshot) -> Iterator[Piece]:
         return
     gain = ""
     if fix.speedup is not None:
-        speedup = f"{fix.speedup:.1f}"
-        gain = (
-            f": {speedup}× {'faster' if fix.speedup >= 1 else 'slower'} than now"
-            if speedup != "1.0"
-            else ": as fast as now"
-        )
+        speedup = f"{fix.speedup:.1f}×"
+        gain = f": {speedup} {'faster' if fix.speedup >= 1 else 'slower'} than now"
+        if speedup == "1.0×":
+            gain = ": as fast as now"
     yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key"), Span(gain, "ok")))
     if fix.kernels and fix.kernels[0] != fix.kernels[1]:
         before, after = fix.kernels

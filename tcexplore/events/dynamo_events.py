@@ -238,7 +238,7 @@ RecompileKind = Literal[
 another object. `type`: an object of another type. `bool` to `value`: another constant, by the type of the new value.
 `tensor`: any other difference between two tensors. `backend`: only other backends, modes or options have entries."""
 
-ValueOrigin = Literal["argument", "attribute", "global", "closure", ""]
+ValueOrigin = Literal["argument", "attribute", "global", "closure", "break", ""]
 """Where a guarded value comes from, empty if unknown. `attribute` is one of a module or object."""
 
 

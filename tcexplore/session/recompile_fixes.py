@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from tcexplore import events as ev
-from tcexplore.events.base import backward_number
+from tcexplore.events.base import backward_number, frame_number
 from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.snapshot import Snapshot
 
@@ -18,7 +19,8 @@ MARK_UNBACKED: Final = "mark_unbacked"
 DYNAMIC: Final = "dynamic"
 BUCKETS: Final = "buckets"
 TENSOR: Final = "tensor"
-RecompileFixKind = Literal["mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor"]
+BREAK: Final = "break"
+RecompileFixKind = Literal["mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor", "break"]
 
 _NAMED = re.compile(r"\w+|args\[\d+\]|kwargs\['\w+'\]")
 """Arguments of a call, including those that Dynamo passes to a module of torch through `args` and `kwargs`."""
@@ -30,12 +32,16 @@ class RecompileFix:
 
     kind: RecompileFixKind
     name: str
-    """Argument that changes."""
+    """Argument that changes, or value carried over the break."""
     dim: int | None = None
     values: tuple[str, ...] = ()
     """Values that recompiled."""
+    graphs: tuple[str, ...] = ()
+    """Compile ids of the recompiles that it avoids; empty for a size that has not caused one yet."""
     location: ev.Location | None = None
-    """Line that required the guard."""
+    """Line to change or that required the guard."""
+    graph_break: ev.GraphBreak | None = None
+    """Break to remove."""
     blocked_by: ev.Specialization | None = None
     """Place that specializes the size; it has to change first."""
     other_sizes: tuple[tuple[str, int], ...] = ()
@@ -46,8 +52,11 @@ def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
     """Return the fixes for sizes and numbers that made this run recompile, or that were specialized in it."""
     sizes: dict[tuple[str, int], list[ev.Recompiled]] = defaultdict(list)
     numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
+    carried: dict[tuple[str, str], list[ev.Recompiled]] = defaultdict(list)
     resumed = {entered.graph for entered in snapshot.frames if entered.resumed}
     for cause, _ in newest_causes(snapshot):
+        if cause.graph in resumed and cause.kind in ("bool", "int", "float"):
+            carried[frame_number(cause.graph), cause.name].append(cause)
         if cause.graph in resumed or backward_number(cause.graph) or not _is_argument(cause):
             continue
         if cause.kind == "size" and cause.dim is not None:
@@ -55,25 +64,54 @@ def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
         elif cause.kind == "float":
             numbers[cause.name].append(cause)
     fixes = [fix for (name, dim), causes in sizes.items() for fix in _size_fixes(snapshot, name, dim, causes)]
-    fixes += [
-        RecompileFix(TENSOR, name, values=_values(causes), location=causes[0].location)
-        for name, causes in numbers.items()
-    ]
+    fixes += [_fix(TENSOR, causes) for causes in numbers.values()]
+    fixes += [fix for causes in carried.values() for fix in _break_fixes(snapshot, causes)]
     return (*fixes, *_specialized_sizes(snapshot, {(fix.name, fix.dim) for fix in fixes}))
 
 
+def _fix(kind: RecompileFixKind, causes: list[ev.Recompiled], **more: Any) -> RecompileFix:
+    """Return a fix for recompiles with the same cause."""
+    cause = causes[0]
+    graphs = tuple(each.graph for each in causes)
+    return RecompileFix(kind, cause.name, cause.dim, _values(causes), graphs, cause.location, **more)
+
+
+def _break_fixes(snapshot: Snapshot, causes: list[ev.Recompiled]) -> Iterator[RecompileFix]:
+    """Yield the break whose value a resume function guards: the one before it, or the one whose line assigns the name.
+
+    Without the break, the value stays a tensor of the graph.
+    """
+    cause = causes[0]
+    frame = next(entered.frame for entered in snapshot.frames if entered.graph == cause.graph)
+    resumed_at = (frame.file, frame.line) if frame and cause.origin == "break" else None
+    for graph_break in snapshot.breaks:
+        lines = [(place.file, place.line) for place in (graph_break.location, *graph_break.stack) if place]
+        if resumed_at in lines or _assigned(graph_break.code) == cause.name:
+            yield replace(_fix(BREAK, causes), location=graph_break.location, graph_break=graph_break)
+            return
+
+
+def _assigned(code: str) -> str:
+    """Return the name that a line of code assigns, empty if it assigns none or several."""
+    try:
+        statement = ast.parse(code.strip()).body[0]
+    except (SyntaxError, ValueError, IndexError):
+        return ""
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+
+
 def _size_fixes(snapshot: Snapshot, name: str, dim: int, causes: list[ev.Recompiled]) -> Iterator[RecompileFix]:
-    values, place, config = _values(causes), causes[0].location, snapshot.config
-    blocked = _specialization(snapshot, name, dim)
-    small = {"0", "1"} & set(values)
+    config, blocked = snapshot.config, _specialization(snapshot, name, dim)
+    small = {"0", "1"} & set(_values(causes))
     if config.dynamic is None and blocked is None:
         others = tuple(size for size in changed_with(snapshot, causes) if size != (name, dim))
-        yield RecompileFix(MARK_DYNAMIC, name, dim, values, place, other_sizes=others)
-        yield RecompileFix(DYNAMIC, name, dim, values, place)
+        yield _fix(MARK_DYNAMIC, causes, other_sizes=others)
+        yield _fix(DYNAMIC, causes)
     if small and blocked is None:
-        yield RecompileFix(MARK_UNBACKED, name, dim, values, place)
+        yield _fix(MARK_UNBACKED, causes)
     if blocked is not None or config.dynamic is False or small:
-        yield RecompileFix(BUCKETS, name, dim, values, place, blocked)
+        yield _fix(BUCKETS, causes, blocked_by=blocked)
 
 
 def changed_with(snapshot: Snapshot, causes: Iterable[ev.Recompiled]) -> tuple[tuple[str, int], ...]:
@@ -100,7 +138,8 @@ def _specialized_sizes(snapshot: Snapshot, known: set[tuple[str, int | None]]) -
                 if source.kind == "size" and (source.name, source.dim) not in known:
                     known.add((source.name, source.dim))
                     place = symbol.specialized[0].location
-                    yield RecompileFix(BUCKETS, source.name, source.dim, (symbol.hint,), place, symbol.specialized[0])
+                    yield RecompileFix(BUCKETS, source.name, source.dim, (symbol.hint,), location=place,
+                                       blocked_by=symbol.specialized[0])  # fmt: skip
 
 
 def _specialization(snapshot: Snapshot, name: str, dim: int) -> ev.Specialization | None:

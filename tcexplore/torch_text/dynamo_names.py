@@ -11,6 +11,8 @@ _ROOT = re.compile(r"\b[LG]\['([^'\]]+)'\]")
 _MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]")
 _CLASS_ITEM = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^']+)'\]")
 _DICT_ITEM = re.compile(r"dict\.__getitem__\((.+?), '([^']+)'\)")
+_CARRIED = re.compile(r"\b___stack\d+\b")
+_QUOTED_CARRIED = re.compile(r"`___stack\d+`")
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
@@ -20,6 +22,17 @@ def readable_source(source: str) -> str:
     source = _CLASS_ITEM.sub(r"type(\1).\2", source)
     source = _DICT_ITEM.sub(r"\1['\2']", source)
     return _MEMBER.sub(r".\1", _ROOT.sub(r"\1", source))
+
+
+def is_carried(source: str) -> bool:
+    """Return whether a source reads a value that Dynamo carries over a graph break: `___stack0`."""
+    return _CARRIED.search(source) is not None
+
+
+def describe_carried(sentence: str) -> str:
+    """Return a sentence with `___stack0` in backticks replaced by what it is."""
+    described = _QUOTED_CARRIED.sub("the value carried over the break", sentence)
+    return described[:1].upper() + described[1:]
 
 
 def is_resumed(function: str) -> bool:

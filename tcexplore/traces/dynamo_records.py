@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.torch_text.break_text import AND_THEN, Reason, explain_reason, parse_reason
-from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
+from tcexplore.torch_text.dynamo_names import describe_carried, function_name, is_carried, is_resumed, readable_source
 from tcexplore.torch_text.failure_causes import (
     BACKEND_MATCH,
     OTHER_BACKEND,
@@ -239,7 +239,7 @@ def _recompiled(context: TraceContext, record: Record, entry: str, text: str) ->
         graph=record.graph,
         failed_entry=entry,
         failed_guard=readable_source(check.code),
-        reason=cause.reason,
+        reason=describe_carried(cause.reason),
         old=cause.old,
         new=cause.new,
         location=place,
@@ -267,6 +267,8 @@ def _cause_of_code(code: str) -> Cause:
 
 
 def _origin(code: str) -> ev.ValueOrigin:
+    if is_carried(code):
+        return "break"
     if "G['" in code:
         return "global"
     return "attribute" if _ATTRIBUTE.match(code) else ""

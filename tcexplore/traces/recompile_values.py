@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.dynamo_names import describe_carried, readable_source
 from tcexplore.torch_text.failure_causes import ComparedValues, cause_of_values, kind_of_check
 from tcexplore.torch_text.guard_text import ARITHMETIC, compare_code, is_constant, required_value
 
@@ -109,7 +109,13 @@ def _complete(recompile: ev.Recompiled, code: str, values: dict[str, str]) -> ev
     compared = compared._replace(new=new)
     cause = cause_of_values(compared, readable_source(code))._replace(kind=kind_of_check(code, compared))
     return replace(
-        recompile, name=cause.name, old=cause.old, new=cause.new, reason=cause.reason, kind=cause.kind, dim=cause.dim
+        recompile,
+        name=cause.name,
+        old=cause.old,
+        new=cause.new,
+        reason=describe_carried(cause.reason),
+        kind=cause.kind,
+        dim=cause.dim,
     )
 
 

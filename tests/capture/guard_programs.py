@@ -67,6 +67,13 @@ def looks_at_the_shape(x: Tensor):
     return x.cos()
 
 
+def scaled_twice_by_its_maximum(x: Tensor):
+    largest = x.max().item()
+    x = x.sin() / largest
+    torch._dynamo.graph_break()
+    return x.cos() * largest
+
+
 class Scaled(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -10,9 +10,12 @@ pytest.importorskip("torch")
 
 import torch
 
+from tcexplore import events as ev
 from tcexplore.events import GraphCaptured, Recompiled
+from tcexplore.session.recompile_fixes import BREAK, recompile_fixes
+from tcexplore.session.snapshot import start_snapshot
 from tests.capture import guard_programs, recompile_cases
-from tests.capture.dynamo_capture import capture, capture_events, hook_failures, location_of, select
+from tests.capture.dynamo_capture import capture, capture_events, hook_failures, line_number, location_of, select
 
 pytestmark = pytest.mark.torch
 
@@ -120,6 +123,22 @@ def test_a_guard_of_library_code_has_the_line_that_reads_the_value():
     (recompile,) = select(Recompiled, events)
     assert (recompile.name, recompile.old, recompile.new) == ("args[0]", "2", "3")
     assert recompile.location == location_of(guard_programs.doubled, "args[0]")
+
+
+def test_a_number_carried_over_a_break_is_avoided_by_removing_that_break():
+    program = guard_programs.scaled_twice_by_its_maximum
+    events = capture(program, (X,), (X + 1,))
+    on_stack, local = select(Recompiled, events)
+    assert (on_stack.origin, on_stack.kind, on_stack.old, on_stack.new) == ("break", "float", "1.0", "2.0")
+    assert on_stack.reason == "The value carried over the break is 2.0; it was compiled for 1.0."
+    assert local.name == "largest"
+
+    snapshot = start_snapshot(ev.Job(run=0, file=guard_programs.__file__, source=""))
+    for event in events:
+        snapshot = snapshot.apply(event)
+    fixes = recompile_fixes(snapshot)
+    assert [(fix.kind, fix.graphs) for fix in fixes] == [(BREAK, (on_stack.graph,)), (BREAK, (local.graph,))]
+    assert [fix.location.line for fix in fixes] == [line_number(program, ".item()")] * 2
 
 
 def test_a_changed_grad_mode_is_explained():

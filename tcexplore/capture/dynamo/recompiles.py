@@ -19,7 +19,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BackwardCaptured, Location, Recompiled, ValueOrigin
-from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.dynamo_names import describe_carried, is_carried, readable_source
 from tcexplore.torch_text.failure_causes import (
     BACKEND_MATCH,
     OTHER_BACKEND,
@@ -161,7 +161,7 @@ class FailedGuards:
             graph=graph,
             failed_entry=entry,
             failed_guard=readable_source(check.code),
-            reason=cause.reason,
+            reason=describe_carried(cause.reason),
             old=cause.old,
             new=cause.new,
             location=self._location(manager, cause, check.place, code) or self._reader_or_caller(entry, cause.name),
@@ -198,6 +198,8 @@ _LOCAL = re.compile(r"\bL\['([^']+)'\](?P<further>[.\[])?")
 
 def value_origin(code: str, name: str, frame: CodeType) -> ValueOrigin:
     """Return where a guarded value comes from."""
+    if is_carried(code) or is_carried(name):
+        return "break"
     if "G['" in code:
         return "global"
     local = _LOCAL.search(code)

@@ -13,6 +13,7 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_items import GraphOf, dynamo_graph, is_parameter, lay_out_graph
 from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
 from tcexplore.documents.graph.node_labels import name_node
+from tcexplore.documents.guards.recompile_rows import name_carried
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import labels
 from tcexplore.documents.locations import Places, describe_frame, places
@@ -80,7 +81,7 @@ def graph_heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> 
     frame = captured.frame
     facts += filter(None, [describe_frame(captured.graph, frame, places(snapshot.file).describe(frame))])
     again = next((recompile for recompile in snapshot.recompiles if recompile.graph == captured.graph), None)
-    why = f"  ↻ recompiled: {again.failed_guard or again.reason}" if again else ""
+    why = f"  ↻ recompiled: {name_carried(again.failed_guard) or again.reason}" if again else ""
     ops = "" if opened else f"  {_op_names(captured)}"
     return fold(
         f"graph {captured.graph}", opened, (captured.graph, "title"), (f"  {' · '.join(facts)}", "muted"),

@@ -14,6 +14,7 @@ from tcexplore.documents.guards.recompile_rows import (
     format_change,
     format_compile_seconds,
     name_call,
+    name_carried,
     name_guarded,
     summarize_entries,
 )
@@ -153,7 +154,7 @@ def _cause(cause: Recompiled, file: str, width: int) -> Iterator[Row]:
     tail = f" ({kind})" if kind else ""
     yield from wrapped(f"{cause.reason}{tail}", width, indent=7, lead=f"{cause.failed_entry} ", location=cause.location)
     if cause.failed_guard and cause.failed_guard not in cause.reason:
-        yield from wrapped(cause.failed_guard, width, "dim", indent=7 + len(cause.failed_entry) + 1)
+        yield from wrapped(name_carried(cause.failed_guard), width, "dim", indent=7 + len(cause.failed_entry) + 1)
 
 
 def guard_diff_document(snapshot: Snapshot, one: str, other: str, width: int = 78) -> Parts:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.guard_filter_rows import guard_filter_rows
-from tcexplore.documents.guards.recompile_rows import recompile_rows
+from tcexplore.documents.guards.recompile_rows import name_carried, recompile_rows
 from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import fold, row, wrapped
@@ -19,8 +18,6 @@ from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.links import Link, guard_link, line_links
 from tcexplore.session.recompile_fixes import recompile_fixes
-
-_CARRIED = re.compile(r"___stack(\d+)")
 
 TEACHES = (
     "A compiled graph is valid only while its guards hold: the sizes and dtypes of its inputs, the values that your "
@@ -40,10 +37,10 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the recompiles; below the first one of each size or number, how to avoid them."""
-    fixes = {key: list(group) for key, group in groupby(recompile_fixes(snapshot), lambda fix: (fix.name, fix.dim))}
+    fixes = {key: list(group) for key, group in groupby(recompile_fixes(snapshot), lambda fix: fix.graphs[:1])}
 
     def below(recompile: Recompiled) -> Iterator[Row]:
-        own = fixes.pop((recompile.name, recompile.dim), []) if recompile.kind in ("size", "float") else []
+        own = fixes.get((recompile.graph,), [])
         if own:
             yield row(("   to avoid it:", "ok"))
         for fix in own:
@@ -157,12 +154,8 @@ def _condition(guard: Guard, style: str) -> Iterable[Span]:
 
 
 def _source(guard: Guard) -> str:
-    """Return what a guard checks; Dynamo's `___stack0` is a value that the code before a break leaves on the stack."""
-    name = guard.name or guard.source or guard.kind
-    carried = _CARRIED.match(name)
-    if carried is None:
-        return name
-    return f"value {carried[1]} carried over the break" if carried[0] == name else f"carried value {name[8:]}"
+    """Return what a guard checks."""
+    return name_carried(guard.name or guard.source or guard.kind)
 
 
 def _tail(text: str, room: int) -> str:

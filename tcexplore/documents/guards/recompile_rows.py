@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from tcexplore.documents.document import Row
@@ -12,6 +13,9 @@ from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import CacheEntry, FrameEntries, newest_causes
 from tcexplore.session.links import line_links
+
+_CARRIED = re.compile(r"\b___stack(\d+)(?P<member>[.\[])?")
+"""Dynamo's name of a value that the code before a break leaves on the stack."""
 
 _SOURCES = {
     "argument": "an argument",
@@ -62,15 +66,27 @@ def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row
             (recompile.old or "?", "removed"),
             (" → ", "muted"),
             (recompile.new or "?", "added"),
-            f"  {recompile.failed_guard}",
+            f"  {name_carried(recompile.failed_guard)}",
         )
     elif recompile.failed_guard:
-        yield from wrapped(recompile.failed_guard, width, indent=3)
+        yield from wrapped(name_carried(recompile.failed_guard), width, indent=3)
     if recompile.reason and recompile.reason != recompile.failed_guard:
         yield from wrapped(recompile.reason, width, "muted", indent=3)
     if recompile.limit_hit:
         text = "recompile limit reached: from now on this frame runs eagerly"
         yield from wrapped(text, width, "break", indent=3, lead="✖ ")
+
+
+def name_carried(guard: str) -> str:
+    """Return a guard or a name with `___stack0` described as `value 0 carried over the break`."""
+    return _CARRIED.sub(
+        lambda found: (
+            f"carried value {found[1]}{found['member']}"
+            if found["member"]
+            else f"value {found[1]} carried over the break"
+        ),
+        guard,
+    )
 
 
 def name_guarded(recompile: Recompiled) -> str:
@@ -80,11 +96,11 @@ def name_guarded(recompile: Recompiled) -> str:
     if recompile.kind == "global state":
         return recompile.name or recompile.kind
     if recompile.kind in ("size", "stride") and recompile.dim is not None:
-        return f"{recompile.name}.{recompile.kind}({recompile.dim})"
+        return name_carried(f"{recompile.name}.{recompile.kind}({recompile.dim})")
     if recompile.kind == "condition":
-        return recompile.failed_guard
-    tensor = recompile.kind in ("rank", "dtype", "dispatch", "requires_grad")
-    return f"{recompile.name} {recompile.kind}" if tensor else recompile.name or recompile.failed_guard
+        return name_carried(recompile.failed_guard)
+    name = name_carried(recompile.name or recompile.failed_guard)
+    return f"{name} {recompile.kind}" if recompile.kind in ("rank", "dtype", "dispatch", "requires_grad") else name
 
 
 def format_change(recompile: Recompiled) -> str:
@@ -152,4 +168,4 @@ def describe_limit(frame: FrameEntries) -> str:
 def describe_failed_guard(recompile: Recompiled) -> str:
     """Return the guard that failed after its change: `64 → 24: L['x'].size()[0] == 64`."""
     changed = f"{recompile.old} → {recompile.new}: " if recompile.old and recompile.new else ""
-    return f"{changed}{recompile.failed_guard or recompile.reason}"
+    return f"{changed}{name_carried(recompile.failed_guard) or recompile.reason}"

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator
 from tcexplore import events as ev
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
+from tcexplore.documents.guards.recompile_rows import name_carried
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.documents.source.line_facts import broken_expression
 from tcexplore.events import GraphSymbols, Specialization, Symbol, SymbolSource, ZeroOneSpecialization
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links
 from tcexplore.session.recompile_fixes import (
+    BREAK,
     BUCKETS,
     DYNAMIC,
     MARK_DYNAMIC,
@@ -52,7 +55,7 @@ def _fix_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         links = line_links(fix.location)
         if (fix.name, fix.dim) != last:
             last = fix.name, fix.dim
-            name = fix.name if fix.dim is None else f"{fix.name}.size({fix.dim})"
+            name = name_carried(fix.name) if fix.dim is None else f"{fix.name}.size({fix.dim})"
             values = f" was {', '.join(fix.values)}" if len(fix.values) > 1 else ""
             yield row(
                 (f" {name}", "guard"),
@@ -209,6 +212,12 @@ def _buckets(fix: RecompileFix, file: str) -> str:
     )
 
 
+def _break(fix: RecompileFix, file: str) -> str:
+    expression = broken_expression(fix.graph_break) if fix.graph_break else ""
+    where = " ".join(filter(None, (places(file).describe(fix.location), f"(`{expression}`)" if expression else "")))
+    return f"Remove the break at {where}: a value that stays in the graph is not guarded."
+
+
 def _tensor(fix: RecompileFix, _: str) -> str:
     return (
         f"Pass {fix.name} as a tensor, torch.tensor({fix.values[0] if fix.values else '...'}): its value is not "
@@ -218,4 +227,5 @@ def _tensor(fix: RecompileFix, _: str) -> str:
 
 _DESCRIPTIONS: dict[str, Callable[[RecompileFix, str], str]] = {
     MARK_DYNAMIC: _mark_dynamic, DYNAMIC: _dynamic, MARK_UNBACKED: _mark_unbacked, BUCKETS: _buckets, TENSOR: _tensor,
+    BREAK: _break,
 }  # fmt: skip

@@ -109,8 +109,12 @@ class Verification:
 
     @cached_property
     def _unknown(self) -> tuple[GraphBreak, ...]:
-        known = {_key(other) for other in self.before.breaks}
-        return tuple(b for b in self.after.breaks if not self._is_same(b) and self._key_before(b) not in known)
+        return tuple(b for b in self.after.breaks if not self._is_same(b) and self._key_before(b) not in self._known)
+
+    @cached_property
+    def _known(self) -> frozenset[tuple[str, int | None, str]]:
+        """The breaks of the original."""
+        return frozenset(map(_key, self.before.breaks))
 
     @property
     def _skipped_function(self) -> bool:
@@ -120,9 +124,17 @@ class Verification:
         return at is not None and any((f.file, f.function) == (at.file, at.function) for f in frames)
 
     def _is_same(self, other: GraphBreak) -> bool:
-        """Return whether this is the same break; on a line that the change touched, one of the same kind is."""
-        key = self._key_before(other)
-        return key == _key(self.broken) or (key[1] is None and other.kind == self.broken.kind and self._in_file(other))
+        """Return whether this is the same break; on a line that the change touched, one of the same kind is.
+
+        A break of another kind on the same line counts too, if the original does not have it: the line still breaks,
+        for its next reason.
+        """
+        key, own = self._key_before(other), _key(self.broken)
+        if key == own:
+            return True
+        if key[1] is None:
+            return other.kind == self.broken.kind and self._in_file(other)
+        return key[:2] == own[:2] and key not in self._known
 
     def _key_before(self, other: GraphBreak) -> tuple[str, int | None, str]:
         file, line, kind = _key(other)

@@ -98,6 +98,17 @@ def test_a_break_that_a_skipped_function_hid_is_not_new():
     assert (result.verified, len(result.uncovered)) == (True, 1)
 
 
+def test_a_fix_after_which_the_line_breaks_for_another_reason_is_not_verified():
+    skipped = ev.FrameSkipped(frame=ev.Location(FILE, 2, "f"), reason="it breaks")
+    before = run(GRAPH, broken(5, ITEM), skipped, ev.Finished())
+    flag = next(fix for fix in proposals(FILE, TEXT, 5, ITEM) if fix.fix.name == "set capture_scalar_outputs")
+    after = run(GRAPH, broken(7, "Data-dependent branching"), SAME, ev.Finished())
+    assert [flag.line_before(line) for line in (5, 7)] == [3, 5]
+    assert "still there" in Verification(flag, before.breaks[0], before, after).objection
+    both = run(GRAPH, broken(5, ITEM), broken(5, "Data-dependent branching"), skipped, ev.Finished())
+    assert Verification(flag, both.breaks[0], both, after).verified
+
+
 def test_a_fix_that_must_print_is_verified_to_print():
     later = proposals(FILE, TEXT, 4, KIND)[0]
     before = run(GRAPH, broken(4), ev.Output(stream="stdout", text="a\na\n"), ev.Finished())

@@ -36,6 +36,9 @@ CODE_WIDTH = 28
 REASON_WIDTH = 24
 """Minimum columns of the reason if the fix is on the same line."""
 
+_NOTES = {"refused": "Refused: ", "untested": "Not verified: "}
+"""Starts of the note on a fix, by its state."""
+
 REPORT_ISSUE = "Please report an issue to PyTorch"
 """Start of a hint that suggests no change."""
 
@@ -126,6 +129,8 @@ def _fix_label(fix: BreakFix | None) -> tuple[str, str]:
             return "", ""
         case BreakFix(state="verified"):
             return f"fix: {fix.name} ✔ {hint('fix')}", "ok"
+        case BreakFix(state="untested"):
+            return f"fix: {fix.name}, a branch is untested {hint('fix')}", "warn"
         case BreakFix(state="refused"):
             return "no safe fix found", "muted"
         case BreakFix(state="none"):
@@ -144,7 +149,7 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
         style = "ok" if fix.state == "verified" else ""
         yield row(("   fix ", "muted"), (shortened(fix.line, width - 7), style), (inputs, "muted"))
     if fix is not None and fix.note:
-        yield from wrapped(fix.note, width, indent=3, lead="Refused: " if fix.state == "refused" else "Instead: ")
+        yield from wrapped(fix.note, width, indent=3, lead=_NOTES.get(fix.state, "Instead: "))
     if lost := format_cost(costed, snapshot):
         yield from wrapped(f"{lost}, {explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
 
@@ -192,8 +197,8 @@ def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if text := format_shared_cost(snapshot):
         yield from wrapped(text, width, "muted")
     if snapshot.breaks and snapshot.complete:
-        verified = any(fix.state == "verified" for fix in snapshot.fixes)
-        fix = f"{hint('fix')}: {'see the fix' if verified else 'look for a fix'} · " if not snapshot.trace else ""
+        tried = any(fix.state in ("verified", "untested") for fix in snapshot.fixes)
+        fix = f"{hint('fix')}: {'see the fix' if tried else 'look for a fix'} · " if not snapshot.trace else ""
         yield from wrapped(f"{fix}{hint('open')}: details", width, "muted", keys_only=True)
         yield BLANK
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from tcexplore.events.base import Event, Location
 
-FixState = Literal["proposed", "verifying", "verified", "refused", "none"]
-"""`refused`: no proposed change is verified; `none`: no change is proposed."""
+FixState = Literal["proposed", "verifying", "verified", "untested", "refused", "none"]
+"""`untested`: no input takes a branch that it changes. `refused`: no change is verified. `none`: none is proposed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class BreakFix(Event):
     line: str = ""
     """The first changed line of code."""
     note: str = ""
-    """Why it is refused, or advice if there is no fix."""
+    """Why it is not verified, or advice if there is no fix."""
     inputs: int = 0
     """Number of inputs that it was verified on."""
     kernels: tuple[int, int] | None = None

@@ -77,6 +77,12 @@ class Verification:
         return self._unknown if self._skipped_function else ()
 
     @property
+    def branch_untested(self) -> bool:
+        """Return whether nothing speaks against the fix but that no input takes a branch that it changes."""
+        judged = self.after.change_check
+        return judged is not None and bool(judged.unreached) and len(list(filter(None, self._objections()))) == 1
+
+    @property
     def objection(self) -> str:
         """Return why the fix is not verified; empty as long as nothing is wrong."""
         return next((objection for objection in self._objections() if objection), "")

@@ -9,7 +9,7 @@ from tcexplore import events as ev
 from tcexplore.ui.screens.fix_screen import FixScreen
 from tests.fakes import complete
 from tests.ui.app_under_test import AppUnderTest, run_app
-from tests.ui.test_fix_screen import TEXT, broken, still_there, verified
+from tests.ui.test_fix_screen import GRAPH, TEXT, broken, still_there, verified
 
 MEASURED = ev.TimingSkipped(run=1, reason="enough")
 
@@ -68,6 +68,24 @@ async def test_a_refused_fix_is_never_called_ready(tmp_path: Path):
         assert "fix ready" not in ui.screen
         assert "no safe fix found" in ui.screen
         assert "✔ h" not in ui.screen
+
+
+async def test_a_fix_with_an_untested_branch_is_shown_before_refused_ones_and_not_written(tmp_path: Path):
+    unreached = ("with none of 4 inputs, `x > 0` in line 5 holds",)
+    untested = (GRAPH, ev.ChangeChecked(verdict="identical", calls=1, varied=3, unreached=unreached), ev.Finished())
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = lambda job: untested if "detach()" in job.source else still_there(job)
+        await prepared(ui, file)
+        assert "fix ready" not in ui.screen
+        assert "fix: keep it a tensor, a branch is untested h" in ui.screen
+        await ui.press("3", "b", "h")
+        assert "not verified: a branch could not be tried: with none of 4 inputs" in ui.screen
+        assert "Add a call to `inputs` that takes this branch" in ui.screen
+        assert "also tried: set capture_scalar_outputs: " in ui.screen
+        await ui.press("w")
+        assert file.read_text() == TEXT
 
 
 async def test_a_slow_program_counts_as_measured_once_its_timing_rests(tmp_path: Path):

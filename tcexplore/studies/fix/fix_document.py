@@ -18,11 +18,14 @@ from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.run_diff import align
-from tcexplore.studies.fix.fix_result import BreakFixes
+from tcexplore.studies.fix.fix_result import BreakFixes, best_attempt
 
 MARKS: dict[FactState, tuple[str, str]] = {
     "ok": ("✔", "ok"), "bad": ("✖", "error"), "wait": ("◐", "running"), "note": ("·", "muted"),
 }  # fmt: skip
+
+
+ADD_AN_INPUT = "Add a call to `inputs` that takes this branch: then the fix can be verified."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,9 @@ class BreakView:
 
     @property
     def shown(self) -> Verification | None:
-        """Return the verification to show: the successful one, else the one under way, else the last."""
-        verified = next((one for one in self.verifications if one.verified), None)
-        return verified or self.current or (self.verifications[-1] if self.verifications else None)
+        """Return the verification to show: the successful one, else the one under way, else the best."""
+        best = best_attempt(self.verifications)
+        return self.current if self.current and not (best and best.verified) else best
 
 
 def break_document(view: BreakView, width: int = 78) -> StaticDocument:
@@ -105,7 +108,7 @@ def _body(view: BreakView, width: int) -> Iterator[Row]:
     for other in view.verifications:
         if other is not verification and not other.verified:
             text = f"{other.change.fix.name}: {other.objection}"
-            yield from wrapped(text, width, "muted", indent=5, lead="tried before: ")
+            yield from wrapped(text, width, "muted", indent=5, lead="also tried: ")
     yield BLANK
     yield from _end(view, verification, width)
 
@@ -153,4 +156,5 @@ def _end(view: BreakView, verification: Verification, width: int) -> Iterator[Ro
         yield from wrapped(f"Nothing is written until you press {hint('fix-write')}.", width, "muted", keys_only=True)
     else:
         yield row((" not verified ", "badge.break"), (f" {verification.objection}", "strong"))
-        yield from wrapped(view.advice, width, "strong") if view.advice else ()
+        advice = ADD_AN_INPUT if verification.branch_untested else view.advice
+        yield from wrapped(advice, width, "strong") if advice else ()

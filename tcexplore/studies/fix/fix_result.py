@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, cast
 
 from tcexplore.events import BranchTest, BreakFix, GraphBreak, Job, Span
@@ -58,6 +59,13 @@ class BreakFixes:
         return next((one for one in self.verifications if one.verified), None)
 
 
+def best_attempt(verifications: Sequence[Verification]) -> Verification | None:
+    """Return the verified fix, else the first with an untested branch, else the last."""
+    verified = (one for one in verifications if one.verified)
+    untested = (one for one in verifications if one.branch_untested)
+    return next(chain(verified, untested, verifications[-1:]), None)
+
+
 def by_break(results: Iterable[AttemptedFix | Snapshot]) -> tuple[BreakFixes, ...]:
     """Group attempts by break."""
     breaks: dict[int, BreakFixes] = {}
@@ -73,8 +81,8 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
     """Return what is known of the fix of a break, from the study of this break if it has begun."""
     broken = target.broken
     verifications = by_break(state.results)[0].verifications if state and state.results else ()
-    verified = next((one for one in verifications if one.verified), None)
-    shown = verified or (verifications[-1] if verifications else None)
+    shown = best_attempt(verifications)
+    verified = shown if shown is not None and shown.verified else None
     change = shown.change if shown else (target.changes or (None,))[0]
     state_name: FixState = "proposed" if state is None else "verifying"
     if verified is not None:
@@ -82,8 +90,9 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
     elif change is None:
         state_name = "none"
     elif state is not None and state.over:
-        state_name = "refused"
-    note = {"none": target.advice, "refused": shown.objection if shown else ""}.get(state_name, "")
+        state_name = "untested" if shown is not None and shown.branch_untested else "refused"
+    objection = shown.objection if shown else ""
+    note = {"none": target.advice, "refused": objection, "untested": objection}.get(state_name, "")
     timed = verified.after.change_timing if verified else None
     return BreakFix(
         run=run.run, location=broken.location, kind=broken.kind, state=state_name, note=note,

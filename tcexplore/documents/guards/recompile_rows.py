@@ -14,8 +14,10 @@ from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import CacheEntry, FrameEntries, newest_causes
 from tcexplore.session.links import line_links
 
-_CARRIED = re.compile(r"\b___stack(\d+)(?P<member>[.\[])?")
+_CARRIED = re.compile(r"\b___stack(\d+)")
 """Dynamo's name of a value that the code before a break leaves on the stack."""
+
+_CARRIED_MEMBER = re.compile(r"\b___stack(\d+)(?=[.\[])")
 
 _SOURCES = {
     "argument": "an argument",
@@ -79,14 +81,7 @@ def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row
 
 def name_carried(guard: str) -> str:
     """Return a guard or a name with `___stack0` described as `value 0 carried over the break`."""
-    return _CARRIED.sub(
-        lambda found: (
-            f"carried value {found[1]}{found['member']}"
-            if found["member"]
-            else f"value {found[1]} carried over the break"
-        ),
-        guard,
-    )
+    return _CARRIED.sub(r"value \1 carried over the break", _CARRIED_MEMBER.sub(r"carried value \1", guard))
 
 
 def name_guarded(recompile: Recompiled) -> str:

@@ -40,7 +40,7 @@ _MOST_ROWS = 12
 
 _NOTE = (
     "f32[33, 512], mask=bool[64], 0.01, [f32[4], 2], f32[4, 6] strides[1, 4], f32[4] grad. "
-    "Nothing is run: torch's own guards answer."
+    "Nothing is compiled: torch's own guards answer."
 )
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Job, RecompileAnswer
+from tcexplore.events import HEADER, Job, RecompileAnswer, decode, encode
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
+from tcexplore.worker.fork_policy import ChildProbe
+from tcexplore.worker.process_setup import die_with_parent
 from tcexplore.worker.program import Program
 
 if TYPE_CHECKING:
@@ -20,6 +24,9 @@ FACT = "recompile check"
 SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
 
 NOT_COMPILED = "Nothing is compiled yet."
+CALL_S = 10.0
+"""Seconds for the eager call."""
+
 NO_ANSWER = "The check failed; the missing facts of this run give the reason."
 
 
@@ -35,7 +42,7 @@ class RecompileQueries:
     def use_program(self, program: Program, graphs: Sequence[str]) -> None:
         """Answer for a program that is compiled into the graphs with these compile ids."""
         compiled = tuple(graphs)
-        self._check = lambda query: self._recompile_check(program, compiled).answer(query)
+        self._check = lambda query: _answer(self._recompile_check(program, compiled), query)
 
     def use_regions(self, region_queries: RegionQueries) -> None:
         """Answer for the regions of a script."""
@@ -67,3 +74,36 @@ class RecompileQueries:
             graphs,
             modes=program.grad_context,
         )
+
+
+def _answer(check: RecompileCheck, query: RecompileQuery) -> RecompileAnswer:
+    """Return the answer; frames that only eager code calls are checked in a copy of this process."""
+    answer = check.answer(query)
+    first, *later = answer.frames or (None,)
+    if first is None or first.verdict not in ("eager", "unknown") or all(frame.resumed for frame in later):
+        return answer
+    try:
+        called = decode(_in_copy(lambda: encode(check.answer_by_call(query))[HEADER.size :].decode()).encode())
+    except (RuntimeError, ValueError) as error:
+        note = f"{first.note} (a call in a copy of the process gave no answer: {error})".lstrip()
+        return replace(answer, frames=(replace(first, note=note), *later))
+    return called if isinstance(called, RecompileAnswer) else answer
+
+
+def _in_copy(function: Callable[[], str]) -> str:
+    """Return the result of a function in a forked process. Raises `RuntimeError`."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        raise RuntimeError("a process that uses the GPU cannot be copied")
+    parent = os.getpid()
+
+    def run() -> str:
+        die_with_parent(parent)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        return function()
+
+    result: str = ChildProbe(run).result(CALL_S)
+    return result

@@ -17,7 +17,7 @@ from tcexplore.events import (
     RegionCreated,
 )
 from tcexplore.events.commands import RecompileQuery
-from tests.supervisor.runs import Runs
+from tests.supervisor.runs import Runs, printed
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 
@@ -59,6 +59,55 @@ async def test_queries_of_a_job_are_answered_and_a_finished_run_takes_none(runs:
     assert verdicts == ["matches", "recompiles"]
     assert any(isinstance(e, EntryFound) for e in seen)
     assert not runs.supervisor.send(RecompileQuery(number=1, inputs=("f32[5, 8]",)))
+
+
+LOOP = """\
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+    def forward(self, x, scale):
+        x = self.fc(x) * scale
+        return x.sin() if x.max().item() > 0 else x
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.calls = 0
+    def forward(self, words, cache):
+        self.calls += 1
+        x = torch.eye(8)[words]
+        for block in self.blocks:
+            x = block(x, 2)
+        print("call", self.calls)
+        return x + cache
+
+model = Net()
+inputs = (torch.tensor([7] * 4), torch.ones(4, 8))
+"""
+
+
+async def test_functions_that_eager_code_calls_are_checked_in_a_copy_of_the_process(runs: Runs) -> None:
+    queries = ("i64[4], f32[4, 8]", "i64[33], f32[33, 8]", "i64[33], f32[5, 8]", "i64[4], f32[4, 8]")
+    seen = await runs.run(LOOP, recompile_queries=queries)
+    answers = [e.frames for e in seen if isinstance(e, RecompileAnswer)]
+    outer = [frames[0] for frames in answers]
+    blocks = [next(f for f in frames if f.frame and f.frame.line == 8 and not f.resumed) for frames in answers]
+    assert [frame.verdict for frame in outer] == ["eager"] * 4, [frame.note for frame in outer]
+    assert [frame.verdict for frame in blocks] == ["matches", "recompiles", "recompiles", "matches"]
+    failed = blocks[1].entries[0].failed
+    assert failed is not None
+    assert (failed.name, failed.kind, failed.old, failed.new) == ("x", "size", "4", "33")
+    raises = ["raises RuntimeError: The size of tensor a (33) must match" in frame.note for frame in outer]
+    assert raises == [False, False, True, False]
+    without = await runs.run(LOOP)
+    assert printed(seen).count("call") == printed(without).count("call"), (
+        "the calls of the checks are not the program's"
+    )
 
 
 SCRIPT = """\

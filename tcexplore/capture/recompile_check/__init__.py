@@ -1,1 +1,1 @@
-"""The recompile check: whether a call would recompile, from torch's own guards, without running the model."""
+"""The recompile check: whether a call would recompile, from torch's own guards, without compiling anything."""

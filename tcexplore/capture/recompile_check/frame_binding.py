@@ -42,7 +42,7 @@ def bind_frame(compiled: Any, call: Call) -> BoundFrame:
 
 def _resolve_function(compiled: Any, args: tuple[Any, ...]) -> tuple[FunctionType, tuple[Any, ...]]:
     """Return the compiled function and the arguments that reach it."""
-    original = _original_callable(compiled)
+    original = original_callable(compiled)
     module = getattr(original, "__self__", None)
     if isinstance(module, torch.nn.Module) and getattr(original, "__name__", "") in _MODULE_CALLS:
         if module._forward_pre_hooks:
@@ -53,7 +53,7 @@ def _resolve_function(compiled: Any, args: tuple[Any, ...]) -> tuple[FunctionTyp
     return _require_function(original), args
 
 
-def _original_callable(compiled: Any) -> Any:
+def original_callable(compiled: Any) -> Any:
     """Return the callable that Dynamo received. For a module this is the call that Dynamo wraps."""
     original = getattr(compiled_function(compiled), "_torchdynamo_orig_callable", None)
     if original is None:

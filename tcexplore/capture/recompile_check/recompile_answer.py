@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import CodeType, SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call, describe_value, parse_value, split_name
 from tcexplore.capture.recompile_check.automatic_dynamic import predict_dynamic
 from tcexplore.capture.recompile_check.compile_settings import CompileSettings, cache_entries, compile_settings
+from tcexplore.capture.recompile_check.eager_call import call_eagerly
 from tcexplore.capture.recompile_check.frame_binding import BoundFrame, UnknownFrameError, bind_frame
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
@@ -45,7 +47,7 @@ _VERDICT_OF_STANCE: dict[str, AnswerVerdict] = {"eager_on_recompile": "eager", "
 class RecompileCheck:
     """Checks calls of `compiled`, which was called with `calls`.
 
-    Does not run the program: torch's guard managers check the locals that the call would bind.
+    torch's guard managers check the locals that the call would bind. Only `answer_by_call` runs the program.
     """
 
     def __init__(
@@ -64,12 +66,21 @@ class RecompileCheck:
         self._graphs = frozenset(graphs)
         self._modes = modes
         self._settings = compile_settings(compiled)
+        self._stance = _stance()
 
     def answer(self, query: RecompileQuery) -> RecompileAnswer:
         """Return the answer, with a `problem` if the inputs are invalid or do not fit."""
+        return self._answer(query, self.check_frames)
+
+    def answer_by_call(self, query: RecompileQuery) -> RecompileAnswer:
+        """Return the answer with the frames that eager code calls. For a copy of the process: it calls the program."""
+        return self._answer(query, self._check_called_frames)
+
+    def _answer(self, query: RecompileQuery, check: Callable[[Call], tuple[FrameAnswer, ...]]) -> RecompileAnswer:
+        self._stance = _stance()
         try:
             call = parse_typed_call(query.inputs, self._calls)
-            frames = self.check_frames(call)
+            frames = check(call)
         except EntryError as error:
             problem = error.message.removeprefix("--input ")
             return RecompileAnswer(number=query.number, inputs=query.inputs, problem=problem)
@@ -77,18 +88,36 @@ class RecompileCheck:
 
     def check_frames(self, call: Call) -> tuple[FrameAnswer, ...]:
         """Check the frame that the call enters first. The verdict on later frames is unknown. Raises `EntryError`."""
+        first, later = self._check_first(call)
+        return (*first, *later.values())
+
+    def _check_first(self, call: Call) -> tuple[tuple[FrameAnswer, ...], dict[CodeType, FrameAnswer]]:
+        """Return the answer on the first frame, if it is known, and the later frames."""
         with self._modes():
             try:
                 frame = bind_frame(self._compiled, call)
             except UnknownFrameError as error:
-                return tuple(self._later_frames(None, str(error)))
-            first = self._check_first(frame)
-        return (first, *self._later_frames(frame.code, NEW_CODE if first.verdict == "recompiles" else ""))
+                return (), self._later_frames(None, str(error))
+            first = self._check_frame(frame)
+        return (first,), self._later_frames(frame.code, NEW_CODE if first.verdict == "recompiles" else "")
 
-    def _check_first(self, frame: BoundFrame) -> FrameAnswer:
+    def _check_called_frames(self, call: Call) -> tuple[FrameAnswer, ...]:
+        first, later = self._check_first(call)
+        codes = [code for code, answer in later.items() if not answer.resumed]
+        with self._modes():
+            checked, error = call_eagerly(self._compiled, call, self._calls[0], codes, self._check_frame)
+        if error:
+            raised = f"called with these inputs, it raises {error}"
+            first = tuple(replace(answer, note=f"{answer.note}; {raised}") for answer in first)
+            later = {code: replace(each, note=raised) if code in codes else each for code, each in later.items()}
+        if any(answer.verdict == "recompiles" for answer in checked.values()):
+            later = {code: replace(each, note=NEW_CODE) if each.resumed else each for code, each in later.items()}
+        return (*first, *{**later, **checked}.values())
+
+    def _check_frame(self, frame: BoundFrame) -> FrameAnswer:
         entries, location = self._settings.usable_entries(frame.code), self._location(frame.code)
-        if _stance() == "force_eager" or stopped_compiling(frame.code, self._settings.isolation) == "SKIP":
-            note = STANCE if _stance() == "force_eager" else NOT_COMPILED
+        if self._stance == "force_eager" or stopped_compiling(frame.code, self._settings.isolation) == "SKIP":
+            note = STANCE if self._stance == "force_eager" else NOT_COMPILED
             return FrameAnswer(number="", verdict="eager", frame=location, note=note)
         answers = []
         for entry in entries:
@@ -106,7 +135,7 @@ class RecompileCheck:
     def _verdict(self, frame: BoundFrame) -> AnswerVerdict:
         """Return the verdict if no entry matches."""
         config = torch._dynamo.config
-        by_stance = _VERDICT_OF_STANCE.get(_stance())
+        by_stance = _VERDICT_OF_STANCE.get(self._stance)
         if by_stance is not None:
             return by_stance
         if stopped_compiling(frame.code, self._settings.isolation) == "RUN_ONLY":
@@ -121,7 +150,8 @@ class RecompileCheck:
         fails = self._settings.fullgraph or getattr(config, "fail_on_recompile_limit_hit", False)
         return "raises" if fails else "limit"
 
-    def _later_frames(self, first: CodeType | None, note: str) -> Iterator[FrameAnswer]:
+    def _later_frames(self, first: CodeType | None, note: str) -> dict[CodeType, FrameAnswer]:
+        answers = {}
         for reference in convert_frame.input_codes.seen:
             code = reference()
             if code is None or code is first:
@@ -129,10 +159,11 @@ class RecompileCheck:
             graphs = [str(entry.compile_id) for entry in cache_entries(code) if str(entry.compile_id) in self._graphs]
             if graphs:
                 resumed = is_resumed(code.co_name)
-                yield FrameAnswer(
+                answers[code] = FrameAnswer(
                     number=frame_number(graphs[0]), verdict="unknown", frame=self._location(code), resumed=resumed,
                     note=note or (RESUMED if resumed else CALLED),
                 )  # fmt: skip
+        return answers
 
     def _location(self, code: CodeType) -> Location | None:
         owned = self._user_files.owns(code.co_filename)

@@ -31,7 +31,7 @@ _VERDICTS = {
 
 TEACHES = (
     "Press {} and type inputs, for example f32[33, 512] or lr=0.01. torch's own guards then tell whether compiled code "
-    "matches them, and which guard would fail first. Nothing runs."
+    "matches them, and which guard would fail first. Nothing is compiled."
 )
 _STYLES = {"matches": "ok", "recompiles": "recompile", "limit": "break", "raises": "break", "unknown": "muted"}
 _MARKS = {"matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖", "eager": "∅", "unknown": "·"}

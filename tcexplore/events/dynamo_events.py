@@ -191,7 +191,7 @@ class FrameSkipped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagerOps(Event):
-    """Ops that one call of the compiled program runs outside every graph, from a profile of that call."""
+    """Ops that one call of the compiled program runs outside every graph, from the fastest of a few profiled calls."""
 
     ops: tuple[tuple[str, int, float], ...]
     """(name, times, total microseconds)."""

@@ -54,8 +54,8 @@ class CallProfiles:
     def _emit_eager_ops(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
 
-        call = workload.in_context(workload.compiled)
-        self.recorder.emit(self.frames.measure_warm(lambda: measure_eager_ops(call)))
+        call, reset = workload.in_context(workload.compiled), workload.reset or (lambda: None)
+        self.recorder.emit(self.frames.measure_warm(lambda: measure_eager_ops(call, reset)))
 
     def _emit_break_costs(self, program: Program) -> None:
         if self.job.examine and break_costs.any_graph_broke():

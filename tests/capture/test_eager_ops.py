@@ -42,6 +42,21 @@ def test_all_ops_of_a_skipped_frame_are_eager():
     assert measured.region_entries == 0
 
 
+def test_the_call_with_the_shortest_ops_counts():
+    slow, fast = (torch.ones(1 << 22), torch.Tensor.exp), (torch.ones(4), torch.Tensor.sin)
+    calls = iter((slow, fast, slow))
+    resets: list[None] = []
+
+    def call() -> None:
+        x, op = next(calls)
+        op(x)
+
+    with capture_events(break_programs.__file__):
+        measured = eager_ops.measure_eager_ops(call, lambda: resets.append(None))
+    assert [(name, times) for name, times, _ in measured.ops] == [("aten.sin", 1)]
+    assert len(resets) == eager_ops.PROFILES
+
+
 def test_measuring_restores_the_graphs():
     with capture_events(break_programs.__file__), warnings.catch_warnings():
         compiled = torch.compile(break_programs.appends_to_a_list, backend="eager")

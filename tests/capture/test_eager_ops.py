@@ -42,7 +42,8 @@ def test_all_ops_of_a_skipped_frame_are_eager():
     assert measured.region_entries == 0
 
 
-def test_the_call_with_the_shortest_ops_counts():
+def test_the_call_with_the_shortest_ops_counts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(eager_ops, "REPEAT_S", 60.0)
     slow, fast = (torch.ones(1 << 22), torch.Tensor.exp), (torch.ones(4), torch.Tensor.sin)
     calls = iter((slow, fast, slow))
     resets: list[None] = []

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from tcexplore import events as ev
@@ -53,11 +54,13 @@ def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
     sizes: dict[tuple[str, int], list[ev.Recompiled]] = defaultdict(list)
     numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
     carried: dict[tuple[str, str], list[ev.Recompiled]] = defaultdict(list)
-    resumed = {entered.graph for entered in snapshot.frames if entered.resumed}
+    resumed = {entered.graph: entered.frame for entered in snapshot.frames if entered.resumed}
     for cause, _ in newest_causes(snapshot):
-        if cause.graph in resumed and cause.kind in ("bool", "int", "float"):
-            carried[frame_number(cause.graph), cause.name].append(cause)
-        if cause.graph in resumed or backward_number(cause.graph) or not _is_argument(cause):
+        if cause.graph in resumed and not _is_passed_on(snapshot, cause.name, resumed[cause.graph]):
+            if cause.kind in ("bool", "int", "float"):
+                carried[frame_number(cause.graph), cause.name].append(cause)
+            continue
+        if backward_number(cause.graph) or not _is_argument(cause):
             continue
         if cause.kind == "size" and cause.dim is not None:
             sizes[cause.name, cause.dim].append(cause)
@@ -89,6 +92,31 @@ def _break_fixes(snapshot: Snapshot, causes: list[ev.Recompiled]) -> Iterator[Re
         if resumed_at in lines or _assigned(graph_break.code) == cause.name:
             yield replace(_fix(BREAK, causes), location=graph_break.location, graph_break=graph_break)
             return
+
+
+def _is_passed_on(snapshot: Snapshot, name: str, frame: ev.Location | None) -> bool:
+    """Return whether a resume function gets an argument of the user's function, which never assigns that name."""
+    function = _function_at(snapshot.source, frame.line) if frame and frame.file == snapshot.file else None
+    if function is None:
+        return False
+    given = function.args
+    arguments = {argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    assigned = {
+        node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return name in arguments - assigned
+
+
+@lru_cache(maxsize=8)
+def _function_at(source: str, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the innermost function that contains a line; None if there is none or the source does not parse."""
+    try:
+        nodes = ast.walk(ast.parse(source))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
+    return max(around, key=lambda node: node.lineno, default=None)
 
 
 def _assigned(code: str) -> str:

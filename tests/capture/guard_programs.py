@@ -74,6 +74,18 @@ def scaled_twice_by_its_maximum(x: Tensor):
     return x.cos() * largest
 
 
+def scaled_after_a_break(x: Tensor, scale: float):
+    x = x.sin()
+    torch._dynamo.graph_break()
+    return x * scale
+
+
+def scaled_by_a_tenth_after_a_break(x: Tensor, scale: float):
+    scale = scale / 10
+    torch._dynamo.graph_break()
+    return x * scale
+
+
 class Scaled(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

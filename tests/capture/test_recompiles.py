@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ import torch
 
 from tcexplore import events as ev
 from tcexplore.events import GraphCaptured, Recompiled
-from tcexplore.session.recompile_fixes import BREAK, recompile_fixes
-from tcexplore.session.snapshot import start_snapshot
+from tcexplore.session.recompile_fixes import BREAK, TENSOR, recompile_fixes
+from tcexplore.session.snapshot import Snapshot, start_snapshot
 from tests.capture import guard_programs, recompile_cases
 from tests.capture.dynamo_capture import capture, capture_events, hook_failures, line_number, location_of, select
 
@@ -31,6 +32,15 @@ def recompile_after(change: Callable[[], Any], program: Callable[..., Any]) -> R
         compiled(X)
     (recompile,) = select(Recompiled, events)
     return recompile
+
+
+def snapshot_of(events: list[ev.Event]) -> Snapshot:
+    """Return the run of the guard programs that has these events."""
+    file = guard_programs.__file__
+    snapshot = start_snapshot(ev.Job(run=0, file=file, source=Path(file).read_text()))
+    for event in events:
+        snapshot = snapshot.apply(event)
+    return snapshot
 
 
 def nested(*sizes: int) -> list[torch.Tensor]:
@@ -133,12 +143,17 @@ def test_a_number_carried_over_a_break_is_avoided_by_removing_that_break():
     assert on_stack.reason == "The value carried over the break is 2.0; it was compiled for 1.0."
     assert local.name == "largest"
 
-    snapshot = start_snapshot(ev.Job(run=0, file=guard_programs.__file__, source=""))
-    for event in events:
-        snapshot = snapshot.apply(event)
-    fixes = recompile_fixes(snapshot)
+    fixes = recompile_fixes(snapshot_of(events))
     assert [(fix.kind, fix.graphs) for fix in fixes] == [(BREAK, (on_stack.graph,)), (BREAK, (local.graph,))]
     assert [fix.location.line for fix in fixes] == [line_number(program, ".item()")] * 2
+
+
+def test_an_argument_that_only_a_resume_function_uses_can_be_a_tensor():
+    (fix,) = recompile_fixes(snapshot_of(capture(guard_programs.scaled_after_a_break, (X, 0.5), (X, 0.25))))
+    assert (fix.kind, fix.name, fix.graphs) == (TENSOR, "scale", ("1/1",))
+    changed = snapshot_of(capture(guard_programs.scaled_by_a_tenth_after_a_break, (X, 0.5), (X, 0.25)))
+    assert [recompile.graph for recompile in changed.recompiles] == ["0/1", "1/1"]
+    assert [fix.graphs for fix in recompile_fixes(changed)] == [("0/1",)], "the resume function gets another value"
 
 
 def test_a_changed_grad_mode_is_explained():

@@ -10,16 +10,13 @@ from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE
 from tcexplore.quantities import count, duration
 from tcexplore.timing.samples import Conditions
 from tcexplore.timing.steady_state import DUTY, FULL_SPEED_S, MAX_SPREAD
-from tcexplore.timing.timing_verdict import MIN_PAIRS, is_loaded
+from tcexplore.timing.timing_verdict import MIN_PAIRS, is_crowded, is_loaded
 
 DRIFT = 0.02
 MANY_OUTLIERS = 0.10
 HIGH_FLOOR = 0.10
 LAUNCH_BOUND = 0.7
 """If the device works for less than this share of a call's time, it waits for launches."""
-
-BUSY_MARGIN = 0.5
-"""Cores by which demand must exceed supply before there is a note."""
 
 Note = Callable[[TimingEstimate, Conditions], str]
 
@@ -51,7 +48,7 @@ def _noise(e: TimingEstimate, _: Conditions) -> str:
 
 
 def _busy(e: TimingEstimate, c: Conditions) -> str:
-    crowded = c.busy_cores is not None and c.busy_cores + min(e.threads, c.cores) >= c.cores + BUSY_MARGIN
+    crowded = is_crowded(c.busy_cores, e.threads, c.cores)
     if c.busy_cores is None or not (crowded or is_loaded(c.busy_cores, c.cores)):
         return ""
     free = max(1, math.floor(c.cores - c.busy_cores))

@@ -19,6 +19,7 @@ from tcexplore.timing.steady_state import (
     rest_duration,
 )
 from tcexplore.timing.timed_machine import TimedMachine, this_machine
+from tcexplore.timing.timing_verdict import is_crowded
 from tcexplore.timing.workload import Workload
 
 FIRST_REPORT_S = 0.2
@@ -104,8 +105,15 @@ class _Measurement:
         self._report()
 
     def _refine(self) -> None:
-        """Rest, measure a burst of pairs, report an estimate."""
+        """Rest, measure a burst of pairs, report an estimate.
+
+        Other processes that leave no room would only spoil a verdict, so there is no burst beside them.
+        """
         self._rest(min(rest_duration(self._burst_s, self._elapsed()), self._left()))
+        machine = self._machine
+        decided = self._verdict in ("faster", "slower", "no difference")
+        if decided and is_crowded(machine.busy_cores(), machine.threads, machine.cores):
+            return
         began = self._elapsed()
         self._sampler.warm_up()
         for _ in range(BURST_PAIRS):

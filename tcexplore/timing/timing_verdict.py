@@ -21,6 +21,9 @@ MAX_FLOOR = 0.2
 MAX_BUSY_SHARE = 0.5
 """If other processes hold at least this share of the cores, no difference counts."""
 
+CROWDED_CORES = 0.5
+"""Cores by which threads and other processes together must exceed the machine before timings are inflated."""
+
 FLOOR_ERRORS = 3
 """The noise floor in standard errors of the median, as predicted by the eager-eager control.
 
@@ -72,6 +75,11 @@ def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> 
 def is_loaded(busy_cores: float | None, cores: int) -> bool:
     """Return whether other processes hold so many of the `cores` that no timing is reliable; unknown is not loaded."""
     return busy_cores is not None and busy_cores >= MAX_BUSY_SHARE * cores
+
+
+def is_crowded(busy_cores: float | None, threads: int, cores: int) -> bool:
+    """Return whether other processes leave too few of the `cores` for this many threads; unknown is not crowded."""
+    return busy_cores is not None and busy_cores + min(threads, cores) >= cores + CROWDED_CORES
 
 
 def decide_verdict(speedup: Speedup, floor: float, *, enough: bool, loaded: bool = False) -> TimingVerdict:

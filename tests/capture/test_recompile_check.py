@@ -11,12 +11,13 @@ pytest.importorskip("torch")
 
 import torch
 
+from tcexplore.capture.dynamo.frame_entries import stopped_compiling
 from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck, parse_typed_call
+from tcexplore.capture.recompile_check.recompile_answer import NOT_COMPILED, RecompileCheck, parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer
 from tcexplore.events.commands import RecompileQuery
-from tests.capture import guard_programs, recompile_check_models
+from tests.capture import break_programs, guard_programs, recompile_check_models
 from tests.capture.dynamo_capture import capture_events, location_of
 from tests.capture.recompile_check_truth import agrees, check_cases
 
@@ -102,3 +103,15 @@ def test_typed_containers_and_layouts():
     assert (tuple(tensor.shape), tensor.requires_grad, mapping, strided.stride()) == ((4,), True, {"a": 2}, (1, 2))
     with pytest.raises(EntryError):
         parse_typed_call(("f32[2] strides[1, 2]",), ())
+
+
+def test_a_skipped_frame_runs_eagerly(monkeypatch: pytest.MonkeyPatch):
+    skipped, compiled = break_programs.breaks_in_a_loop, guard_programs.plain
+    frame = check_first_frame(skipped, Call((X,)), "f32[5, 4]")
+    assert (frame.verdict, frame.note) == ("eager", NOT_COMPILED)
+    with capture_events(guard_programs.__file__):
+        for program in (skipped, compiled):
+            torch.compile(program, backend="eager")(X)
+        # as in a torch that does not report skipped frames
+        monkeypatch.delattr("torch._dynamo.convert_frame.CatchErrorsWrapper._handle_skip", raising=False)
+        assert [stopped_compiling(program.__code__, -1) for program in (skipped, compiled)] == ["SKIP", ""]

@@ -122,11 +122,19 @@ def current_isolation() -> int:
 
 
 def stopped_compiling(code: CodeType, isolation: int) -> str:
-    """Return `SKIP` if torch now runs this code eagerly, `RUN_ONLY` if it adds no entries, otherwise an empty text."""
-    from torch._dynamo.convert_frame import input_codes  # torch._dynamo.reset() empties it
+    """Return `SKIP` if torch now runs this code eagerly, `RUN_ONLY` if it adds no entries, otherwise an empty text.
 
+    Older torch (2.11) does not report skipped frames: there, a frame that was entered and has no entries counts as one.
+    """
+    from torch._dynamo.convert_frame import CatchErrorsWrapper, input_codes  # torch._dynamo.reset() empties them
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    if code not in input_codes:
+        return ""
+    if not hasattr(CatchErrorsWrapper, "_handle_skip"):
+        return "" if _debug_get_cache_entry_list(code) else "SKIP"
     reference, name = _stopped.get((id(code), isolation), (None, ""))
-    return name if reference is not None and reference() is code and code in input_codes else ""
+    return name if reference is not None and reference() is code else ""
 
 
 class StillCompilingError(RuntimeError):

@@ -197,3 +197,8 @@ class LinesTimed(Event):
     estimated: tuple[Side, ...] = ()
     """Sides whose lines are estimates, scaled to the call of the timing: the machine ran over 10% faster or slower than
     in the timing, or the lines add up to more than the call."""
+
+    def agrees_with(self, timing: TimingEstimate) -> bool:
+        """Return whether the calls that were split take about as long as in a later estimate."""
+        pairs = ((self.eager_us, timing.eager_us), (self.compiled_us, timing.compiled_us))
+        return all(us is None or abs(us / now - 1) <= MAX_DISAGREEMENT for us, now in pairs)

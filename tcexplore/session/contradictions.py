@@ -19,11 +19,13 @@ class Measured(NamedTuple):
     call_profile: ev.CallProfiled | None
     kernel_times: tuple[ev.KernelTimed, ...]
     break_costs: ev.BreakCosts | None
+    lines_timed: ev.LinesTimed | None
     missing_facts: tuple[ev.FactMissing, ...]
 
 
 def add_measured(
-    measured: Measured, event: ev.TimingEstimate | ev.CallProfiled | ev.KernelTimed | ev.BreakCosts
+    measured: Measured,
+    event: ev.TimingEstimate | ev.CallProfiled | ev.KernelTimed | ev.BreakCosts | ev.LinesTimed,
 ) -> Measured:
     """Return the figures with a new one, without those that contradict the timing.
 
@@ -38,6 +40,8 @@ def add_measured(
         )
     elif isinstance(event, ev.BreakCosts):
         measured = _without_reasons(measured, BREAK_COSTS)._replace(break_costs=event)
+    elif isinstance(event, ev.LinesTimed):
+        measured = _without_reasons(measured, ev.RunFact.LINE_TIMES)._replace(lines_timed=event)
     elif not _has_reason(measured, PROFILE):
         measured = measured._replace(kernel_times=(*measured.kernel_times, event))
     timing = measured.timing
@@ -53,6 +57,9 @@ def _without_contradictions(measured: Measured, timing: ev.TimingEstimate) -> Me
     if costs is not None and not costs.agrees_with(timing):
         measured = _leave_out(measured, BREAK_COSTS, _reason("measured with its breaks", costs.total_us, timing))
         measured = measured._replace(break_costs=None)
+    lines = measured.lines_timed
+    if lines is not None and not lines.agrees_with(timing):
+        measured = _leave_out(measured, ev.RunFact.LINE_TIMES, _line_reason(lines, timing))._replace(lines_timed=None)
     if longer := [kernel for kernel in measured.kernel_times if kernel.us > timing.unit_us]:
         reason = f"left out: {longer[0].kernel} took {longer[0].us:,.1f} µs, {_timed(timing)}"
         measured = _leave_out(measured, KERNELS, reason)
@@ -64,6 +71,12 @@ def _without_contradictions(measured: Measured, timing: ev.TimingEstimate) -> Me
 def _reason(how: str, us: float, timing: ev.TimingEstimate) -> str:
     unit = "a call" if timing.calls == 1 else f"{timing.calls} calls"
     return f"left out: {unit} {how} took {us:,.1f} µs, {_timed(timing)}"
+
+
+def _line_reason(lines: ev.LinesTimed, timing: ev.TimingEstimate) -> str:
+    then = " and ".join(f"{us:,.1f}" for us in (lines.eager_us, lines.compiled_us) if us is not None)
+    now = f"{timing.eager_us:,.1f} and {timing.compiled_us:,.1f}"
+    return f"left out: lines are parts of calls of {then} µs, but eager and compiled calls took {now} µs later"
 
 
 def _timed(timing: ev.TimingEstimate) -> str:

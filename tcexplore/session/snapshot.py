@@ -322,6 +322,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.CallProfiled: _add_measured,
         ev.KernelTimed: _add_measured,
         ev.BreakCosts: _add_measured,
+        ev.LinesTimed: _add_measured,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
         ev.Output: _add_output,
         ev.SourceRead: _add_source,

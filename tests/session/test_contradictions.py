@@ -98,3 +98,14 @@ def test_break_costs_of_training_lack_the_backward_pass():
 def test_nothing_is_left_out_before_a_verdict():
     measuring = replace(TIMING, verdict="measuring")
     assert run(profile(9000.0), costs(9000.0), measuring).missing_facts == ()
+
+
+@pytest.mark.parametrize(("eager_us", "compiled_us"), [(184_000.0, 1000.0), (None, 345_000.0)])
+def test_times_of_lines_from_a_much_slower_call_are_left_out(eager_us: float | None, compiled_us: float):
+    lines = ev.LinesTimed(run=1, eager_us=eager_us, compiled_us=compiled_us)
+    snapshot = run(lines, TIMING)
+    assert snapshot.lines_timed is None
+    assert missing(snapshot)[ev.RunFact.LINE_TIMES].startswith("left out: lines are parts of calls of")
+    agreeing = replace(lines, eager_us=TIMING.eager_us * 1.2, compiled_us=TIMING.compiled_us * 0.8)
+    assert run(TIMING, agreeing).lines_timed == agreeing
+    assert missing(run(TIMING, lines, agreeing)) == {}

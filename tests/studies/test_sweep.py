@@ -74,6 +74,20 @@ async def test_conclusions_count_the_measured_sizes():
     assert next(conclusions(some)) == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
 
 
+async def test_sizes_that_are_only_compiled_yet_are_not_called_worse():
+    whole = await sweep()
+
+    def again(step: SweepStep) -> SweepStep:
+        run = step.figures.run
+        later = step.size == 64
+        return replace(
+            step, figures=RunFigures(replace(run, timing=None, timing_skipped="")) if later else step.figures
+        )
+
+    first, *_ = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
+    assert first == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
+
+
 def test_a_sweep_stopped_before_its_first_result_says_so():
     state = StudyState[SweepOptions, SweepStep](JOB, SweepOptions(0, SIZES), stopped=True)
     assert printed("sweep", state).splitlines()[1:] == ["stopped after 0 results"]

@@ -148,14 +148,13 @@ def _helps(
         sweep.sizes_where(form, may_be),
     )
     undecided = f"{'size' if len(unknown) == 1 else 'sizes'} {_listed(unknown)} undecided" if unknown else ""
-    done, of = sweep.finished(form), len(sweep.sizes)
+    done, of = len(sweep.measured(form)), len(sweep.sizes)
     measured = "" if done == of else f"{done} of {of} sizes measured"
     if size is not None:
         clauses = [f"compiling helps from size {size} up", undecided]
     elif some:
         known = {*some, *unknown, *sweep.sizes_where(form, fails_in_eager)}
-        rest = sweep.sizes_where(form, lambda _: True)
-        worse = tuple(size for size in rest if size > min(some) and size not in known)
+        worse = tuple(size for size in sweep.measured(form) if size > min(some) and size not in known)
         but = f", but not at {_listed(worse)}" if worse else ""
         clauses = [f"compiling helps at size {_listed(some)}{but}", undecided]
     elif unknown:

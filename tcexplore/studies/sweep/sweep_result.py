@@ -81,7 +81,7 @@ class Sweep:
         smallest = None
         for size in sorted(self.sizes, reverse=True):
             figures = self.at(form, size)
-            if figures is None or fails_in_eager(figures):
+            if figures is None or not is_measured(figures) or fails_in_eager(figures):
                 continue
             if not faster(figures):
                 break
@@ -92,9 +92,15 @@ class Sweep:
         """Return the sizes for whose run `holds` is true."""
         return tuple(size for size in self.sizes if (figures := self.at(form, size)) is not None and holds(figures))
 
-    def finished(self, form: Form) -> int:
-        """Return the number of sizes that have a run in this form."""
-        return sum(self.at(form, size) is not None for size in self.sizes)
+    def measured(self, form: Form) -> tuple[int, ...]:
+        """Return the sizes that are measured in this form."""
+        return self.sizes_where(form, is_measured)
+
+
+def is_measured(figures: RunFigures) -> bool:
+    """Return whether a run has failed or its timing is over; others are only compiled yet."""
+    timing = figures.run.timing
+    return figures.run.failure is not None or (timing is not None and timing.verdict != "measuring")
 
 
 def fails_in_eager(figures: RunFigures) -> bool:

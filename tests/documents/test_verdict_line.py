@@ -37,11 +37,19 @@ def test_a_wide_line_has_the_kernels_after_the_fix_and_says_that_the_speedup_is_
     assert "now vs. eager: 1.31× faster" in text
 
 
-@pytest.mark.parametrize("speedup", [0.997, 1.004])
-def test_a_fix_without_a_gain_is_neither_faster_nor_slower(speedup: float) -> None:
+@pytest.mark.parametrize(
+    ("speedup", "gain"),
+    [
+        (0.997, "as fast as now"),
+        (1.004, "as fast as now"),
+        (1.04, "1.04× faster than now"),
+        (0.93, "0.93× slower than now"),
+    ],
+)
+def test_a_small_gain_of_a_fix_is_rounded_to_the_hundredth(speedup: float, gain: str) -> None:
     run = fixable()
     run = replace(run, fixes=(replace(run.fixes[0], speedup=speedup),))
-    assert "fix ready (h): as fast as now" in verdict_row(Session(runs=(run,)), 160).text
+    assert f"fix ready (h): {gain}" in verdict_row(Session(runs=(run,)), 160).text
 
 
 def test_more_kernels_after_the_fix_are_no_gain() -> None:

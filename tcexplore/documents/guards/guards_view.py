@@ -29,7 +29,7 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     """Return the document of the pane."""
     if not snapshot.guards and not snapshot.recompiles:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
-    parts = [fixed((*guard_filter_rows(snapshot, width), *_recompiles(snapshot, width)))]
+    parts = [fixed((*_recompiles(snapshot, width), *guard_filter_rows(snapshot, width)))]
     for installed in snapshot.guards:
         parts += _graph(installed, toggled, places(snapshot.file), width)
     return Parts(_title(snapshot), parts)

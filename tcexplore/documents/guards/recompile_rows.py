@@ -80,8 +80,13 @@ def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row
 
 
 def name_carried(guard: str) -> str:
-    """Return a guard or a name with `___stack0` described as `value 0 carried over the break`."""
-    return _CARRIED.sub(r"value \1 carried over the break", _CARRIED_MEMBER.sub(r"carried value \1", guard))
+    """Return a guard or a name with `___stack0` described as `value carried over the break`."""
+    return _CARRIED.sub(_carried, _CARRIED_MEMBER.sub(r"carried value \1", guard))
+
+
+def _carried(name: re.Match[str]) -> str:
+    number = "" if name[1] == "0" else f" {name[1]}"
+    return f"value{number} carried over the break"
 
 
 def name_guarded(recompile: Recompiled) -> str:

@@ -14,6 +14,9 @@ from tcexplore.session import Session, Snapshot, changes, summarize
 from tcexplore.session.code import NATIVE
 from tcexplore.session.ranked_breaks import rank_breaks
 
+ROUNDED_FROM = 1.1
+"""Gain from which one decimal is enough."""
+
 KEYS = 5
 """Rank of the pieces about keys."""
 
@@ -144,10 +147,11 @@ def _fix(shown: Snapshot) -> Iterator[Piece]:
         return
     gain = ""
     if fix.speedup is not None:
-        speedup = f"{fix.speedup:.1f}×"
-        gain = f": {speedup} {'faster' if fix.speedup >= 1 else 'slower'} than now"
-        if speedup == "1.0×":
-            gain = ": as fast as now"
+        ratio = max(fix.speedup, 1 / fix.speedup)
+        text = f"{fix.speedup:.1f}×" if ratio >= ROUNDED_FROM else f"{fix.speedup:.2f}×"
+        gain = (
+            ": as fast as now" if text == "1.00×" else f": {text} {'faster' if fix.speedup >= 1 else 'slower'} than now"
+        )
     yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key"), Span(gain, "ok")))
     if fix.kernels and fix.kernels[0] != fix.kernels[1]:
         before, after = fix.kernels

@@ -25,7 +25,10 @@ MARKS: dict[FactState, tuple[str, str]] = {
 }  # fmt: skip
 
 
-ADD_AN_INPUT = "Add a call to `inputs` that takes this branch: then the fix can be verified."
+ADD_AN_INPUT = (
+    "Add a call to `inputs` that takes this branch: then the fix can be verified. If no input can, the branch is not "
+    "needed."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = Content(self._prompt.title)
-            box.border_subtitle = Content("⏎ OK · esc cancel")
             for field in self._prompt.fields:
                 yield Static(Content(field.label))
                 yield _input(field)
@@ -40,6 +39,17 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
 
     def on_mount(self) -> None:
         self.query(Input).first().focus()
+        # The inputs show the end of a long text at first, and a selection may lie before it.
+        self.call_after_refresh(self._show_starts)
+
+    def _show_starts(self) -> None:
+        for entered, field in zip(self.query(Input), self._prompt.fields, strict=True):
+            if field.selected is not None:
+                entered.scroll_to(x=0, animate=False, immediate=True)
+
+    def on_descendant_focus(self) -> None:
+        last = self.focused is self.query(Input).last()
+        self.query_one(Vertical).border_subtitle = Content(f"⏎ {'OK' if last else 'next'} · esc cancel")
 
     def valid_values(self) -> tuple[str, ...] | None:
         """Return the values if all are valid, else None."""

@@ -80,6 +80,17 @@ async def test_the_form_of_a_run_that_still_compiles_answers_only_once():
         assert "once everything is compiled" in ui.notifications[-1]
 
 
+async def test_the_marked_number_of_many_inputs_is_in_view():
+    (run,) = alive().runs
+    assert run.entry is not None
+    entry = replace(run.entry, calls=(("i64[8, 16]", *["f32[8, 4, 16, 16]"] * 8),))
+    async with run_app(fakes.session(replace(run, entry=entry))) as ui:
+        await ui.press("R")
+        await ui.settle()
+        assert "i64[8, 16], f32[8, 4, 16, 16]" in ui.screen
+        assert ui.app.screen.query_one(Input).selected_text == "8"
+
+
 async def test_the_form_suggests_the_inputs_checked_last():
     async with run_app(alive(answered=True)) as ui:
         await ui.press("R")

@@ -42,7 +42,7 @@ class RecompileQueries:
     def use_program(self, program: Program, graphs: Sequence[str]) -> None:
         """Answer for a program that is compiled into the graphs with these compile ids."""
         compiled = tuple(graphs)
-        self._check = lambda query: _answer(self._recompile_check(program, compiled), query)
+        self._check = lambda query: _answer(self._recompile_check(program, compiled), query, program.device.type)
 
     def use_regions(self, region_queries: RegionQueries) -> None:
         """Answer for the regions of a script."""
@@ -76,26 +76,29 @@ class RecompileQueries:
         )
 
 
-def _answer(check: RecompileCheck, query: RecompileQuery) -> RecompileAnswer:
-    """Return the answer; frames that only eager code calls are checked in a copy of this process."""
+def _answer(check: RecompileCheck, query: RecompileQuery, device: str) -> RecompileAnswer:
+    """Return the answer; frames that only eager code calls are checked in a copy of this process.
+
+    A copy cannot use a GPU.
+    """
     answer = check.answer(query)
     first, *later = answer.frames or (None,)
     if first is None or first.verdict not in ("eager", "unknown") or all(frame.resumed for frame in later):
         return answer
     try:
+        if device != "cpu":
+            raise RuntimeError(f"it runs on {device}")
         called = decode(_in_copy(lambda: encode(check.answer_by_call(query))[HEADER.size :].decode()).encode())
     except (RuntimeError, ValueError) as error:
-        note = f"{first.note} (a call in a copy of the process gave no answer: {error})".lstrip()
+        note = (
+            f"{first.note} (the functions that it calls cannot be checked in a copy of the process: {error})".lstrip()
+        )
         return replace(answer, frames=(replace(first, note=note), *later))
     return called if isinstance(called, RecompileAnswer) else answer
 
 
 def _in_copy(function: Callable[[], str]) -> str:
     """Return the result of a function in a forked process. Raises `RuntimeError`."""
-    import torch
-
-    if torch.cuda.is_initialized():
-        raise RuntimeError("a process that uses the GPU cannot be copied")
     parent = os.getpid()
 
     def run() -> str:

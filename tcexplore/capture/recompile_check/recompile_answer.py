@@ -36,7 +36,7 @@ from tcexplore.torch_text.dynamo_names import is_resumed
 
 RESUMED = "it resumes after a graph break, with values that only a call computes"
 CALLED = "it is called from outside the graphs, with values that only a call computes"
-NEW_CODE = "the frames after it would be entered from new code"
+NEW_CODE = "newly compiled code would enter it"
 NOT_COMPILED = "nothing of this frame is compiled"
 STANCE = "torch.compiler.set_stance forces it"
 
@@ -107,7 +107,7 @@ class RecompileCheck:
         with self._modes():
             checked, error = call_eagerly(self._compiled, call, self._calls[0], codes, self._check_frame)
         if error:
-            raised = f"called with these inputs, it raises {error}"
+            raised = f"a call with these inputs raises {error}"
             first = tuple(replace(answer, note=f"{answer.note}; {raised}") for answer in first)
             later = {code: replace(each, note=raised) if code in codes else each for code, each in later.items()}
         if any(answer.verdict == "recompiles" for answer in checked.values()):

@@ -71,10 +71,11 @@ class BranchCoverage:
         if pending is not None and at < pending.test[:2] and end > pending.test[2:]:
             return  # the jump, which has the position of the statement
         inside = [test for test in self.tests if test.file == file and _within(at, test.test)]
+        if pending is not None and pending not in inside:  # the next test may follow at once, as with elif
+            del self._pending[frame]
+            self.taken.add((pending, _within(at, pending.body)))
         if inside:
             self._pending[frame] = inside[-1]
-        elif (test := self._pending.pop(frame, None)) is not None:
-            self.taken.add((test, _within(at, test.body)))
 
 
 def _within(at: tuple[int, int], span: Span) -> bool:

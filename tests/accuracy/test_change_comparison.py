@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.accuracy.python_state import PythonState
@@ -208,3 +209,38 @@ def test_a_gradient_that_only_one_side_has_is_mentioned():
     result = compare(after.replace("x.sum()", "x.sum().detach()"), after)
     assert result.verdict == "identical"
     assert "gradient of input[0]: zero on one side, none on the other" in result.differences[0]
+
+
+ELIF = """\
+def branch(x):
+    if x > 10:
+        y = 1
+    elif x > 0:
+        if x > 5:
+            y = 2
+    return 3
+"""
+
+
+def test_each_test_of_an_if_with_elif_is_seen_to_hold_and_not_to_hold():
+    tests = []
+    for node in ast.walk(ast.parse(ELIF)):
+        if isinstance(node, ast.If):
+            first, last = node.body[0], node.body[-1]
+            spans = [(a.lineno, a.col_offset, b.end_lineno or 0, b.end_col_offset or 0) for a, b in
+                     ((node.test, node.test), (first, last))]  # fmt: skip
+            tests.append(BranchTest(file="branch.py", test=spans[0], body=spans[1], text=ast.unparse(node.test)))
+    namespace: dict[str, Any] = {}
+    exec(compile(ELIF, "branch.py", "exec"), namespace)
+    missing = {}
+    for values in ((20,), (20, -1), (20, -1, 1), (20, -1, 1, 7)):
+        coverage = BranchCoverage(tests)
+        with coverage:
+            for x in values:
+                namespace["branch"](x)
+        missing[values] = {(test.text, held) for test, held in coverage.missing}
+    inner = {("x > 5", True), ("x > 5", False)}
+    assert missing[20,] == {("x > 10", False), ("x > 0", True), ("x > 0", False), *inner}
+    assert missing[20, -1] == {("x > 0", True), *inner}
+    assert missing[20, -1, 1] == {("x > 5", True)}
+    assert missing[20, -1, 1, 7] == set()

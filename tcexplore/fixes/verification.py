@@ -78,9 +78,11 @@ class Verification:
 
     @property
     def branch_untested(self) -> bool:
-        """Return whether nothing speaks against the fix but that no input takes a branch that it changes."""
+        """Return whether the only objection is that no input takes a branch that the fix changes."""
         judged = self.after.change_check
-        return judged is not None and bool(judged.unreached) and len(list(filter(None, self._objections()))) == 1
+        if judged is None or judged.verdict not in SAME_VERDICTS or not judged.unreached:
+            return False
+        return sum(map(bool, self._objections())) == 1
 
     @property
     def objection(self) -> str:

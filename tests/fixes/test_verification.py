@@ -98,6 +98,13 @@ def test_a_break_that_a_skipped_function_hid_is_not_new():
     assert (result.verified, len(result.uncovered)) == (True, 1)
 
 
+def test_only_a_fix_with_the_same_results_has_merely_an_untested_branch():
+    unreached = replace(SAME, unreached=("`y > 0` never holds",))
+    assert verification(unreached).branch_untested
+    assert not verification(replace(unreached, verdict="wrong", max_abs=0.5)).branch_untested
+    assert not verification(unreached, ev.Accuracy(verdict="wrong")).branch_untested
+
+
 def test_a_fix_after_which_the_line_breaks_for_another_reason_is_not_verified():
     skipped = ev.FrameSkipped(frame=ev.Location(FILE, 2, "f"), reason="it breaks")
     before = run(GRAPH, broken(5, ITEM), skipped, ev.Finished())

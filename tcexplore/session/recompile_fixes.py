@@ -149,7 +149,8 @@ def changed_with(snapshot: Snapshot, causes: Iterable[ev.Recompiled]) -> tuple[t
     """
     if snapshot.config.dynamic is not None:
         return ()
-    graphs = {cause.graph for cause in causes}
+    resumed = {entered.graph for entered in snapshot.frames if entered.resumed}
+    graphs = {cause.graph for cause in causes} - resumed  # a resume function also gets locals, which cannot be marked
     symbols = [symbol for known in snapshot.symbols if known.graph in graphs for symbol in known.symbols]
     sources = [source for symbol in symbols for source in symbol.sources if source.kind == "size"]
     sizes = [(source.name, source.dim) for source in sources if _NAMED.fullmatch(source.name)]

@@ -80,6 +80,12 @@ def scaled_after_a_break(x: Tensor, scale: float):
     return x * scale
 
 
+def sized_after_a_break(x: Tensor, y: Tensor):
+    z = x.sin()
+    torch._dynamo.graph_break()
+    return y * 2 + z
+
+
 def scaled_by_a_tenth_after_a_break(x: Tensor, scale: float):
     scale = scale / 10
     torch._dynamo.graph_break()

@@ -156,6 +156,14 @@ def test_an_argument_that_only_a_resume_function_uses_can_be_a_tensor():
     assert [fix.graphs for fix in recompile_fixes(changed)] == [("0/1",)], "the resume function gets another value"
 
 
+def test_only_arguments_are_offered_to_be_marked_dynamic():
+    calls = (X, X), (torch.ones(5, 4), torch.ones(5, 4))
+    fixes = recompile_fixes(snapshot_of(capture(guard_programs.sized_after_a_break, *calls)))
+    marked = {name for fix in fixes for name, _ in ((fix.name, fix.dim), *fix.other_sizes)}
+    assert fixes
+    assert marked <= {"x", "y"}
+
+
 def test_a_changed_grad_mode_is_explained():
     with capture_events(guard_programs.__file__) as events:
         compiled = torch.compile(guard_programs.plain, backend="eager")

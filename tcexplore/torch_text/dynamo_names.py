@@ -32,7 +32,7 @@ def is_carried(source: str) -> bool:
 def describe_carried(sentence: str) -> str:
     """Return a sentence with `___stack0` in backticks replaced by what it is."""
     described = _QUOTED_CARRIED.sub("the value carried over the break", sentence)
-    return described[:1].upper() + described[1:]
+    return sentence if described == sentence else described[:1].upper() + described[1:]
 
 
 def is_resumed(function: str) -> bool:

@@ -147,11 +147,11 @@ def _fix(shown: Snapshot) -> Iterator[Piece]:
         return
     gain = ""
     if fix.speedup is not None:
-        ratio = max(fix.speedup, 1 / fix.speedup)
-        text = f"{fix.speedup:.1f}×" if ratio >= ROUNDED_FROM else f"{fix.speedup:.2f}×"
-        gain = (
-            ": as fast as now" if text == "1.00×" else f": {text} {'faster' if fix.speedup >= 1 else 'slower'} than now"
-        )
+        decimals = 1 if max(fix.speedup, 1 / fix.speedup) >= ROUNDED_FROM else 2
+        speedup = f"{fix.speedup:.{decimals}f}×"
+        gain = f": {speedup} {'faster' if fix.speedup >= 1 else 'slower'} than now"
+        if speedup == "1.00×":
+            gain = ": as fast as now"
     yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key"), Span(gain, "ok")))
     if fix.kernels and fix.kernels[0] != fix.kernels[1]:
         before, after = fix.kernels

@@ -141,6 +141,11 @@ def newest_causes(snapshot: Snapshot) -> Iterator[tuple[ev.Recompiled, int]]:
     return ((entries[0], len(entries) - 1) for entries in by_graph.values())
 
 
+def resumed_frames(snapshot: Snapshot) -> dict[str, ev.Location | None]:
+    """Return the location of each resume function after a graph break, by the compile ids of its entries."""
+    return {entered.graph: entered.frame for entered in snapshot.frames if entered.resumed}
+
+
 @dataclass(frozen=True, slots=True)
 class GuardDiff:
     """A guard of one entry only (the other side is None), or two guards on the same value."""

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.base import backward_number, frame_number
-from tcexplore.session.cache_entries import newest_causes
+from tcexplore.session.cache_entries import newest_causes, resumed_frames
 from tcexplore.session.snapshot import Snapshot
 
 MARK_DYNAMIC: Final = "mark_dynamic"
@@ -54,7 +54,7 @@ def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
     sizes: dict[tuple[str, int], list[ev.Recompiled]] = defaultdict(list)
     numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
     carried: dict[tuple[str, str], list[ev.Recompiled]] = defaultdict(list)
-    resumed = {entered.graph: entered.frame for entered in snapshot.frames if entered.resumed}
+    resumed = resumed_frames(snapshot)
     for cause, _ in newest_causes(snapshot):
         if cause.graph in resumed and not _is_passed_on(snapshot, cause.name, resumed[cause.graph]):
             if cause.kind in ("bool", "int", "float"):
@@ -68,7 +68,8 @@ def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
             numbers[cause.name].append(cause)
     fixes = [fix for (name, dim), causes in sizes.items() for fix in _size_fixes(snapshot, name, dim, causes)]
     fixes += [_fix(TENSOR, causes) for causes in numbers.values()]
-    fixes += [fix for causes in carried.values() for fix in _break_fixes(snapshot, causes)]
+    for causes in carried.values():
+        fixes += _break_fixes(snapshot, causes, resumed[causes[0].graph])
     return (*fixes, *_specialized_sizes(snapshot, {(fix.name, fix.dim) for fix in fixes}))
 
 
@@ -79,13 +80,12 @@ def _fix(kind: RecompileFixKind, causes: list[ev.Recompiled], **more: Any) -> Re
     return RecompileFix(kind, cause.name, cause.dim, _values(causes), graphs, cause.location, **more)
 
 
-def _break_fixes(snapshot: Snapshot, causes: list[ev.Recompiled]) -> Iterator[RecompileFix]:
+def _break_fixes(snapshot: Snapshot, causes: list[ev.Recompiled], frame: ev.Location | None) -> Iterator[RecompileFix]:
     """Yield the break whose value a resume function guards: the one before it, or the one whose line assigns the name.
 
     Without the break, the value stays a tensor of the graph.
     """
     cause = causes[0]
-    frame = next(entered.frame for entered in snapshot.frames if entered.graph == cause.graph)
     resumed_at = (frame.file, frame.line) if frame and cause.origin == "break" else None
     for graph_break in snapshot.breaks:
         lines = [(place.file, place.line) for place in (graph_break.location, *graph_break.stack) if place]
@@ -96,27 +96,37 @@ def _break_fixes(snapshot: Snapshot, causes: list[ev.Recompiled]) -> Iterator[Re
 
 def _is_passed_on(snapshot: Snapshot, name: str, frame: ev.Location | None) -> bool:
     """Return whether a resume function gets an argument of the user's function, which never assigns that name."""
-    function = _function_at(snapshot.source, frame.line) if frame and frame.file == snapshot.file else None
-    if function is None:
+    if frame is None or frame.file != snapshot.file:
         return False
-    given = function.args
-    arguments = {argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
-    assigned = {
-        node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    return name in arguments - assigned
+    around = [function for function in _functions(snapshot.source) if function.first <= frame.line <= function.last]
+    return bool(around) and name in max(around, key=lambda function: function.first).arguments
 
 
-@lru_cache(maxsize=8)
-def _function_at(source: str, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Return the innermost function that contains a line; None if there is none or the source does not parse."""
+class _Function(NamedTuple):
+    """A function of the model file with its lines."""
+
+    first: int
+    last: int
+    arguments: frozenset[str]
+    """Arguments that it never assigns."""
+
+
+@lru_cache(maxsize=2)  # the fixes are computed for each paint
+def _functions(source: str) -> tuple[_Function, ...]:
+    """Return the functions of a source; none if it does not parse."""
     try:
         nodes = ast.walk(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError):
-        return None
+        return ()
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
-    return max(around, key=lambda node: node.lineno, default=None)
+    return tuple(_Function(node.lineno, node.end_lineno or 0, _unassigned(node)) for node in functions)
+
+
+def _unassigned(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    given = function.args
+    arguments = {argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    names = (node for node in ast.walk(function) if isinstance(node, ast.Name))
+    return frozenset(arguments - {name.id for name in names if isinstance(name.ctx, ast.Store)})
 
 
 def _assigned(code: str) -> str:
@@ -149,8 +159,8 @@ def changed_with(snapshot: Snapshot, causes: Iterable[ev.Recompiled]) -> tuple[t
     """
     if snapshot.config.dynamic is not None:
         return ()
-    resumed = {entered.graph for entered in snapshot.frames if entered.resumed}
-    graphs = {cause.graph for cause in causes} - resumed  # a resume function also gets locals, which cannot be marked
+    # A resume function also gets locals, which cannot be marked.
+    graphs = {cause.graph for cause in causes} - resumed_frames(snapshot).keys()
     symbols = [symbol for known in snapshot.symbols if known.graph in graphs for symbol in known.symbols]
     sources = [source for symbol in symbols for source in symbol.sources if source.kind == "size"]
     sizes = [(source.name, source.dim) for source in sources if _NAMED.fullmatch(source.name)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tcexplore import events as ev
+from tcexplore.session.cache_entries import resumed_frames
 from tcexplore.session.compile_time import compiled_calls
 from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.session.snapshot import Snapshot
@@ -158,7 +159,7 @@ def _recompiled_floats(run: Snapshot) -> tuple[str, ...]:
 
 def _at_entry(run: Snapshot) -> Iterator[ev.Recompiled]:
     """Yield the recompiles of what the user calls: inputs of a resume function can't be changed from outside."""
-    resumed = {entered.graph for entered in run.frames if entered.resumed}
+    resumed = resumed_frames(run)
     return (recompile for recompile in run.recompiles if recompile.graph not in resumed)
 
 

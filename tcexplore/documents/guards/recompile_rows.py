@@ -81,6 +81,8 @@ def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row
 
 def name_carried(guard: str) -> str:
     """Return a guard or a name with `___stack0` described as `value carried over the break`."""
+    if "___stack" not in guard:  # each row of each guard comes here
+        return guard
     return _CARRIED.sub(_carried, _CARRIED_MEMBER.sub(r"carried value \1", guard))
 
 

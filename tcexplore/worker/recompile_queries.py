@@ -85,16 +85,20 @@ def _answer(check: RecompileCheck, query: RecompileQuery, device: str) -> Recomp
     first, *later = answer.frames or (None,)
     if first is None or first.verdict not in ("eager", "unknown") or all(frame.resumed for frame in later):
         return answer
+    if device != "cpu":
+        return _unchecked(answer, f"it runs on {device}")
     try:
-        if device != "cpu":
-            raise RuntimeError(f"it runs on {device}")
         called = decode(_in_copy(lambda: encode(check.answer_by_call(query))[HEADER.size :].decode()).encode())
     except (RuntimeError, ValueError) as error:
-        note = (
-            f"{first.note} (the functions that it calls cannot be checked in a copy of the process: {error})".lstrip()
-        )
-        return replace(answer, frames=(replace(first, note=note), *later))
+        return _unchecked(answer, str(error))
     return called if isinstance(called, RecompileAnswer) else answer
+
+
+def _unchecked(answer: RecompileAnswer, reason: str) -> RecompileAnswer:
+    """Return an answer that says why the functions that the first frame calls are unknown."""
+    first, *later = answer.frames
+    note = f"{first.note} (the functions that it calls cannot be checked in a copy of the process: {reason})".lstrip()
+    return replace(answer, frames=(replace(first, note=note), *later))
 
 
 def _in_copy(function: Callable[[], str]) -> str:

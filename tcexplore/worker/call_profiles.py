@@ -54,7 +54,7 @@ class CallProfiles:
     def _emit_eager_ops(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
 
-        call, reset = workload.in_context(workload.compiled), workload.reset or (lambda: None)
+        call, reset = _compiled_call(workload)
         self.recorder.emit(self.frames.measure_warm(lambda: measure_eager_ops(call, reset)))
 
     def _emit_break_costs(self, program: Program) -> None:
@@ -66,7 +66,7 @@ class CallProfiles:
         from tcexplore.capture.inductor.call_profile import profile_call
 
         if self.job.examine:
-            call, reset = workload.in_context(workload.compiled), workload.reset or (lambda: None)
+            call, reset = _compiled_call(workload)
             measure = partial(profile_call, call, reset, self.recorder.kernels, self.recorder.wrappers)
             for event in self.frames.measure_warm(lambda: list(measure())):
                 self.hooks.emit(event)
@@ -133,3 +133,8 @@ class ProfileRetake:
         self._due, self._retaken = False, True
         self._profile()
         return True
+
+
+def _compiled_call(workload: Workload) -> tuple[Callable[[], object], Callable[[], None]]:
+    """Return a compiled unit of calls, and what restores the state of the program after it."""
+    return workload.in_context(workload.compiled), workload.reset or (lambda: None)

@@ -120,8 +120,8 @@ def check_parser() -> Parser:
     report.add_argument("--calls", type=argument_types.at_least_one, metavar="N", help="report net time over N calls")
     report.add_argument(
         "--recompile-check", action="append", default=[], type=argument_types.inputs, metavar="INPUTS",
-        help="report whether a call with these inputs would recompile, without making it: 'f32[33,512], True'; repeat "
-        "for more",
+        help="report whether a call with these inputs would recompile, without compiling anything: "
+        "'f32[33,512], True'; repeat for more",
     )  # fmt: skip
     limit_options(parser, measured=True)
     output_options(parser)

@@ -126,10 +126,10 @@ def stopped_compiling(code: CodeType, isolation: int) -> str:
 
     Older torch (2.11) does not report skipped frames: there, a frame that was entered and has no entries counts as one.
     """
-    from torch._dynamo.convert_frame import CatchErrorsWrapper, input_codes  # torch._dynamo.reset() empties them
+    from torch._dynamo.convert_frame import CatchErrorsWrapper, input_codes
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-    if code not in input_codes:
+    if code not in input_codes:  # torch._dynamo.reset() empties it
         return ""
     if not hasattr(CatchErrorsWrapper, "_handle_skip"):
         return "" if _debug_get_cache_entry_list(code) else "SKIP"

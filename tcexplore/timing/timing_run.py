@@ -19,7 +19,7 @@ from tcexplore.timing.steady_state import (
     rest_duration,
 )
 from tcexplore.timing.timed_machine import TimedMachine, this_machine
-from tcexplore.timing.timing_verdict import is_crowded
+from tcexplore.timing.timing_verdict import is_crowded, is_loaded
 from tcexplore.timing.workload import Workload
 
 FIRST_REPORT_S = 0.2
@@ -77,6 +77,7 @@ class _Measurement:
         self._sampler = Sampler(workload, machine.timer, machine.compile_count, machine.seed)
         self._device_times = DeviceTimeSampler(machine.device_time, workload)
         self._burst_s = 0.0
+        self._busy_cores: float | None = None
         self._verdict: TimingVerdict | None = None
 
     def run(self) -> None:
@@ -110,9 +111,8 @@ class _Measurement:
         Other processes that leave no room would only spoil a verdict, so there is no burst beside them.
         """
         self._rest(min(rest_duration(self._burst_s, self._elapsed()), self._left()))
-        machine = self._machine
         decided = self._verdict in ("faster", "slower", "no difference")
-        if decided and is_crowded(machine.busy_cores(), machine.threads, machine.cores):
+        if decided and self._has_no_room():
             return
         began = self._elapsed()
         self._sampler.warm_up()
@@ -122,6 +122,18 @@ class _Measurement:
                 break
         self._report()
         self._burst_s = self._elapsed() - began
+
+    def _has_no_room(self) -> bool:
+        """Return whether other processes would make a timing unreliable now."""
+        machine, busy = self._machine, self._read_busy_cores()
+        return is_crowded(busy, machine.threads, machine.cores) or is_loaded(busy, machine.cores)
+
+    def _read_busy_cores(self) -> float | None:
+        """Return the cores in use by others; the last known number if too little time has passed since a reading."""
+        busy = self._machine.busy_cores()
+        if busy is not None:
+            self._busy_cores = busy
+        return self._busy_cores
 
     def _rest(self, seconds: float) -> bool:
         """Pause, and return whether other work may have run; its time does not count as measurement time."""
@@ -160,7 +172,7 @@ class _Measurement:
             block=sampler.eager_block.units,
             block_compiled=sampler.compiled_block.units,
             cores=machine.cores,
-            busy_cores=machine.busy_cores(),
+            busy_cores=self._read_busy_cores(),
             governor=machine.governor,
             resets=workload.reset is not None,
             fresh_heap=workload.fresh_heap,

@@ -82,7 +82,8 @@ def test_measuring_mostly_rests_after_the_time_at_full_speed():
     assert recorder.clock.slept > (1 - DUTY) * (recorder.clock.now - rest_begins) / 1e9 * 0.98
 
 
-def test_other_processes_that_come_later_do_not_change_a_verdict():
+@pytest.mark.parametrize(("threads", "cores", "busy"), [(2, 2, 1.0), (1, 16, 8.0)])
+def test_other_processes_that_come_later_do_not_change_a_verdict(threads: int, cores: int, busy: float):
     clock = simulated_clock(heavy_tails)
     recorder = TimedRecorder(clock, 600.0)
 
@@ -90,7 +91,7 @@ def test_other_processes_that_come_later_do_not_change_a_verdict():
         return clock.now > (FULL_SPEED_S + 10) * 1e9
 
     work = workload(lambda: clock.work(1.5e6), lambda: clock.work(3e6 if crowded() else 1e6))
-    machine = simulated_machine(clock, threads=2, busy_cores=lambda: 1.0 if crowded() else 0.0)
+    machine = simulated_machine(clock, threads=threads, cores=cores, busy_cores=lambda: busy if crowded() else 0.0)
     measure_timing_on(machine, work, recorder, 500.0)
     pairs = [at for at, event in recorder.events if isinstance(event, PairsMeasured)]
     assert pairs[-1] < FULL_SPEED_S + 10, "no pair is measured beside them"

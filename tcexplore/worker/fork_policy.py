@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,22 +46,22 @@ class ChildProbe:
             try:
                 try:
                     answer = {"value": function()}
-                except Exception as error:  # noqa: BLE001  a driver or an installation may raise anything
+                except BaseException as error:  # noqa: BLE001  a driver or a model may raise anything
                     answer = {"error": f"{type(error).__name__}: {error}"}
-                os.write(write, json.dumps(answer).encode())
+                with open(write, "wb") as pipe:
+                    pipe.write(json.dumps(answer).encode())
             finally:
                 os._exit(0)
         os.close(write)
 
     def result(self, limit_s: float = PROBE_S) -> Any:
         """Wait for the result. Raise `RuntimeError` with the child's error, or if it crashed or takes too long."""
-        ready, _, _ = select.select([self._read], [], [], limit_s)
-        answer = os.read(self._read, 65_536) if ready else b""
+        answer = self._read_answer(time.monotonic() + limit_s)
         os.close(self._read)
-        if not ready:
+        if answer is None:
             os.kill(self._pid, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        if not ready:
+        if answer is None:
             raise RuntimeError(f"no answer within {limit_s:g} s")
         if not answer:
             raise RuntimeError(f"the process ended with status {code}")
@@ -68,6 +69,16 @@ class ChildProbe:
         if "error" in decoded:
             raise RuntimeError(decoded["error"])
         return decoded["value"]
+
+    def _read_answer(self, deadline: float) -> bytes | None:
+        """Read to the end, which may be empty; return None if that takes longer than `deadline`."""
+        answer = b""
+        while select.select([self._read], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            chunk = os.read(self._read, 65_536)
+            if not chunk:
+                return answer
+            answer += chunk
+        return None
 
 
 def fork() -> int:

@@ -13,7 +13,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import HEADER, Job, RecompileAnswer, decode, encode
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
-from tcexplore.worker.fork_policy import ChildProbe
+from tcexplore.worker.fork_policy import ChildProbe, can_fork
 from tcexplore.worker.process_setup import die_with_parent
 from tcexplore.worker.program import Program
 
@@ -82,14 +82,16 @@ def _answer(check: RecompileCheck, query: RecompileQuery, device: str) -> Recomp
     A copy cannot use a GPU.
     """
     answer = check.answer(query)
-    first, *later = answer.frames or (None,)
-    if first is None or first.verdict not in ("eager", "unknown") or all(frame.resumed for frame in later):
+    enters_eager = bool(answer.frames) and answer.frames[0].verdict in ("eager", "unknown")
+    if not enters_eager or all(frame.resumed or frame.verdict != "unknown" for frame in answer.frames):
         return answer
     if device != "cpu":
         return _unchecked(answer, f"it runs on {device}")
+    if not can_fork():
+        return _unchecked(answer, "on this system, a process that has imported torch cannot be copied")
     try:
         called = decode(_in_copy(lambda: encode(check.answer_by_call(query))[HEADER.size :].decode()).encode())
-    except (RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         return _unchecked(answer, str(error))
     return called if isinstance(called, RecompileAnswer) else answer
 
@@ -97,12 +99,13 @@ def _answer(check: RecompileCheck, query: RecompileQuery, device: str) -> Recomp
 def _unchecked(answer: RecompileAnswer, reason: str) -> RecompileAnswer:
     """Return an answer that says why the functions that the first frame calls are unknown."""
     first, *later = answer.frames
-    note = f"{first.note} (the functions that it calls cannot be checked in a copy of the process: {reason})".lstrip()
+    unchecked = f"the functions that it calls cannot be checked in a copy of the process: {reason}"
+    note = "; ".join(filter(None, (first.note, unchecked)))
     return replace(answer, frames=(replace(first, note=note), *later))
 
 
 def _in_copy(function: Callable[[], str]) -> str:
-    """Return the result of a function in a forked process. Raises `RuntimeError`."""
+    """Return the result of a function in a forked process. Raises `OSError` and `RuntimeError`."""
     parent = os.getpid()
 
     def run() -> str:

@@ -13,6 +13,8 @@ import torch
 
 from tcexplore.capture.dynamo.frame_entries import stopped_compiling
 from tcexplore.capture.entry.entry import Call, EntryError
+from tcexplore.capture.recompile_check.eager_call import call_eagerly
+from tcexplore.capture.recompile_check.frame_binding import BoundFrame
 from tcexplore.capture.recompile_check.recompile_answer import NOT_COMPILED, RecompileCheck, parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer
@@ -115,3 +117,20 @@ def test_a_skipped_frame_runs_eagerly(monkeypatch: pytest.MonkeyPatch):
         # as in a torch that does not report skipped frames
         monkeypatch.delattr("torch._dynamo.convert_frame.CatchErrorsWrapper._handle_skip", raising=False)
         assert [stopped_compiling(program.__code__, -1) for program in (skipped, compiled)] == ["SKIP", ""]
+
+
+def test_an_error_of_the_check_is_not_taken_for_the_programs(monkeypatch: pytest.MonkeyPatch):
+    def program(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return torch.arange(4)[index] + x
+
+    seen: list[object] = []
+
+    def fails(frame: BoundFrame) -> FrameAnswer:
+        seen.append(frame.scope["index"].tolist())
+        raise KeyError("entry")
+
+    monkeypatch.setattr(torch, "set_num_threads", seen.append)
+    old, new = (Call((torch.ones(1), torch.tensor(values))) for values in ([3, 2], [9, 9, 9]))
+    with torch.compiler.set_stance("default"), pytest.raises(KeyError, match="entry"):
+        call_eagerly(torch.compile(program), new, old, {program.__code__}, fails)
+    assert [3, 2, 3] in seen, "a new tensor has values that the old one had"

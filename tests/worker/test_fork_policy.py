@@ -50,8 +50,11 @@ def test_the_reason_for_not_forking_is_kept() -> None:
 
 def test_a_probe_returns_the_result_of_a_child_or_its_error() -> None:
     assert ChildProbe(lambda: ["x", os.getpid()]).result() != ["x", os.getpid()]
+    assert ChildProbe(lambda: "x" * 300_000).result() == "x" * 300_000, "more than a pipe holds"
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         ChildProbe(lambda: 1 / 0).result()
+    with pytest.raises(RuntimeError, match="SystemExit: 3"):
+        ChildProbe(lambda: sys.exit(3)).result()
     with pytest.raises(RuntimeError, match="status -9"):
         ChildProbe(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()
     with pytest.raises(RuntimeError, match="no answer"):

@@ -110,6 +110,33 @@ async def test_functions_that_eager_code_calls_are_checked_in_a_copy_of_the_proc
     )
 
 
+HOOKED = """\
+import sys
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x, other):
+        return x.sin()
+
+@torch.compiler.disable
+def checked(module, inputs):
+    if len(inputs[0]) == 5:
+        sys.exit("five rows")
+
+model = Net()
+model.register_forward_pre_hook(checked)
+inputs = (torch.ones(4, 8), torch.ones(1))
+"""
+
+
+async def test_a_function_behind_a_hook_is_checked_and_a_call_may_exit(runs: Runs) -> None:
+    seen = await runs.run(HOOKED, recompile_queries=("f32[6, 8], f32[3] strides[0]", "f32[5, 8], f32[1]"))
+    behind, exits = (e.frames[0] for e in seen if isinstance(e, RecompileAnswer))
+    assert (behind.verdict, behind.note) == ("recompiles", "")
+    assert (exits.verdict, exits.note) == ("unknown", "a call with these inputs raises SystemExit: five rows")
+
+
 SCRIPT = """\
 import time
 import torch

@@ -25,10 +25,12 @@ def call_eagerly(
 ) -> tuple[dict[CodeType, FrameAnswer], str]:
     """Return the answer for each frame of `codes` that eager code calls, and the exception that the call raises.
 
-    `original` is the call that was compiled. Of several calls of a frame, the first that matches no cache entry counts.
-    Frames that other frames of `codes` call are not checked: they may be part of their graphs.
+    `original` is the compiled call whose values fill new tensors. Of several calls of a frame, the first that matches
+    no cache entry counts. Frames that other frames of `codes` call are not checked: they may be part of their graphs.
+    Raises what `check` raises.
     """
     answers: dict[CodeType, FrameAnswer] = {}
+    failures: list[Exception] = []
     outer: FrameType | None = None
     threads = torch.get_num_threads()
 
@@ -39,8 +41,12 @@ def call_eagerly(
             outer = frame
             if code not in answers or answers[code].verdict == "matches":
                 torch.set_num_threads(threads)  # guards check it
-                answers[code] = check(BoundFrame(code, dict(frame.f_locals), frame.f_globals))
-                torch.set_num_threads(1)
+                try:
+                    answers[code] = check(BoundFrame(code, dict(frame.f_locals), frame.f_globals))
+                except Exception as raised:  # noqa: BLE001  raised here, it would seem to be the model's
+                    failures.append(raised)
+                finally:
+                    torch.set_num_threads(1)
         elif frame is outer and event == "return":
             outer = None
 
@@ -51,10 +57,12 @@ def call_eagerly(
     sys.setprofile(profile)
     try:
         function(*call.args, **call.kwargs)
-    except Exception as raised:  # noqa: BLE001  the user's code may raise anything
+    except BaseException as raised:  # noqa: BLE001  the user's code may raise anything, or exit
         error = f"{type(raised).__name__}: {str(raised).strip().partition(chr(10))[0]}"[:_MAX_MESSAGE]
     finally:
         sys.setprofile(None)
+    if failures:
+        raise failures[0]
     return answers, error
 
 
@@ -70,12 +78,11 @@ def _fill_new_tensors(call: Call, original: Call) -> None:
 
 
 def _fill(tensor: torch.Tensor, original: Any) -> None:
-    tensor = tensor.detach()
+    memory = tensor.detach().new_empty(0).set_(tensor.untyped_storage())  # elements of the tensor may overlap
     if isinstance(original, torch.Tensor) and original.numel() and original.layout == torch.strided:
         values = original.detach().flatten()
-        index = torch.arange(tensor.numel(), device=values.device) % values.numel()
-        tensor.copy_(values[index].view(tensor.shape))
-    elif tensor.is_floating_point():
-        tensor.normal_()
+        memory.copy_(values[torch.arange(memory.numel(), device=values.device) % values.numel()])
+    elif memory.is_floating_point():
+        memory.normal_()
     else:
-        tensor.zero_()
+        memory.zero_()

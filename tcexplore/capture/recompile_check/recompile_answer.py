@@ -36,6 +36,7 @@ from tcexplore.torch_text.dynamo_names import is_resumed
 
 RESUMED = "it resumes after a graph break, with values that only a call computes"
 CALLED = "it is called from outside the graphs, with values that only a call computes"
+NOT_CALLED = "a call with these inputs does not call it from eager code"
 NEW_CODE = "newly compiled code would enter it"
 NOT_COMPILED = "nothing of this frame is compiled"
 STANCE = "torch.compiler.set_stance forces it"
@@ -74,7 +75,8 @@ class RecompileCheck:
 
     def answer_by_call(self, query: RecompileQuery) -> RecompileAnswer:
         """Return the answer with the frames that eager code calls. For a copy of the process: it calls the program."""
-        return self._answer(query, self._check_called_frames)
+        nearest = _nearest_call(query.inputs, self._calls)
+        return self._answer(query, lambda call: self._check_called_frames(call, nearest))
 
     def _answer(self, query: RecompileQuery, check: Callable[[Call], tuple[FrameAnswer, ...]]) -> RecompileAnswer:
         self._stance = _stance()
@@ -101,15 +103,15 @@ class RecompileCheck:
             first = self._check_frame(frame)
         return (first,), self._later_frames(frame.code, NEW_CODE if first.verdict == "recompiles" else "")
 
-    def _check_called_frames(self, call: Call) -> tuple[FrameAnswer, ...]:
+    def _check_called_frames(self, call: Call, nearest: Call) -> tuple[FrameAnswer, ...]:
         first, later = self._check_first(call)
         codes = [code for code, answer in later.items() if not answer.resumed]
         with self._modes():
-            checked, error = call_eagerly(self._compiled, call, self._calls[0], codes, self._check_frame)
+            checked, error = call_eagerly(self._compiled, call, nearest, codes, self._check_frame)
+        raised = f"a call with these inputs raises {error}"
         if error:
-            raised = f"a call with these inputs raises {error}"
-            first = tuple(replace(answer, note=f"{answer.note}; {raised}") for answer in first)
-            later = {code: replace(each, note=raised) if code in codes else each for code, each in later.items()}
+            first = tuple(replace(answer, note="; ".join(filter(None, (answer.note, raised)))) for answer in first)
+        later.update({code: replace(later[code], note=raised if error else NOT_CALLED) for code in codes})
         if any(answer.verdict == "recompiles" for answer in checked.values()):
             later = {code: replace(each, note=NEW_CODE) if each.resumed else each for code, each in later.items()}
         return (*first, *{**later, **checked}.values())
@@ -159,8 +161,11 @@ class RecompileCheck:
             graphs = [str(entry.compile_id) for entry in cache_entries(code) if str(entry.compile_id) in self._graphs]
             if graphs:
                 resumed = is_resumed(code.co_name)
+                verdict: AnswerVerdict = "unknown"
+                if self._stance == "force_eager":
+                    verdict, note = "eager", STANCE
                 answers[code] = FrameAnswer(
-                    number=frame_number(graphs[0]), verdict="unknown", frame=self._location(code), resumed=resumed,
+                    number=frame_number(graphs[0]), verdict=verdict, frame=self._location(code), resumed=resumed,
                     note=note or (RESUMED if resumed else CALLED),
                 )  # fmt: skip
         return answers
@@ -230,7 +235,7 @@ def parse_typed_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
     to `--input` specifications, texts may be lists, tuples and dicts of them, `f32[4,6] strides[1,4]` and
     `f32[4] grad`. Raises `EntryError`.
     """
-    base = max(calls, key=lambda call: len(set(describe_call(call)) & set(texts)), default=Call())
+    base = _nearest_call(texts, calls)
     values = _TypedValues()
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -242,6 +247,11 @@ def parse_typed_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
         else:
             kwargs[name] = values.parse(value, base.kwargs.get(name, _MISSING))
     return Call(tuple(args), kwargs)
+
+
+def _nearest_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
+    """Return the call with the most of these arguments."""
+    return max(calls, key=lambda call: len(set(describe_call(call)) & set(texts)), default=Call())
 
 
 class _TypedValues:

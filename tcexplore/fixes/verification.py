@@ -11,8 +11,6 @@ from tcexplore.events import Failed, GraphBreak
 from tcexplore.fixes.fix import Change
 from tcexplore.session import Snapshot
 
-"""Verdicts on compiled against eager that a fix may have; another one is allowed only if the original has it too."""
-
 SAME_VERDICTS = ("identical", "close to eager")
 """Good verdicts on the changed file against the original, both in eager mode."""
 
@@ -92,7 +90,7 @@ class Verification:
     def _objections(self) -> Iterable[str]:
         after, judged, accuracy = self.after, self.after.change_check, self.after.accuracy
         yield _failure(after.failure)
-        yield "the break is still there" if self.remaining else ""
+        yield self.still_broken
         yield f"it causes another break: {_place(self.new[0])}{self.new[0].reason}" if self.new else ""
         if not self.compared:
             return
@@ -109,6 +107,17 @@ class Verification:
             yield f"the results differ from the original: {(*judged.differences, _difference(judged.max_abs))[0]}"
         elif judged.unreached:
             yield f"a branch could not be tried: {judged.unreached[0]}"
+
+    @property
+    def still_broken(self) -> str:
+        """Return what is left of the break; empty if nothing is."""
+        if not self.remaining:
+            return ""
+        other = self.remaining[0]
+        if other.kind == self.broken.kind:
+            return "the break is still there"
+        line = f"line {other.location.line}" if other.location else "the file"
+        return f"{line} still breaks: {other.reason}"
 
     @property
     def printed(self) -> tuple[int, int]:

@@ -73,7 +73,7 @@ def _breaks(verification: Verification) -> Iterator[Fact]:
     before, after = verification.before.breaks, verification.after.breaks
     numbers = f"{count(len(before), 'graph break')} before, {len(after)} now"
     if verification.remaining:
-        yield Fact("bad", f"The break is still there: {numbers}")
+        yield Fact("bad", f"{numbers}: {verification.still_broken}")
     else:
         yield Fact("ok", f"The break is gone: {numbers}")
     for new in verification.new:

@@ -87,9 +87,12 @@ def _break_fixes(snapshot: Snapshot, causes: list[ev.Recompiled], frame: ev.Loca
     """
     cause = causes[0]
     resumed_at = (frame.file, frame.line) if frame and cause.origin == "break" else None
+    function = (frame.file, frame.function) if frame else None
     for graph_break in snapshot.breaks:
-        lines = [(place.file, place.line) for place in (graph_break.location, *graph_break.stack) if place]
-        if resumed_at in lines or _assigned(graph_break.code) == cause.name:
+        places = [place for place in (graph_break.location, *graph_break.stack) if place]
+        ends_here = resumed_at in [(place.file, place.line) for place in places]
+        in_function = function in [(place.file, place.function) for place in places[:1]]
+        if ends_here or (in_function and _assigned(graph_break.code) == cause.name):
             yield replace(_fix(BREAK, causes), location=graph_break.location, graph_break=graph_break)
             return
 
@@ -135,7 +138,10 @@ def _assigned(code: str) -> str:
         statement = ast.parse(code.strip()).body[0]
     except (SyntaxError, ValueError, IndexError):
         return ""
-    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    else:
+        targets = [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
     return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
 
 

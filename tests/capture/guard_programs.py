@@ -68,7 +68,7 @@ def looks_at_the_shape(x: Tensor):
 
 
 def scaled_twice_by_its_maximum(x: Tensor):
-    largest = x.max().item()
+    largest: float = x.max().item()
     x = x.sin() / largest
     torch._dynamo.graph_break()
     return x.cos() * largest

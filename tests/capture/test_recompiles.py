@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,9 +144,12 @@ def test_a_number_carried_over_a_break_is_avoided_by_removing_that_break():
     assert on_stack.reason == "The value carried over the break is 2.0; it was compiled for 1.0."
     assert local.name == "largest"
 
-    fixes = recompile_fixes(snapshot_of(events))
+    snapshot = snapshot_of(events)
+    fixes = recompile_fixes(snapshot)
     assert [(fix.kind, fix.graphs) for fix in fixes] == [(BREAK, (on_stack.graph,)), (BREAK, (local.graph,))]
     assert [fix.location.line for fix in fixes] == [line_number(program, ".item()")] * 2
+    elsewhere = [replace(each, location=replace(each.location, function="other")) for each in snapshot.breaks]
+    assert [fix.name for fix in recompile_fixes(replace(snapshot, breaks=tuple(elsewhere)))] == [on_stack.name]
 
 
 def test_an_argument_that_only_a_resume_function_uses_can_be_a_tensor():

@@ -50,11 +50,11 @@ def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
 
 
 def _fix_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    last: tuple[str, int | None] | None = None
+    last: tuple[str, int | None, tuple[str, ...]] | None = None
     for fix in recompile_fixes(snapshot):
         links = line_links(fix.location)
-        if (fix.name, fix.dim) != last:
-            last = fix.name, fix.dim
+        if (fix.name, fix.dim, fix.graphs) != last:
+            last = fix.name, fix.dim, fix.graphs
             name = name_carried(fix.name) if fix.dim is None else f"{fix.name}.size({fix.dim})"
             values = f" was {', '.join(fix.values)}" if len(fix.values) > 1 else ""
             yield row(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.documents.verdict_marks import format_speedup
@@ -74,18 +75,21 @@ async def test_conclusions_count_the_measured_sizes():
     assert next(conclusions(some)) == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
 
 
-async def test_sizes_that_are_only_compiled_yet_are_not_called_worse():
+async def test_sizes_that_are_compiled_but_not_yet_timed_are_not_called_worse():
     whole = await sweep()
 
-    def again(step: SweepStep) -> SweepStep:
-        run = step.figures.run
-        later = step.size == 64
-        return replace(
-            step, figures=RunFigures(replace(run, timing=None, timing_skipped="")) if later else step.figures
-        )
+    def conclude(sizes: tuple[int, ...], **changed: Any) -> str:
+        def again(step: SweepStep) -> SweepStep:
+            figures = RunFigures(replace(step.figures.run, **changed))
+            return replace(step, figures=figures) if step.size in sizes else step
 
-    first, *_ = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
-    assert first == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
+        return next(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
+
+    untimed = conclude((64,), timing=None, timing_skipped="")
+    assert untimed == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
+    never_steady = conclude((64,), timing=None, timing_skipped="the times never became steady")
+    assert never_steady == "static: compiling helps at size 8, but not at 64"
+    assert not conclude(SIZES, timing=timed(2.0, verdict="measuring")).startswith("static")
 
 
 def test_a_sweep_stopped_before_its_first_result_says_so():

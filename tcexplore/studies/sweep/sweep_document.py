@@ -27,7 +27,7 @@ from tcexplore.session.economics import (
 )
 from tcexplore.studies.study_runs import has_ended
 from tcexplore.studies.study_text import ERROR_MARK, fresh_heap_cell, fresh_heap_note, uneven_eager
-from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, fails_in_eager
+from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, fails_in_eager, is_measured
 
 HEAD = (
     "size", "eager", "static", "speedup", "95% interval", "fresh heap", "dynamic", "speedup", "95% interval",
@@ -120,7 +120,7 @@ def conclusions(sweep: Sweep) -> Iterator[str]:
 def helps(sweep: Sweep) -> Iterator[str]:
     """Yield for which sizes compiling helps, with static and with dynamic shapes, as far as they are timed."""
     for form in (STATIC, DYNAMIC):
-        if any(step.form == form and step.size and step.figures.run.timing for step in sweep.steps):
+        if sweep.sizes_where(form, lambda figures: figures.run.timing is not None and is_measured(figures)):
             yield f"{form}: {_helps(sweep, form)}{_helps_in_script(sweep, form)}"
 
 

@@ -98,9 +98,10 @@ class Sweep:
 
 
 def is_measured(figures: RunFigures) -> bool:
-    """Return whether a run has failed or its timing is over; others are only compiled yet."""
-    timing = figures.run.timing
-    return figures.run.failure is not None or (timing is not None and timing.verdict != "measuring")
+    """Return whether a run has failed or its timing is over; the others are compiled but not yet timed."""
+    run = figures.run
+    timed = run.timing is not None and run.timing.verdict != "measuring"
+    return timed or run.failure is not None or bool(run.timing_skipped)
 
 
 def fails_in_eager(figures: RunFigures) -> bool:

@@ -12,7 +12,7 @@ from tcexplore.events import Config
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import Fusions
 from tcexplore.session.graph_stages import node_phases
-from tcexplore.session.line_traffic import line_traffic
+from tcexplore.session.line_times import line_traffic
 from tests.documents.views import VIEWS
 
 

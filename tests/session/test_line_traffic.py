@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Kernel, KernelCall, Location
-from tcexplore.session.line_traffic import line_traffic
+from tcexplore.session.line_times import line_traffic
 from tests import fakes
 from tests.snapshots.mlp_source import FILE, line
 

@@ -16,7 +16,7 @@ from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
-from tcexplore.session.line_traffic import bytes_moved
+from tcexplore.session.line_times import bytes_moved
 from tcexplore.session.links import Link, kernel_link
 
 TEACHES = (

@@ -13,8 +13,16 @@ from tcexplore.documents.memo import by_identity
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
-from tcexplore.session.line_times import LineShare, LineTimes, line_shares, line_times
-from tcexplore.session.line_traffic import Line, LineTraffic, Traffic, line_traffic
+from tcexplore.session.line_times import (
+    Line,
+    LineShare,
+    LineTimes,
+    LineTraffic,
+    Traffic,
+    line_shares,
+    line_times,
+    line_traffic,
+)
 from tcexplore.session.links import Link, break_link, guard_link
 
 BARS = "▁▂▃▄▅▆▇█"

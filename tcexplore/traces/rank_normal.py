@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tcexplore.session.normalized_code import without_device
+from tcexplore.session.run_diff import without_device
 
 _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x"),

@@ -15,7 +15,7 @@ from tcexplore import events as ev
 from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.events import Location
 from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared
-from tcexplore.session.normalized_code import without_device
+from tcexplore.session.run_diff import without_device
 from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
 from tcexplore.traces.incomplete_ranks import RankEnd

@@ -17,8 +17,7 @@ from tcexplore.events import Kernel
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, guard_link, kernel_link, node_link
-from tcexplore.session.normalized_code import are_ranks, same_program
-from tcexplore.session.run_diff import RunChange, RunDiff, align, match_kernels
+from tcexplore.session.run_diff import RunChange, RunDiff, align, are_ranks, match_kernels, same_program
 
 BREAK_STYLES = {"added": "removed", "removed": "added"}
 """A new break is bad, and one that is gone is good."""

@@ -13,8 +13,7 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Location
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.links import line_links
-from tcexplore.session.normalized_code import are_ranks
-from tcexplore.session.run_diff import RunChange, RunDiff, count_changes, run_diff
+from tcexplore.session.run_diff import RunChange, RunDiff, are_ranks, count_changes, run_diff
 
 NOTHING = "Nothing to compare with yet. The next save is compared with this one."
 

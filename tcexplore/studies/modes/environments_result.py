@@ -15,8 +15,7 @@ from tcexplore.environments import parse_version
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import RunFigures
-from tcexplore.session.normalized_code import unique_kernels
-from tcexplore.session.run_diff import RunChange, RunDiff, run_diff
+from tcexplore.session.run_diff import RunChange, RunDiff, run_diff, unique_kernels
 
 ChangeFact = Literal["run", "break", "graph", "op", "recompile", "kernel", "result", "time"]
 

@@ -12,8 +12,7 @@ from tcexplore.documents.prose import fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.fused_kernels import NO_SHARED_DATA, NotFused, not_fused
-from tcexplore.session.kernel_dependencies import KernelRelation
+from tcexplore.session.fused_kernels import NO_SHARED_DATA, KernelRelation, NotFused, not_fused
 from tcexplore.session.links import Link, kernel_link
 
 APART = {

@@ -9,7 +9,7 @@ from tcexplore import events as ev
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.events.result_events import AccuracyVerdict
 from tcexplore.session import Snapshot
-from tcexplore.session.guard_costs import GUARD_FILTERS
+from tcexplore.session.economics import GUARD_FILTERS
 from tcexplore.ui.screens.modes_screen import ModesScreen
 from tests import fakes
 from tests.studies.playback import JOB, text, timed

@@ -11,7 +11,7 @@ from tcexplore.events.config import SKIP_GUARD_EVAL
 from tcexplore.keymap import hint
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
-from tcexplore.session.guard_costs import VISIBLE_GUARD_SHARE, GuardCost, guard_cost
+from tcexplore.session.economics import VISIBLE_GUARD_SHARE, GuardCost, guard_cost
 from tcexplore.session.links import GUARD_FILTERS_LINK
 
 UNSAFE = {

@@ -9,8 +9,7 @@ from typing import Any, Literal, get_args
 from tcexplore.argument_types import name, one_of, several
 from tcexplore.events import Config, Job
 from tcexplore.events.config import REGIONS, Regions
-from tcexplore.session.economics import RunFigures
-from tcexplore.session.guard_costs import GUARD_FILTERS, needs_guard_filter
+from tcexplore.session.economics import GUARD_FILTERS, RunFigures, needs_guard_filter
 from tcexplore.studies.study import StudyState
 
 BACKEND_WITH_MODES = "inductor"

@@ -12,8 +12,7 @@ from tcexplore.events import GuardFilterTried
 from tcexplore.events.config import Config
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import DECIDED, Range, RunFigures
-from tcexplore.session.guard_costs import guard_cost
+from tcexplore.session.economics import DECIDED, Range, RunFigures, guard_cost
 
 
 @dataclass(frozen=True, slots=True)

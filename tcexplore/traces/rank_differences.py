@@ -12,7 +12,6 @@ from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
 from tcexplore.torch_text.failure_causes import cause_of_text
 from tcexplore.torch_text.guard_text import split_check
-from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.environment_differences import Difference, environment_difference
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
 from tcexplore.traces.graph_text import read_graph
@@ -21,6 +20,7 @@ from tcexplore.traces.inductor_differences import InductorPair
 from tcexplore.traces.rank_normal import group_names, normalize, rank_pairs
 from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, RecordKey
 from tcexplore.traces.record_index import BadRecordError
+from tcexplore.traces.trace_context import collective_lines
 
 Digests = dict[tuple[str, str], str]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -14,7 +15,6 @@ from tcexplore import events as ev
 from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.break_text import RegistryEntry, read_registry
 from tcexplore.torch_text.dynamo_names import function_name, readable_source
-from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.recompile_values import RecompileValues
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex, decode_json
 from tcexplore.traces.trace_sources import TraceSources
@@ -146,3 +146,50 @@ class TraceContext:
             return read_registry(os.path.dirname(spec.origin)) if spec and spec.origin else {}
         except (OSError, ValueError, KeyError, ImportError):
             return {}
+
+
+_REDUCTION = re.compile(r"'(sum|avg|max|min|product)'")
+MOST_CALLS = 12
+"""Collectives of a function beyond which no lines are searched."""
+
+
+def collective_lines(source: str, frame: ev.Location, calls: Sequence[ev.FxNode]) -> list[int] | None:
+    """Return the line of each collective, None unless the function has calls that fit; the closest together win."""
+    body = _function_calls(source, frame)
+    if not body or not calls or len(calls) > MOST_CALLS:
+        return None
+    candidates = [[line for line, text in body if _fits(node, text)] for node in calls]
+    best: list[int] | None = None
+    for start in candidates[0]:
+        lines = [start]
+        for options in candidates[1:]:
+            later = [line for line in options if line > lines[-1]]
+            if not later:
+                break
+            lines.append(later[0])
+        if len(lines) == len(calls) and (best is None or lines[-1] - lines[0] < best[-1] - best[0]):
+            best = lines
+    return best
+
+
+def _function_calls(source: str, frame: ev.Location) -> list[tuple[int, str]]:
+    """Return line and text of each call in the function that begins at a line."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+            if first == frame.line or function.lineno == frame.line:
+                calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+                return sorted((call.lineno, ast.unparse(call)) for call in calls)
+    return []
+
+
+def _fits(node: ev.FxNode, call: str) -> bool:
+    words = node.target.removesuffix(".default").rpartition(".")[2].split("_")
+    name = "_".join(words[:2])
+    reduction, other = _REDUCTION.search(node.args), _REDUCTION.search(call)
+    same = reduction is None or other is None or reduction[1] == other[1]
+    return same and re.search(rf"\b{re.escape(name)}\w*\(", call.partition("(")[0] + "(") is not None

@@ -16,13 +16,13 @@ from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.events import Location
 from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared
 from tcexplore.session.run_diff import without_device
-from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
 from tcexplore.traces.incomplete_ranks import RankEnd
 from tcexplore.traces.rank_comparison import compare_prints, compare_ranks
 from tcexplore.traces.rank_counts import RankCounts
 from tcexplore.traces.rank_normal import follows_rank, normalize
 from tcexplore.traces.rank_prints import RankPrint
+from tcexplore.traces.trace_context import collective_lines
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot

@@ -23,9 +23,8 @@ from tcexplore.torch_text.failure_causes import (
     kind_of_check,
 )
 from tcexplore.torch_text.guard_text import Check, compare_code, split_check
-from tcexplore.traces.graph_text import CALLS, name_sizes, read_graph
+from tcexplore.traces.graph_text import CALLS, name_sizes, read_graph, read_subgraphs
 from tcexplore.traces.record_index import Record, decode_json
-from tcexplore.traces.subgraph_text import read_subgraphs
 from tcexplore.traces.trace_context import FrameStart, TraceContext
 from tcexplore.traces.trace_sources import read_stack
 

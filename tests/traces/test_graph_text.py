@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.traces.graph_text import name_sizes, read_graph, read_tensor
+from tcexplore.traces.graph_text import name_sizes, read_graph, read_subgraphs, read_tensor
 from tcexplore.traces.guard_records import guard_checks
-from tcexplore.traces.subgraph_text import read_subgraphs
 from tcexplore.traces.trace_sources import TraceSources
 from tcexplore.traces.wrapper_text import read_wrapper
 

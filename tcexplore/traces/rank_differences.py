@@ -13,10 +13,9 @@ from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readabl
 from tcexplore.torch_text.failure_causes import cause_of_text
 from tcexplore.torch_text.guard_text import split_check
 from tcexplore.traces.environment_differences import Difference, environment_difference
-from tcexplore.traces.graph_differences import RankNodes, graph_difference
+from tcexplore.traces.graph_differences import InductorPair, RankNodes, graph_difference
 from tcexplore.traces.graph_text import read_graph
 from tcexplore.traces.guard_records import GuardCheck, guard_checks
-from tcexplore.traces.inductor_differences import InductorPair
 from tcexplore.traces.rank_normal import group_names, normalize, rank_pairs
 from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, RecordKey
 from tcexplore.traces.record_index import BadRecordError

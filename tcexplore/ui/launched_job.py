@@ -16,7 +16,7 @@ from tcexplore.events.rank_events import name_ranks
 from tcexplore.events.run_events import name_exit
 from tcexplore.torch_text.torchrun_report import exit_codes, rank_errors
 from tcexplore.traced_job import STDERR, STDOUT, TracedJob
-from tcexplore.traces.followed_rank import QUIET_S, FollowedRank
+from tcexplore.traces.followed_trace import QUIET_S, FollowedRank
 from tcexplore.traces.incomplete_ranks import RankEnd
 
 _CHUNK = 1 << 17

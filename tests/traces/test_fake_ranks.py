@@ -12,7 +12,7 @@ import pytest
 
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.request import FakeRanks
-from tcexplore.traces import followed_rank
+from tcexplore.traces import followed_trace as followed_rank
 from tcexplore.ui import follow_engine
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.saved_ranks_engine import SavedRanksEngine

@@ -14,9 +14,9 @@ import pytest
 from textual.pilot import Pilot
 
 from tcexplore.documents.ranks_view import verdict_rows
-from tcexplore.traces import followed_rank, followed_trace
-from tcexplore.traces.followed_rank import compare_running
-from tcexplore.traces.followed_trace import FollowedTrace
+from tcexplore.traces import followed_trace
+from tcexplore.traces import followed_trace as followed_rank
+from tcexplore.traces.followed_trace import FollowedTrace, compare_running
 from tcexplore.ui import follow_engine, launched_job
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import FollowEngine

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Span
-from tcexplore.documents.memo import by_identity
+from tcexplore.documents.document import Span, by_identity
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, kernel_link
 

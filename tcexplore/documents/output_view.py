@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Part, Parts, Row, Span, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import describe_phase, not_in_trace_rows
 from tcexplore.documents.locations import places
-from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Failed, Output
 from tcexplore.keymap import hint

@@ -15,12 +15,11 @@ from tcexplore.documents.code.target_notes import (
     is_of_this_machine,
     target_rows,
 )
-from tcexplore.documents.document import Part, Parts, Row, fixed
+from tcexplore.documents.document import Part, Parts, Row, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.locations import places
-from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.device_rows import format_measured
 from tcexplore.events import Kernel, Wrapper

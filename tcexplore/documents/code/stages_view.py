@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator
 from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import BAR, KernelLines, kernel_links
 from tcexplore.documents.code.target_notes import describe_vectors, format_resources, target_rows
-from tcexplore.documents.document import Part, Parts, Row, Span, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import Labels, OpLabel, labels
-from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, wrapped
 from tcexplore.events import Kernel, KernelAssembled, KernelStage
 from tcexplore.quantities import count

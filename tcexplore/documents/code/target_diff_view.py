@@ -11,9 +11,8 @@ from tcexplore.documents.code.kernel_labels import op_spans
 from tcexplore.documents.code.stages_view import NAMES
 from tcexplore.documents.code.target_notes import describe_vectors
 from tcexplore.documents.diff.text_diff import text_rows
-from tcexplore.documents.document import Row, Span, StaticDocument
+from tcexplore.documents.document import Row, Span, StaticDocument, by_identity
 from tcexplore.documents.labels import labels
-from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, Cell, columns, row, wrapped
 from tcexplore.events import Kernel, KernelResources
 from tcexplore.quantities import count, duration, size

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from tcexplore.documents.diff.diff_sections import break_rows, guard_rows, kernel_diff_rows, node_rows
 from tcexplore.documents.diff.text_diff import Numbered, text_rows
-from tcexplore.documents.document import Part, Parts, Row, fixed
-from tcexplore.documents.memo import by_identity
+from tcexplore.documents.document import Part, Parts, Row, by_identity, fixed
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Location
 from tcexplore.session import Snapshot, changes, summarize

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Part, Parts, Row, Span, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.graph.graph_items import GraphOf, below_dynamo
 from tcexplore.documents.graph.graph_view import graph_parts
 from tcexplore.documents.graph.node_labels import format_call, format_tensor
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.locations import places
-from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import AtenGraph, FxNode, Kernel, Partitioned, SavedTensor, Wrapper
 from tcexplore.quantities import count, size

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcexplore.documents.code.kernel_labels import KernelLines
-from tcexplore.documents.document import Part, Parts, Row, Span, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_rows import kernel_spans
 from tcexplore.documents.graph.node_labels import format_call, format_tensor, name_node
 from tcexplore.documents.highlight import highlighted
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.locations import Places, places
-from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import fold, row
 from tcexplore.documents.source.line_facts import read_lines
 from tcexplore.events import Kernel, Location

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from tcexplore.documents.document import Part, Parts, Row, Span, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_items import GraphOf, dynamo_graph, is_parameter, lay_out_graph
 from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
@@ -17,7 +17,6 @@ from tcexplore.documents.guards.recompile_rows import name_carried
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import labels
 from tcexplore.documents.locations import Places, describe_frame, places
-from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import FxNode, GraphBreak, GraphCaptured
 from tcexplore.quantities import count

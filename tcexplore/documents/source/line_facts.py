@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Span
+from tcexplore.documents.document import Span, by_identity
 from tcexplore.documents.labels import KernelLabel, Labels, labels
-from tcexplore.documents.memo import by_identity
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from tcexplore.documents.graph.node_labels import format_stride, format_tensor
-from tcexplore.documents.labels import labels, op_name
+from tcexplore.documents.labels import format_stride, format_tensor, labels, op_name
 from tcexplore.documents.prose import fitted, piece, wrapped
 from tcexplore.documents.strip.history_strip import history_row
 from tcexplore.documents.timing.timing_view import count_outliers, draw_bars, fit_axis

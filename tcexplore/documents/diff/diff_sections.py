@@ -8,8 +8,7 @@ from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import format_traffic, op_spans
 from tcexplore.documents.diff.text_diff import text_rows
 from tcexplore.documents.document import Row, Span, by_identity
-from tcexplore.documents.graph.node_labels import format_call, format_tensor, name_node
-from tcexplore.documents.labels import labels
+from tcexplore.documents.labels import format_call, format_tensor, labels, name_node
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import fold, row
 from tcexplore.events import Kernel

@@ -9,8 +9,7 @@ from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fi
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.graph.graph_items import GraphOf, below_dynamo
 from tcexplore.documents.graph.graph_view import graph_parts
-from tcexplore.documents.graph.node_labels import format_call, format_tensor
-from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.labels import Labels, format_call, format_tensor, labels
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import AtenGraph, FxNode, Kernel, Partitioned, SavedTensor, Wrapper

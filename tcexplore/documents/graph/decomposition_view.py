@@ -8,9 +8,8 @@ from tcexplore.documents.code.kernel_labels import KernelLines
 from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_rows import kernel_spans
-from tcexplore.documents.graph.node_labels import format_call, format_tensor, name_node
 from tcexplore.documents.highlight import highlighted
-from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.labels import Labels, format_call, format_tensor, labels, name_node
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import fold, row
 from tcexplore.documents.source.line_facts import read_lines

@@ -11,8 +11,14 @@ from typing import NamedTuple
 from tcexplore.documents.document import Part, Row, Span
 from tcexplore.documents.graph.graph_gutter import Drawn
 from tcexplore.documents.graph.graph_items import GraphOf, Item, Laid
-from tcexplore.documents.graph.node_labels import format_call, format_stride, format_tensor, name_node
-from tcexplore.documents.labels import KernelLabel, describe_user_op
+from tcexplore.documents.labels import (
+    KernelLabel,
+    describe_user_op,
+    format_call,
+    format_stride,
+    format_tensor,
+    name_node,
+)
 from tcexplore.documents.locations import Places
 from tcexplore.documents.prose import fold, row, shortened
 from tcexplore.events import FxNode

@@ -12,10 +12,9 @@ from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fi
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_items import GraphOf, dynamo_graph, is_parameter, lay_out_graph
 from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
-from tcexplore.documents.graph.node_labels import name_node
 from tcexplore.documents.guards.recompile_rows import name_carried
 from tcexplore.documents.highlight import Highlighted, highlighted
-from tcexplore.documents.labels import labels
+from tcexplore.documents.labels import labels, name_node
 from tcexplore.documents.locations import Places, describe_frame, places
 from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import FxNode, GraphBreak, GraphCaptured

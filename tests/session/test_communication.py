@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore import events as ev
-from tcexplore.documents.trace_rows import collective_rows
+from tcexplore.documents.ranks_view import collective_rows
 from tcexplore.session.communication import collective_calls, starts_of
 from tcexplore.session.snapshot import start_snapshot
 

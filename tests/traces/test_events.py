@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.trace_rows import collective_rows, split_rows
+from tcexplore.documents.ranks_view import collective_rows, split_rows
 from tcexplore.session import Snapshot
 from tcexplore.session.communication import collective_calls
 from tcexplore.traces.expression_text import read_expression

@@ -89,7 +89,7 @@ def fusion_reasons(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
         return fusion_how()
     if marked is other:
         return f"This is the marked kernel: {_another('one')}"
-    from tcexplore.documents.code.fusion_reasons_view import fusion_reasons_document
+    from tcexplore.documents.code.fusion_view import fusion_reasons_document
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 
     return AnswerScreen(

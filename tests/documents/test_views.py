@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.documents.breaks_view import breaks_document
-from tcexplore.documents.code.fusion_reasons_view import fusion_reasons_document
-from tcexplore.documents.code.fusion_view import fusion_document
+from tcexplore.documents.code.fusion_view import fusion_document, fusion_reasons_document
 from tcexplore.documents.diff.diff_view import diff_document
 from tcexplore.documents.document import Builder, Row
 from tcexplore.events import BreakFix, FactMissing, Kernel, SchedulerNode

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import partial
 
 from tcexplore import __version__, argument_types
-from tcexplore.cli.gate.gate_options import limit_options, output_options
 from tcexplore.cli.options import (
     Parser,
     compile_options,
     follow_option,
+    limit_options,
     opcheck_option,
+    output_options,
     python_option,
     rank_options,
     report_options,

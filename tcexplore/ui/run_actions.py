@@ -20,7 +20,7 @@ from tcexplore.session.links import GUARD_FILTERS_LINK, Link
 from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import FixRequested, GuardFiltersTried, RecompileCheckRequested, RunChosen
-from tcexplore.ui.row_targets import break_of
+from tcexplore.ui.navigation import break_of
 from tcexplore.ui.screens.main_screen import MainScreen
 
 if TYPE_CHECKING:

@@ -24,19 +24,22 @@ from tcexplore.ui.messages import (
     RowEntered,
     RunChosen,
 )
-from tcexplore.ui.navigation import Navigation, Selection, index_links, prefetch
-from tcexplore.ui.panes.pane_grid import PaneGrid, tabs
-from tcexplore.ui.panes.pane_sizes import PaneSizes
-from tcexplore.ui.panes.pane_table import PANES
-from tcexplore.ui.row_targets import (
+from tcexplore.ui.navigation import (
+    Navigation,
+    Selection,
     entry_differences,
     fusion_how,
     fusion_reasons,
+    index_links,
     kernel_at_cursor,
     mark_entry,
     mark_kernel,
     no_kernel,
+    prefetch,
 )
+from tcexplore.ui.panes.pane_grid import PaneGrid, tabs
+from tcexplore.ui.panes.pane_sizes import PaneSizes
+from tcexplore.ui.panes.pane_table import PANES
 from tcexplore.ui.screen_lines import clicked_run, footer, history_line, peek_line, title_line, verdict_line
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 

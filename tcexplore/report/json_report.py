@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
-from tcexplore.report import json_timing
+from tcexplore.report import json_records as json_timing
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import cache_entries

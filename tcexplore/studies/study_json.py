@@ -6,7 +6,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore.documents.locations import display_path
-from tcexplore.report import json_timing
+from tcexplore.report import json_records as json_timing
 from tcexplore.report.json_report import configuration, environment, failure
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import Study, StudyState

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
-from tcexplore.report import json_records as json_timing
+from tcexplore.report import json_records
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import cache_entries
@@ -106,11 +106,11 @@ def _guard_fields(snapshot: Snapshot) -> Fields:
 
 def _measurements(snapshot: Snapshot, calls: int | None) -> Fields:
     return {
-        "timing": json_timing.timing(snapshot, calls),
-        **json_timing.line_time_fields(snapshot),
-        "accuracy": json_timing.accuracy(snapshot.accuracy),
-        "memory": json_timing.memory(snapshot),
-        "compile_time": json_timing.compile_time_fields(snapshot),
+        "timing": json_records.timing(snapshot, calls),
+        **json_records.line_time_fields(snapshot),
+        "accuracy": json_records.accuracy(snapshot.accuracy),
+        "memory": json_records.memory(snapshot),
+        "compile_time": json_records.compile_time_fields(snapshot),
     }
 
 
@@ -151,7 +151,7 @@ def _missing(snapshot: Snapshot) -> Iterable[Fields]:
     known = {missing.fact for missing in snapshot.missing_facts}
     if snapshot.timing is None and snapshot.timing_skipped:
         yield {"fact": ev.RunFact.TIMING, "symbol": None, "reason": snapshot.timing_skipped}
-    if json_timing.accuracy(snapshot.accuracy) is None and ev.RunFact.ACCURACY not in known:
+    if json_records.accuracy(snapshot.accuracy) is None and ev.RunFact.ACCURACY not in known:
         reason = snapshot.accuracy.reason if snapshot.accuracy else NOT_COMPARED
         yield {"fact": ev.RunFact.ACCURACY, "symbol": None, "reason": reason}
     if snapshot.memory is None and ev.RunFact.MEMORY not in known:

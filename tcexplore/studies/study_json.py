@@ -6,7 +6,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore.documents.locations import display_path
-from tcexplore.report import json_records as json_timing
+from tcexplore.report import json_records
 from tcexplore.report.json_report import configuration, environment, failure
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import Study, StudyState
@@ -45,9 +45,9 @@ def run_fields(figures: RunFigures) -> Fields:
         "error": failure(run.failure),
         "compile_s": figures.compile_s,
         "first_call_s": figures.first_call_s,
-        "timing": json_timing.timing(run),
-        "accuracy": json_timing.accuracy(run.accuracy),
-        "memory": json_timing.memory(run),
+        "timing": json_records.timing(run),
+        "accuracy": json_records.accuracy(run.accuracy),
+        "memory": json_records.memory(run),
         "breaks": summary.breaks,
         "graphs": summary.graphs,
         "kernels": summary.kernels,

@@ -12,7 +12,7 @@ import pytest
 
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.request import FakeRanks
-from tcexplore.traces import followed_trace as followed_rank
+from tcexplore.traces import followed_trace
 from tcexplore.ui import follow_engine
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.saved_ranks_engine import SavedRanksEngine
@@ -69,7 +69,7 @@ print("ran", name)
 
 
 async def test_a_save_runs_all_ranks_again(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for module in (followed_rank, follow_engine):
+    for module in (followed_trace, follow_engine):
         monkeypatch.setattr(module, "QUIET_S", 0.1)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     script = tmp_path / "script.py"

@@ -15,7 +15,6 @@ from textual.pilot import Pilot
 
 from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.traces import followed_trace
-from tcexplore.traces import followed_trace as followed_rank
 from tcexplore.traces.followed_trace import FollowedTrace, compare_running
 from tcexplore.ui import follow_engine, launched_job
 from tcexplore.ui.app import ExplorerApp
@@ -113,7 +112,7 @@ def test_a_rank_that_lags_is_no_difference_until_the_job_is_quiet(
     partial = compare_running(trace.ranks, ())
     assert partial.divergence is None, "rank 0 may still recompile"
     assert "so far" in next(verdict_rows(partial, 78)).text
-    monkeypatch.setattr(followed_rank, "QUIET_S", 0.0)
+    monkeypatch.setattr(followed_trace, "QUIET_S", 0.0)
     compared = compare_running(trace.ranks, ())
     assert compared.divergence is not None
     assert compared.divergence.kind == "shape"
@@ -173,7 +172,7 @@ def text_of(app: ExplorerApp) -> str:
 async def test_the_app_shows_records_as_the_job_writes_them(
     traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in (followed_rank, follow_engine):
+    for module in (followed_trace, follow_engine):
         monkeypatch.setattr(module, "QUIET_S", 0.1)
     first, second = files_of(traces / "shape", tmp_path)
     async with app_following(tmp_path) as (app, pilot):

@@ -11,7 +11,7 @@ from tcexplore.argument_types import force_option
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
 from tcexplore.files import NotWrittenError
-from tcexplore.report import json_records as json_timing
+from tcexplore.report import json_records
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session import Snapshot
 from tcexplore.studies.bisect.bisect_document import bisect_document
@@ -169,7 +169,7 @@ def _stage_fields(step: BisectStep) -> Fields:
         "config": configuration(step.run) if step.stage.backend else None,
         "fails": step.fails,
         "error": failure(step.failed),
-        "accuracy": json_timing.accuracy(step.run.accuracy) if step.stage.backend else None,
+        "accuracy": json_records.accuracy(step.run.accuracy) if step.stage.backend else None,
     }
 
 

@@ -31,7 +31,7 @@ def prefetch(session: Session) -> None:
 
     That takes a fifth of a second for 10,000 nodes and 50,000 lines: call it in a thread.
     """
-    from tcexplore.documents.diff.diff_sections import compare_code
+    from tcexplore.documents.diff.diff_view import compare_code
     from tcexplore.documents.graph.decomposition_view import decompose_run
 
     shown = session.shown

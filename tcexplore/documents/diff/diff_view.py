@@ -1,18 +1,172 @@
-"""The diff of two runs: summary, source, breaks, kernels, graph nodes and guards."""
+"""The diff of two runs: summary, source, breaks, kernels, graph nodes and guards, one section per fact."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tcexplore.documents.diff.diff_sections import break_rows, guard_rows, kernel_diff_rows, node_rows
+from tcexplore import events as ev
+from tcexplore.documents.code.kernel_labels import format_traffic, op_spans
 from tcexplore.documents.diff.text_diff import Numbered, text_rows
-from tcexplore.documents.document import Part, Parts, Row, by_identity, fixed
+from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
+from tcexplore.documents.labels import format_call, format_tensor, labels, name_node
+from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.events import Location
+from tcexplore.events import Kernel, Location
+from tcexplore.quantities import count
 from tcexplore.session import Snapshot, changes, summarize
-from tcexplore.session.links import line_links
-from tcexplore.session.run_diff import RunChange, RunDiff, are_ranks, count_changes, run_diff
+from tcexplore.session.links import break_link, guard_link, kernel_link, line_links, node_link
+from tcexplore.session.run_diff import (
+    RunChange,
+    RunDiff,
+    align,
+    are_ranks,
+    count_changes,
+    match_kernels,
+    run_diff,
+    same_program,
+)
+
+BREAK_STYLES = {"added": "removed", "removed": "added"}
+"""A new break is bad, and one that is gone is good."""
+
+MARKS = {"added": ("+ ", "added"), "removed": ("- ", "removed"), "changed": ("~ ", "changed"), "same": ("  ", "muted")}
+
+
+def node_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+    """Yield the nodes that only one of the runs has."""
+    for change in diff.nodes:
+        if change.kind != "same":
+            yield _node(change, places(diff.after.file))
+
+
+def _node(change: RunChange[tuple[str, ev.FxNode]], where: Places) -> Row:
+    graph, node = change.item
+    mark = MARKS[change.kind]
+    links = (node_link(graph, node.name),) if change.after else ()
+    facts = (
+        (f"{graph}  ", "dim"),
+        (name_node(node), mark[1]),
+        (f"  {format_tensor(node)}", "shape"),
+        (f"  {format_call(node)}", "target"),
+    )
+    place = (f"  {where.describe(node.location)}" if node.location else "", "muted")
+    return row("   ", mark, *facts, place, links=links, location=node.location, copy=format_call(node))
+
+
+def break_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+    """Yield the breaks that only one of the runs has."""
+    for change in diff.breaks:
+        broken = change.item
+        if change.kind != "same":
+            where = places(diff.after.file).describe(broken.location)
+            links = (break_link(broken),) if change.after else ()
+            style = BREAK_STYLES.get(change.kind, MARKS[change.kind][1])
+            facts = (f"{where}  ", "muted"), (broken.code or broken.reason, style)
+            yield row("   ", (MARKS[change.kind][0], style), *facts, (f"  {broken.id or broken.kind}", "muted"),
+                      links=links, location=broken.location)  # fmt: skip
+
+
+def guard_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+    """Yield the guards that only one of the runs has, with a fold for structural guards."""
+    changed = [change for change in diff.guards if change.kind != "same"]
+    for change in changed:
+        if not change.item[1].structural:
+            yield _guard_row(change)
+    structural = [change for change in changed if change.item[1].structural]
+    if structural:
+        label = f"{count(len(structural), 'structural guard')} on modules and torch itself"
+        opened = "diff structural" in toggled
+        yield fold("diff structural", opened, (label, "muted"), indent=3)
+        yield from (_guard_row(change) for change in (structural if opened else ()))
+
+
+def _guard_row(change: RunChange[tuple[str, ev.Guard]]) -> Row:
+    graph, guard = change.item
+    mark, links = MARKS[change.kind], (guard_link(graph, guard),) if change.after else ()
+    condition = guard.summary or " and ".join(guard.code)
+    name = guard.name or guard.source or guard.kind
+    return row("   ", mark, (f"{graph}  ", "dim"), (name, mark[1]),
+               f"  {condition}", (f"  {guard.kind}", "dim"),
+               links=links, location=guard.location)  # fmt: skip
+
+
+def kernel_diff_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield the changed, added and removed kernels, with a fold for those with the same code."""
+    for index, change in enumerate(diff.kernels):
+        if change.kind != "same":
+            yield from _kernel(diff, change, f"diff kernel {index}", toggled, width)
+    same = [change for change in diff.kernels if change.kind == "same"]
+    if same:
+        opened = "diff same kernels" in toggled
+        label = f"{count(len(same), 'kernel')} with identical code"
+        yield fold("diff same kernels", opened, (label, "muted"), indent=3)
+        for change in same if opened else ():
+            made = _one_line(diff, change)
+            yield made._replace(spans=(Span("   "), *made.spans))
+
+
+def _kernel(diff: RunDiff, change: RunChange[Kernel], name: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield the heading of a kernel and, if it is open, its code or the diff of both."""
+    opened = (name in toggled) == (change.kind != "changed")
+    made = _one_line(diff, change)
+    spans = ((span.text, span.style) for span in made.spans)
+    yield fold(name, opened, *spans, indent=1, links=made.links, location=made.location, copy=made.copy)
+    if opened:
+        yield from text_rows(_code(change), width)
+
+
+def compare_code(before: Snapshot, after: Snapshot) -> None:
+    """Compare the code of two runs ahead of its display."""
+    same_program(before, after)
+    ranks = are_ranks(before, after)
+    for change in match_kernels(before.code.kernels, after.code.kernels, ranks=ranks):
+        if change.kind == "changed":
+            _code(change)
+
+
+def _code(change: RunChange[Kernel]) -> tuple[RunChange[str], ...]:
+    return _compared(change.before, change.after)
+
+
+@by_identity(64)
+def _compared(before: Kernel | None, after: Kernel | None) -> tuple[RunChange[str], ...]:
+    """Return the differences of both sources; the names of the kernels do not count."""
+    was, now = (_lines(kernel) for kernel in (before, after))
+    return tuple(
+        RunChange(change.kind, change.before and change.before[1], change.after and change.after[1])
+        for change in align(was, now, lambda line: line[0])
+    )
+
+
+def _lines(kernel: Kernel | None) -> list[tuple[str, str]]:
+    """Return each line without the name of the kernel, and the original line."""
+    return [(line.replace(kernel.name, ""), line) for line in kernel.source.splitlines()] if kernel else []
+
+
+def _one_line(diff: RunDiff, change: RunChange[Kernel]) -> Row:
+    before, after = change.before, change.after
+    both = [(s, k) for s, k in ((diff.before, before), (diff.after, after)) if k is not None]
+    labelled = [span for s, kernel in both for span in (Span(" → ", "muted"), *_label(s, kernel))][1:]
+    where = diff.after if after else diff.before
+    spans = (
+        Span(*MARKS[change.kind]), *labelled, Span(" "), *op_spans(change.item, labels(where), most=5),
+        Span(f"  {_moved(before, after)}", "muted"), Span(f"  {change.item.name}", "dim"),
+    )  # fmt: skip
+    place = change.item.source_lines[0] if change.item.source_lines else None
+    links = (kernel_link(after),) if after else ()
+    return row(*((span.text, span.style) for span in spans), links=links, location=place, copy=change.item.name)
+
+
+def _label(snapshot: Snapshot, kernel: Kernel) -> Iterable[Span]:
+    return labels(snapshot).kernel[kernel_link(kernel)].spans
+
+
+def _moved(before: Kernel | None, after: Kernel | None) -> str:
+    """Return what a kernel reads and writes, before and after if that differs."""
+    texts = dict.fromkeys(format_traffic(kernel) for kernel in (before, after) if kernel and format_traffic(kernel))
+    return " → ".join(texts)
+
 
 NOTHING = "Nothing to compare with yet. The next save is compared with this one."
 

@@ -11,9 +11,8 @@ from functools import partial
 from tcexplore.cli.configuration.config_values import add_negation, configurable
 from tcexplore.cli.configuration.configured_options import parse_options
 from tcexplore.cli.options import Parser, config, fake_ranks, limits, only_python, outputs
-from tcexplore.cli.parsers import APP, COMMAND_NAMES, PARSERS
+from tcexplore.cli.parsers import APP, COMMAND_NAMES, PARSERS, study_request
 from tcexplore.cli.request import ConfigQuery, Export, Launch, Request, TraceChoice
-from tcexplore.cli.study_arguments import study_request
 from tcexplore.studies.registry import STUDIES
 from tcexplore.ui.appearance import make_appearance
 

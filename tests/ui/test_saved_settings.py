@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.panes.pane_sizes import PaneSizes
+from tcexplore.ui.panes.pane_grid import PaneSizes
 from tcexplore.ui.saved_settings import Settings, load, store
 from tests import fakes
 from tests.ui.app_under_test import FakeEngine, run_app

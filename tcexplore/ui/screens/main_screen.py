@@ -37,8 +37,7 @@ from tcexplore.ui.navigation import (
     no_kernel,
     prefetch,
 )
-from tcexplore.ui.panes.pane_grid import PaneGrid, tabs
-from tcexplore.ui.panes.pane_sizes import PaneSizes
+from tcexplore.ui.panes.pane_grid import PaneGrid, PaneSizes, tabs
 from tcexplore.ui.panes.pane_table import PANES
 from tcexplore.ui.screen_lines import clicked_run, footer, history_line, peek_line, title_line, verdict_line
 from tcexplore.ui.screens.reading_screen import ReadingScreen

@@ -17,7 +17,7 @@ from tcexplore.ui.engine import Engine
 from tcexplore.ui.lines.guarded_document import guarded
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.panes.pane_sizes import arrange
+from tcexplore.ui.panes.pane_grid import arrange
 from tcexplore.ui.screen_lines import footer, study_line
 from tcexplore.ui.screens.overlay_screen import OverlayScreen
 from tcexplore.ui.study_task import StudyTask

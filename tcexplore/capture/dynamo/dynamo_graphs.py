@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from tcexplore.capture.dynamo.trace_position import current_compile_id
+from tcexplore.capture.dynamo.trace_position import current_compile_id, record_caller
 from tcexplore.capture.fx.fx_node import fx_node, read_subgraphs, subgraph_paths
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.node_stacks import record_caller
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.events import FxNode, GraphCaptured, Location

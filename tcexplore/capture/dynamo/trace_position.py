@@ -75,3 +75,26 @@ def _merge_resumed(frames: list[_Frame]) -> list[_Frame]:
             merged.pop()
         merged.append(frame)
     return merged
+
+
+def record_caller(graph: str, user_files: UserFiles) -> None:
+    """Record the user's innermost line outside the frame that Dynamo compiles now.
+
+    A frame that is called from several lines counts for the first of them.
+    """
+    outside = user_stack(user_files, ()).whole
+    if outside:
+        user_files.callers.setdefault(graph, outside[-1])
+
+
+def user_frames(stack_trace: str | None, user_files: UserFiles) -> tuple[Location, ...]:
+    """Return the user's frames in an FX node's `stack_trace`, outermost first.
+
+    If it has no frame of the user, return the line that called the function being compiled. A node without a
+    stack trace has no frames.
+    """
+    frames = user_files.frames_of_text(stack_trace)
+    if frames or not stack_trace:
+        return frames
+    caller = user_files.callers.get(current_compile_id() or "")
+    return (caller,) if caller else ()

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from torch.fx import GraphModule
 from torch.fx.node import Node
 
+from tcexplore.capture.dynamo.trace_position import user_frames
 from tcexplore.capture.fx.fx_text import args_text, target_text
 from tcexplore.capture.fx.tensor_descriptions import tensor_facts
 from tcexplore.capture.fx.user_ops import user_op
-from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FxNode, Subgraph
 from tcexplore.torch_text.dynamo_names import readable_source

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from tcexplore.capture.dynamo.trace_position import user_frames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import aten_graph, compile_id
-from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import GraphPhase, Partitioned, RunFact, SavedTensor

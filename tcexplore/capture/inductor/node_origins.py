@@ -11,11 +11,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tcexplore.capture.dynamo.trace_position import current_compile_id
+from tcexplore.capture.dynamo.trace_position import current_compile_id, user_frames
 from tcexplore.capture.fx.fx_node import fx_node, node_name, root_sources
 from tcexplore.capture.fx.user_ops import user_op
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.events import FxNode, Location, UserOp
 

@@ -24,8 +24,7 @@ from tcexplore.capture.fx.user_ops import has_custom_ops
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_cache_keys, install_graph_scripts
 from tcexplore.capture.install_hooks import install_all
-from tcexplore.capture.regions.compile_arguments import CompileArguments
-from tcexplore.capture.regions.compile_overrides import CompileOverrides
+from tcexplore.capture.regions.compile_overrides import CompileArguments, CompileOverrides
 from tcexplore.capture.regions.compiled_regions import Regions
 from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.state_dict_keys import state_keys

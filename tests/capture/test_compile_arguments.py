@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from tcexplore.capture.entry.entry import EntryError
-from tcexplore.capture.regions.compile_arguments import LONGEST_VALUE, describe_arguments
-from tcexplore.capture.regions.compile_overrides import parse_argument
+from tcexplore.capture.regions.compile_overrides import LONGEST_VALUE, describe_arguments, parse_argument
 
 SHAPES = tuple(
     name for name in ("shapes_spec", "dynamic_shapes") if name in inspect.signature(torch.compile).parameters

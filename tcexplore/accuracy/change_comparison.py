@@ -10,12 +10,12 @@ from dataclasses import replace
 import torch
 
 from tcexplore.accuracy.accuracy_check import common_values, severity
-from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.accuracy.input_variations import (
     SEARCHED,
     VARIATIONS,
     WEIGHTS,
+    BranchCoverage,
     CallMode,
     Variation,
     call_modes,

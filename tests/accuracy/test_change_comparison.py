@@ -12,9 +12,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.compared_calls import Function, Subject
+from tcexplore.accuracy.input_variations import BranchCoverage
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import BranchTest, ChangeChecked

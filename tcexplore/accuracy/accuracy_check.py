@@ -9,8 +9,14 @@ import torch
 
 from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.accuracy.float64_reference import MEMORY_DIVISOR, Float64Reference, free_memory
-from tcexplore.accuracy.observation import Observation, observe
-from tcexplore.accuracy.observation_diff import ObservationDiff, comparable, diff_observations, fill_rewritten
+from tcexplore.accuracy.observation import (
+    Observation,
+    ObservationDiff,
+    comparable,
+    diff_observations,
+    fill_rewritten,
+    observe,
+)
 from tcexplore.accuracy.tensor_comparison import WRONG, ComparedValue, compare_value, rms
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import ACCURACY_VERDICTS, Accuracy, AccuracyVerdict, Deviation

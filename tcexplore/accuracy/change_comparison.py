@@ -23,8 +23,7 @@ from tcexplore.accuracy.input_variations import (
     vary,
     with_gradients,
 )
-from tcexplore.accuracy.observation import Observation, observe
-from tcexplore.accuracy.observation_diff import diff_observations, fill_rewritten
+from tcexplore.accuracy.observation import Observation, diff_observations, fill_rewritten, observe
 from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG, compare_value
 from tcexplore.capture.entry.entry import Call
 from tcexplore.capture.time_limit import TimeLimitError, time_limit

@@ -19,8 +19,7 @@ from tcexplore.events import Kernel, Wrapper
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
 from tcexplore.targets.assembler import Assembler, assembler_env
 from tcexplore.targets.cpu_assembly import compile_to_assembly
-from tcexplore.targets.device_table import Target
-from tcexplore.targets.roofline import roofline_point
+from tcexplore.targets.device_table import Target, roofline_point
 from tcexplore.worker.process_setup import die_with_parent
 
 FIRST = 1

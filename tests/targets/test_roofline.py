@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Kernel
-from tcexplore.targets.device_table import find_target
-from tcexplore.targets.roofline import roofline_point
+from tcexplore.targets.device_table import find_target, roofline_point
 
 
 def kernel(**facts: object) -> Kernel:

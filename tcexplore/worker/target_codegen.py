@@ -79,8 +79,8 @@ class TargetCodegen:
 
     def _run_elsewhere(self, target: Target, hooks: Hooks) -> None:
         """Let the program run on this machine even if parts of it need the target."""
+        from tcexplore.targets.device_emulation import interpret_user_kernels
         from tcexplore.targets.graph_recorder import UncompiledGraphs
-        from tcexplore.targets.user_triton import interpret_user_kernels
 
         interpret_user_kernels(target, hooks)
         self._uncompiled = UncompiledGraphs(hooks)

@@ -27,8 +27,8 @@ from tcexplore.events import (
     Wrapper,
 )
 from tcexplore.events.timing_events import RestName, Side
-from tcexplore.timing.device_sync import make_synchronizer
 from tcexplore.timing.op_lines import OpLine, OpRecorder
+from tcexplore.timing.timed_machine import make_synchronizer
 from tcexplore.timing.workload import Workload
 
 TOLERANCE = 1.1

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tcexplore.timing.device_sync import device_name, make_device_timer, make_synchronizer
+from tcexplore.timing.timed_machine import device_name, make_device_timer, make_synchronizer
 from tcexplore.timing.timing_run import measure_timing
 from tests.timing.simulation import Recorder, workload
 

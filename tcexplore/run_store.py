@@ -22,8 +22,7 @@ from pathlib import Path
 from tcexplore import files
 from tcexplore.events.base import PROTOCOL
 from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, decode, encode
-from tcexplore.session.history import StoredRun
-from tcexplore.session.run_summary import RunSummary, summarize
+from tcexplore.session.history import RunSummary, StoredRun, summarize
 from tcexplore.session.snapshot import Snapshot, end_snapshot
 
 FORMAT = 1

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tcexplore import events as ev
 from tcexplore.events.config import SKIP_GUARD_EVAL
 from tcexplore.session.compile_time import compile_time, files_compiled
-from tcexplore.session.run_summary import RunSummary, summarize
+from tcexplore.session.history import RunSummary, summarize
 from tcexplore.session.snapshot import Snapshot
 
 UNDECIDED = ("undecided", "measuring")

@@ -8,8 +8,8 @@ from tcexplore import events as ev
 from tcexplore.documents.guards.recompile_rows import describe_limit
 from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.session.cache_entries import cache_entries, guard_diff, guards_of
+from tcexplore.session.history import summarize
 from tcexplore.session.recompile_fixes import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, recompile_fixes
-from tcexplore.session.run_summary import summarize
 from tests.snapshots import recompiling
 
 

@@ -14,8 +14,8 @@ from tcexplore.quantities import count, duration
 from tcexplore.report.gate_result import AllowedBreak, ExceededLimit, GateResult
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
+from tcexplore.session.history import summarize
 from tcexplore.session.run_diff import unique_kernels
-from tcexplore.session.run_summary import summarize
 from tcexplore.studies.study_runs import Outcome, failure_status
 
 if TYPE_CHECKING:

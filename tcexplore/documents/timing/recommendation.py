@@ -8,7 +8,7 @@ from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Payback, economics, payback
-from tcexplore.session.run_summary import wrong_result
+from tcexplore.session.history import wrong_result
 
 DISTINCT = 1.2
 """Minimum ratio of two break-even points to show both."""

@@ -23,7 +23,7 @@ from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import CompiledCall, compiled_calls
 from tcexplore.session.economics import economics
-from tcexplore.session.run_summary import wrong_result
+from tcexplore.session.history import wrong_result
 
 MOST = 8
 """Calls that are listed one by one."""

@@ -6,15 +6,17 @@ import asyncio
 import codecs
 import contextlib
 import os
+import re
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-from tcexplore.events import Event, Failed, Job, Output, clean
+from tcexplore.events import Event, Failed, Job, Location, Output, clean
 from tcexplore.events.rank_events import name_ranks
 from tcexplore.events.run_events import name_exit
-from tcexplore.torch_text.torchrun_report import exit_codes, rank_errors
 from tcexplore.traced_job import STDERR, STDOUT, TracedJob
 from tcexplore.traces.followed_trace import QUIET_S, FollowedRank
 from tcexplore.traces.incomplete_ranks import RankEnd
@@ -211,3 +213,39 @@ def _is_alive(pid: int) -> bool:
     with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         return file.read().rpartition(")")[2].split()[0] != "Z"
     return True
+
+
+_EXIT_CODE = re.compile(r"^ *exitcode +: (-?\d{1,5}) \(pid: (\d{1,10})\)", re.M)
+_RANK_LINE = re.compile(r"^\[rank(\d{1,5})\]:(?: (.*))?$", re.M)
+"""torch begins each line of an uncaught exception with the rank."""
+_FRAME = re.compile(r'^  File "(.+?)", line (\d{1,9}), in (.+)$')
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+@dataclass(slots=True)
+class RankError:
+    """An exception that ended a rank."""
+
+    message: str = ""
+    """`RuntimeError: …`, its first line."""
+    frames: list[Location] = field(default_factory=list)
+    """Outermost first."""
+
+
+def exit_codes(text: str) -> dict[int, int]:
+    """Return the exit code, negative for a signal, by process id, of the ranks that torchrun reports as failed."""
+    return {int(pid): int(code) for code, pid in _EXIT_CODE.findall(text)}
+
+
+def rank_errors(text: str) -> dict[int, RankError]:
+    """Return the last exception of each rank."""
+    errors: dict[int, RankError] = defaultdict(RankError)
+    for number, line in _RANK_LINE.findall(text):
+        rank = int(number)
+        if line == _TRACEBACK:
+            errors[rank] = RankError()
+        elif frame := _FRAME.match(line):
+            errors[rank].frames.append(Location(clean(frame[1]), int(frame[2]), clean(frame[3])))
+        elif rank in errors and line and not line.startswith(" ") and not errors[rank].message:
+            errors[rank].message = clean(line)
+    return dict(errors)

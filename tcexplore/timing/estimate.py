@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tcexplore.events import TimingEstimate
-from tcexplore.timing.sample_statistics import (
+from tcexplore.timing.samples import (
+    Conditions,
+    Samples,
     count_outliers,
     half_medians,
     mad,
     median,
 )
-from tcexplore.timing.samples import Conditions, Samples
 from tcexplore.timing.timing_notes import timing_notes
 from tcexplore.timing.timing_verdict import (
     MIN_CONTROL_PAIRS,

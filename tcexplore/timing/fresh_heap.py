@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tcexplore.events.timing_events import FreshHeap
 from tcexplore.timing.blocks import CPU_BLOCK_NS, BlockTimer, SystemClock
-from tcexplore.timing.sample_statistics import median
+from tcexplore.timing.samples import median
 from tcexplore.timing.timed_machine import OtherProcesses, core_count
 from tcexplore.timing.timing_verdict import MIN_SLOW_PAIRS, decide_verdict, estimate_speedup, is_loaded
 from tcexplore.timing.workload import Workload

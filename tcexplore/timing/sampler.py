@@ -9,8 +9,7 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from tcexplore.timing.blocks import BlockTime, BlockTimer
-from tcexplore.timing.sample_statistics import median
-from tcexplore.timing.samples import Samples, Side
+from tcexplore.timing.samples import Samples, Side, median
 from tcexplore.timing.steady_state import LONG_BLOCK_NS, NeverSteadyError, SteadyState, reach_steady_state
 from tcexplore.timing.timing_verdict import MIN_CONTROL_PAIRS, MIN_SLOW_PAIRS
 from tcexplore.timing.workload import Workload

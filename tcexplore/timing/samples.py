@@ -1,10 +1,16 @@
-"""The pairs measured so far and the conditions of their measurement."""
+"""The pairs measured so far, their conditions and their statistics."""
 
 from __future__ import annotations
 
+import math
+import operator
+import random
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import lru_cache
+from itertools import takewhile, tee
+from typing import Literal, NamedTuple
 
 from tcexplore.events import PairsMeasured
 from tcexplore.events.timing_events import FreshHeap
@@ -99,3 +105,203 @@ class Conditions:
     device_compiled_us: float | None = None
     reserved_core: int | None = None
     """The core reserved for the terminal app; None without a spare core."""
+
+
+RESAMPLES = 2_000
+CONFIDENCE = 0.97
+"""The nominal confidence of the interval that is reported as 95%, since real machines deviate from the model.
+
+Of 180 measured runs with a known true ratio, the nominal 95% interval contained it in 96%; the 97% interval, a tenth
+wider, in 98%.
+"""
+
+TAIL = (1 - CONFIDENCE) / 2 * (RESAMPLES - 1)
+"""Position of the interval's ends among the medians of the resamples, counted from either end."""
+
+SEED = 0
+
+MIN_FOR_CORRELATION = 10
+"""Minimum samples for a meaningful autocorrelation."""
+
+MIN_EFFECTIVE = 6
+"""Lower bound of the effective sample size: the range of six samples contains the median in 97% of cases."""
+
+LAG_DIVISOR = 4
+"""Autocorrelations are computed up to a lag of the sample count divided by this."""
+
+
+class Interval(NamedTuple):
+    """A confidence interval, both ends included."""
+
+    low: float
+    high: float
+
+    def excludes(self, value: float) -> bool:
+        return not self.low <= value <= self.high
+
+
+class Outliers(NamedTuple):
+    """The number of samples beyond Tukey's fences."""
+
+    mild: int
+    """Beyond 1.5 interquartile ranges."""
+    severe: int
+    """Beyond 3 interquartile ranges."""
+
+    @property
+    def total(self) -> int:
+        return self.mild + self.severe
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which `share` (0 to 1) of the samples lie, interpolated. Raises `ValueError` if empty."""
+    if not values:
+        raise ValueError("no samples")
+    return _interpolate(sorted(values), share * (len(values) - 1))
+
+
+def _interpolate(ordered: Sequence[float], position: float) -> float:
+    below = math.floor(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the median of the samples. Raises `ValueError` if empty."""
+    return percentile(values, 0.5)
+
+
+def mad(values: Sequence[float]) -> float:
+    """Return the unscaled median absolute deviation. Raises `ValueError` if empty."""
+    middle = median(values)
+    return median([abs(value - middle) for value in values])
+
+
+def half_medians(values: Sequence[float]) -> tuple[float, float]:
+    """Return the medians of the first and second half of at least two samples in the order of measurement."""
+    middle = len(values) // 2
+    return median(values[:middle]), median(values[middle:])
+
+
+def count_outliers(values: Sequence[float]) -> Outliers:
+    """Count the samples beyond Tukey's fences; fewer than four samples have none."""
+    if len(values) < 4:
+        return Outliers(0, 0)
+    low, high = percentile(values, 0.25), percentile(values, 0.75)
+    spread = high - low
+
+    def beyond(fence: float) -> int:
+        return sum(value < low - fence * spread or value > high + fence * spread for value in values)
+
+    severe = beyond(3.0)
+    return Outliers(beyond(1.5) - severe, severe)
+
+
+def median_interval(values: Sequence[float], effective: int | None = None) -> Interval:
+    """Return the 95% interval of the median: the union of the bootstrap and the order-statistics interval.
+
+    The bootstrap alone is too narrow for few samples: with 15 it contains the true median in 88% of cases. Order
+    statistics contain it with `CONFIDENCE` for any distribution. Both use `effective` samples, by default
+    `effective_sample_size`. The interval of up to six samples is their range. Raises `ValueError` if empty.
+    """
+    effective = effective_sample_size(values) if effective is None else effective
+    bootstrap, exact = bootstrap_median(values, effective), _order_interval(values, effective)
+    return Interval(min(bootstrap.low, exact.low), max(bootstrap.high, exact.high))
+
+
+def bootstrap_median(values: Sequence[float], effective: int | None = None) -> Interval:
+    """Return the percentile bootstrap interval of the median from `RESAMPLES` seeded resamples.
+
+    A resample draws `effective` samples with replacement, by default `effective_sample_size`. Its middle order
+    statistics are drawn directly, and only for resamples with an extreme median (see `_extreme_middles`), so the cost
+    does not grow with the number of samples. Raises `ValueError` if empty.
+    """
+    if not values:
+        raise ValueError("no samples")
+    ordered, count = sorted(values), len(values)
+    ordered.append(ordered[-1])  # for a rank that is rounded to 1
+    extremes = _extreme_middles(effective_sample_size(values) if effective is None else effective)
+    lowest, highest = (
+        sorted([(ordered[int(low * count)] + ordered[int(high * count)]) / 2 for low, high in middles])
+        for middles in extremes
+    )
+    highest.reverse()
+    return Interval(_interpolate(lowest, TAIL), _interpolate(highest, TAIL))
+
+
+def effective_sample_size(values: Sequence[float]) -> int:
+    """Return how many independent samples would determine the median as well as these, given in order of measurement.
+
+    Successive samples on the same side of the median more often than by chance carry less information: their number is
+    divided by 1 + 2 × the sum of the autocorrelations of the side, up to the first that is not positive (the variance
+    of the mean of a stationary series). Autocorrelations about the samples' own median are biased downward, so each r
+    is replaced by r + (1 - r) × the uncorrected inflation / count. The result never exceeds the number of samples.
+    """
+    count = len(values)
+    middle = median(values)
+    sides = [(value > middle) - (value < middle) for value in values]
+    power = sum(side * side for side in sides)
+    if count < MIN_FOR_CORRELATION or not power:
+        return count
+    lags = range(1, count // LAG_DIVISOR + 1)
+    # Computed lazily: `_inflation` seldom needs more than the first few.
+    uncorrected, correlations = tee(sum(map(operator.mul, sides, sides[lag:])) / power for lag in lags)
+    bias = _inflation(uncorrected) / count
+    return max(MIN_EFFECTIVE, round(count / _inflation(r + (1 - r) * bias for r in correlations)))
+
+
+def _inflation(correlations: Iterable[float]) -> float:
+    """Return the factor by which autocorrelations increase the variance of the mean."""
+    positive = takewhile(lambda correlation: correlation > 0, correlations)
+    return 1 + 2 * sum(positive)
+
+
+def _order_interval(values: Sequence[float], effective: int) -> Interval:
+    ordered = sorted(values)
+    rank = _lowest_rank(effective) * len(ordered) // effective
+    return Interval(ordered[rank], ordered[-1 - rank])
+
+
+@lru_cache(maxsize=1024)
+def _lowest_rank(count: int) -> int:
+    """Return the highest rank (from 0) that exceeds the true median with probability at most (1 - `CONFIDENCE`) / 2."""
+    one_in = round(2 / (1 - CONFIDENCE))
+    all_outcomes, outcomes, rank_outcomes, rank = 2**count, 0, 1, 0
+    while (outcomes + rank_outcomes) * one_in <= all_outcomes:
+        outcomes += rank_outcomes
+        rank_outcomes = rank_outcomes * (count - rank) // (rank + 1)
+        rank += 1
+    return max(0, rank - 1)
+
+
+Middle = tuple[float, float]
+"""The ranks (0 to 1) of the two samples whose mean is the median of a resample."""
+
+
+@lru_cache(maxsize=1024)
+def _extreme_middles(count: int) -> tuple[list[Middle], list[Middle]]:
+    """Return the middles of those resamples whose median may be among the lowest, or highest, that the interval needs.
+
+    The mean of two samples lies between them: a resample whose lower sample exceeds the higher one of enough others
+    has none of the lowest medians.
+    """
+    middles, needed = _resampled_middles(count), math.ceil(TAIL)
+    lowest, highest = sorted(high for _, high in middles)[needed], sorted(low for low, _ in middles)[-1 - needed]
+    return [pair for pair in middles if pair[0] <= lowest], [pair for pair in middles if pair[1] >= highest]
+
+
+def _resampled_middles(count: int) -> list[Middle]:
+    """Return the middle of each resample of `count` samples.
+
+    The k-th smallest of `count` uniform draws follows Beta(k, count - k + 1), and the next smaller one is the largest
+    of k - 1 uniform draws below it. Scaled to ranks, this is equivalent to drawing and sorting `count` samples.
+    """
+    rng = random.Random(SEED)
+    upper = count // 2 + 1
+
+    def middle() -> Middle:
+        high = rng.betavariate(upper, count - upper + 1)
+        low = high if count % 2 else high * rng.random() ** (1 / (upper - 1))
+        return low, high
+
+    return [middle() for _ in range(RESAMPLES)]

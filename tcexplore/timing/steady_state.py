@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tcexplore.timing.blocks import BlockTimer
-from tcexplore.timing.sample_statistics import median
+from tcexplore.timing.samples import median
 
 CACHED_CALLS = 3
 """Units in a row that compile nothing; by then a CUDA graph is recorded as well."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tcexplore.events import TimingVerdict
-from tcexplore.timing.sample_statistics import Interval, effective_sample_size, mad, median, median_interval
+from tcexplore.timing.samples import Interval, effective_sample_size, mad, median, median_interval
 
 MIN_DIFFERENCE = 0.01
 """A smaller difference never counts, no matter how narrow the interval is."""

@@ -6,7 +6,7 @@ import statistics as stdlib
 
 import pytest
 
-from tcexplore.timing.sample_statistics import (
+from tcexplore.timing.samples import (
     CONFIDENCE,
     RESAMPLES,
     Interval,

@@ -6,7 +6,7 @@ import statistics as stdlib
 
 import pytest
 
-from tcexplore.timing.sample_statistics import Interval, median
+from tcexplore.timing.samples import Interval, median
 from tcexplore.timing.timing_verdict import Speedup, decide_verdict, estimate_speedup, is_loaded, noise_floor
 
 

@@ -19,7 +19,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.quantities import count
-from tcexplore.report.ci_issues import IssueRule, ci_issues
+from tcexplore.report.ci_formats import IssueRule, ci_issues
 from tcexplore.report.gate_result import GateResult
 from tcexplore.session import Snapshot
 

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcexplore import events as ev
-from tcexplore.report.ci_formats import gitlab, junit, markdown, sarif, workflow_commands
-from tcexplore.report.ci_issues import CiIssue, ci_issues
+from tcexplore.report.ci_formats import CiIssue, ci_issues, gitlab, junit, markdown, sarif, workflow_commands
 from tcexplore.report.gate_result import AllowedBreak, ExceededLimit, GateResult
 from tcexplore.session import Snapshot
 from tests.report.ci_readers import read_command, read_gitlab, read_junit, read_sarif, sarif_path

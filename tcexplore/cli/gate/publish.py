@@ -78,8 +78,7 @@ def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
 def _write_reports(request: Request, snapshot: Snapshot, result: GateResult) -> bool:
     """Write the chosen reports; return whether all were written."""
     from tcexplore.documents.locations import display_path
-    from tcexplore.report.ci_formats import gitlab, junit, markdown, sarif, workflow_commands
-    from tcexplore.report.ci_issues import ci_issues
+    from tcexplore.report.ci_formats import ci_issues, gitlab, junit, markdown, sarif, workflow_commands
 
     outputs, path = request.outputs, display_path(snapshot.file)
     results = ci_issues(snapshot, result)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tcexplore.events.rank_events import RankRow, RanksCompared
-from tcexplore.traces.incomplete_ranks import RankEnd
 from tcexplore.traces.process_stacks import ProcessStack
-from tcexplore.traces.rank_comparison import compare_prints
+from tcexplore.traces.rank_comparison import RankEnd, compare_prints
 from tcexplore.traces.rank_counts import RankCounts
 from tcexplore.traces.rank_prints import RankPrint
 from tcexplore.traces.record_index import BadRecordError, RecordIndex

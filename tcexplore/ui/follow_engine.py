@@ -16,8 +16,8 @@ from tcexplore.events import Finished, Output, RanksCompared, clean
 from tcexplore.file_activity import FolderActivity
 from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_trace import QUIET_S, FollowedTrace, compare_running, rows_of
-from tcexplore.traces.incomplete_ranks import RankEnd
 from tcexplore.traces.process_stacks import StackWatch
+from tcexplore.traces.rank_comparison import RankEnd
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.engine import Deliver

@@ -19,7 +19,7 @@ from tcexplore.events.rank_events import name_ranks
 from tcexplore.events.run_events import name_exit
 from tcexplore.traced_job import STDERR, STDOUT, TracedJob
 from tcexplore.traces.followed_trace import QUIET_S, FollowedRank
-from tcexplore.traces.incomplete_ranks import RankEnd
+from tcexplore.traces.rank_comparison import RankEnd
 
 _CHUNK = 1 << 17
 """Bytes of output that are shown at a time."""

@@ -17,8 +17,7 @@ from tcexplore.events import Location
 from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared
 from tcexplore.session.run_diff import without_device
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
-from tcexplore.traces.incomplete_ranks import RankEnd
-from tcexplore.traces.rank_comparison import compare_prints, compare_ranks
+from tcexplore.traces.rank_comparison import RankEnd, compare_prints, compare_ranks
 from tcexplore.traces.rank_counts import RankCounts
 from tcexplore.traces.rank_normal import follows_rank, normalize
 from tcexplore.traces.rank_prints import RankPrint

@@ -10,8 +10,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.events.inductor_events import CacheOutcome
 from tcexplore.session.economics import RunFigures
-from tcexplore.studies.cold.cold_document import LookupCounts, SpanPair, lookup_counts, span_pairs
-from tcexplore.studies.cold.cold_study import STUDY
+from tcexplore.studies.cold.cold_study import STUDY, LookupCounts, SpanPair, lookup_counts, span_pairs
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
 from tests.studies.playback import played

@@ -65,7 +65,7 @@ def configure(parser: Parser, given: argparse.Namespace, files: Sequence[ConfigF
     """Set the options that the command line leaves out from configuration files. Raises `ConfigError`."""
     if not files:
         return
-    from tcexplore.cli.configuration.config_check import check_keys
+    from tcexplore.cli.config_command import check_keys
 
     options = configurable(parser)
     for file in files:

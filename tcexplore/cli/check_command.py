@@ -12,11 +12,10 @@ from functools import partial
 
 from tcexplore import events as ev
 from tcexplore.cli.error_line import refuse
-from tcexplore.cli.file_argument import BadFileError, read, split
+from tcexplore.cli.file_argument import BadFileError, model_python, read, split
 from tcexplore.cli.gate.judge import read_gate_files
 from tcexplore.cli.gate.publish import publish, require_outputs
 from tcexplore.cli.progress_line import progress
-from tcexplore.cli.python_argument import model_python
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once
 from tcexplore.session import Snapshot

@@ -7,8 +7,7 @@ import os
 import sys
 
 from tcexplore.cli.error_line import refuse
-from tcexplore.cli.file_argument import BadFileError, check_path, split
-from tcexplore.cli.python_argument import model_pythons
+from tcexplore.cli.file_argument import BadFileError, check_path, model_pythons, split
 from tcexplore.cli.request import Request
 
 

@@ -10,9 +10,8 @@ from dataclasses import replace
 from tcexplore import events as ev
 from tcexplore.cli.check_command import make_job
 from tcexplore.cli.error_line import print_error, refuse
-from tcexplore.cli.file_argument import BadFileError
+from tcexplore.cli.file_argument import BadFileError, model_python
 from tcexplore.cli.progress_line import progress
-from tcexplore.cli.python_argument import model_python
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once
 from tcexplore.events.codec import clean

@@ -10,8 +10,7 @@ import sys
 import tempfile
 
 from tcexplore.cli.error_line import USER_ERROR, print_error, refuse
-from tcexplore.cli.file_argument import BadFileError
-from tcexplore.cli.python_argument import model_python
+from tcexplore.cli.file_argument import BadFileError, model_python
 from tcexplore.cli.request import Request, TraceChoice
 from tcexplore.model_python import ModelPython
 from tcexplore.traced_job import TRACE_VARIABLE

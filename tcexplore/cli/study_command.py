@@ -12,9 +12,8 @@ from typing import Any
 
 from tcexplore.cli.check_command import make_job
 from tcexplore.cli.error_line import print_error, refuse
-from tcexplore.cli.file_argument import BadFileError
+from tcexplore.cli.file_argument import BadFileError, model_pythons
 from tcexplore.cli.progress_line import Line, progress
-from tcexplore.cli.python_argument import model_pythons
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, until_signal
 from tcexplore.documents.document import Document, StaticDocument

@@ -42,7 +42,7 @@ def test_an_environment_without_torch_is_skipped(check: Check, tmp_path: Path, c
 def test_if_no_python_has_torch_the_reason_is_that_of_the_files_environment(
     check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr("tcexplore.cli.python_argument.find_spec", lambda _: None)
+    monkeypatch.setattr("tcexplore.cli.file_argument.find_spec", lambda _: None)
     environment = fake_environment(tmp_path / ".venv", torch="")
     assert check(ENTRY, DONE) == 2
     error = capsys.readouterr().err

@@ -18,9 +18,8 @@ from tcexplore.cli.doctor.machine_checks import (
 )
 from tcexplore.cli.doctor.trial_compile import run_trials
 from tcexplore.cli.error_line import refuse
-from tcexplore.cli.file_argument import BadFileError
+from tcexplore.cli.file_argument import BadFileError, python_choice
 from tcexplore.cli.progress_line import Line, progress
-from tcexplore.cli.python_argument import python_choice
 from tcexplore.environments import PythonChoice
 
 EXIT_OK, EXIT_MISSING = 0, 3

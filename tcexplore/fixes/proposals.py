@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator
 from tcexplore.fixes.fix import Change, Fix, Site, apply_fix
 from tcexplore.fixes.kinds.constants import constant_fixes
 from tcexplore.fixes.kinds.control_flow import assertion_fixes, branch_fixes, loop_fixes
-from tcexplore.fixes.kinds.dynamo_flags import autograd_flag_fixes, shape_flag_fixes
+from tcexplore.fixes.kinds.dynamo_flags import (
+    autograd_flag_fixes,
+    disable_fixes,
+    explicit_break_fixes,
+    shape_flag_fixes,
+)
 from tcexplore.fixes.kinds.eager_only import clock_fixes, context_fixes, side_effect_fixes
-from tcexplore.fixes.kinds.explicit_breaks import disable_fixes, explicit_break_fixes
 from tcexplore.fixes.kinds.replaced_calls import copy_fixes, numpy_fixes, random_fixes
 from tcexplore.fixes.kinds.tensor_values import data_write_fixes, list_fixes, scalar_fixes
 from tcexplore.fixes.syntax_source import SyntaxSource

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterator
 
 from tcexplore.fixes.fix import Fix, Site
-from tcexplore.fixes.kinds.explicit_breaks import removed
+from tcexplore.fixes.kinds.dynamo_flags import removed
 from tcexplore.fixes.syntax_source import Function, SyntaxSource, has_multiline_string
 from tcexplore.fixes.text_edit import Edit
 

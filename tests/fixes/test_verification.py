@@ -8,8 +8,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.fixes.proposals import proposals
-from tcexplore.fixes.verification import Verification
-from tcexplore.fixes.verification_facts import facts, summary_fact
+from tcexplore.fixes.verification import Verification, facts, summary_fact
 from tcexplore.session import Snapshot
 
 FILE = "/home/me/model.py"

@@ -12,8 +12,7 @@ from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.events import GraphBreak, Location
 from tcexplore.fixes.proposals import NO_FIX
 from tcexplore.fixes.text_edit import lines_of
-from tcexplore.fixes.verification import Verification
-from tcexplore.fixes.verification_facts import Fact, FactState, facts, summary_fact
+from tcexplore.fixes.verification import Fact, FactState, Verification, facts, summary_fact
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot

@@ -13,8 +13,7 @@ from tcexplore.documents.document import Document
 from tcexplore.documents.locations import display_path
 from tcexplore.files import NotWrittenError
 from tcexplore.fixes.fix import write_change
-from tcexplore.fixes.verification import Verification
-from tcexplore.fixes.verification_facts import facts
+from tcexplore.fixes.verification import Verification, facts
 from tcexplore.report.json_report import failure, graph_break
 from tcexplore.session import Snapshot
 from tcexplore.studies.fix.fix_document import BreakView, break_document, fix_document

@@ -17,8 +17,13 @@ from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session.economics import RunFigures, economics, may_be_faster
 from tcexplore.session.links import Link
-from tcexplore.studies.modes.modes_result import SPEEDUP_TOLERANCE, ModeChoice, choose_mode, wrong_runs
-from tcexplore.studies.modes.variant_result import variant_sentences
+from tcexplore.studies.modes.variant_result import (
+    SPEEDUP_TOLERANCE,
+    ModeChoice,
+    choose_mode,
+    variant_sentences,
+    wrong_runs,
+)
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.study_runs import has_ended
 from tcexplore.studies.study_text import ERROR_MARK, fresh_heap_cell, fresh_heap_note, uneven_eager

@@ -22,7 +22,6 @@ from tcexplore.report.json_report import configuration
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document, recommendation
-from tcexplore.studies.modes.modes_result import choose_mode, may_be_best, may_be_decided
 from tcexplore.studies.modes.modes_variants import (
     BACKEND_WITH_MODES,
     ModesOptions,
@@ -36,7 +35,14 @@ from tcexplore.studies.modes.modes_variants import (
     with_regions,
     with_shapes,
 )
-from tcexplore.studies.modes.variant_result import guard_filter_fields, next_cold, regional_fields
+from tcexplore.studies.modes.variant_result import (
+    choose_mode,
+    guard_filter_fields,
+    may_be_best,
+    may_be_decided,
+    next_cold,
+    regional_fields,
+)
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import run_fields
 from tcexplore.studies.study_runs import Runs, failure_status, has_ended

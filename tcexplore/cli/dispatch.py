@@ -65,7 +65,7 @@ def _app(request: Request) -> int:
     if problem is not None and hung_up():
         return HUNG_UP
     if problem is None and request.fake is not None:
-        from tcexplore.cli.fake_ranks_command import explore_ranks
+        from tcexplore.cli.open_command import explore_ranks
 
         return explore_ranks(request)
     if problem is None:
@@ -76,7 +76,7 @@ def _app(request: Request) -> int:
 
 def _check(request: Request) -> int:
     if request.fake is not None:
-        from tcexplore.cli.fake_ranks_command import check_ranks
+        from tcexplore.cli.open_command import check_ranks
 
         return check_ranks(request)
     from tcexplore.cli.check_command import check

@@ -13,7 +13,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.cli import main
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.fake_ranks_command import fake_ranks_command
+from tcexplore.cli.open_command import fake_ranks_command
 from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tests.cli.conftest import DONE, ENTRY, Check, Playback
 from tests.environments.fake_pythons import fake_environment, fake_python

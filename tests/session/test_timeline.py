@@ -9,8 +9,8 @@ from tcexplore import events as ev
 from tcexplore.documents.timing.timeline_view import FEW, draw_lane, suggest_region_fix, timeline_document
 from tcexplore.report.json_report import script_fields
 from tcexplore.session import Snapshot
+from tcexplore.session.compile_time import BACKWARD, COMPILE, RECOMPILE, timeline
 from tcexplore.session.snapshot import start_snapshot
-from tcexplore.session.timeline import BACKWARD, COMPILE, RECOMPILE, timeline
 from tests.report.check_text import check_text
 
 FILE = "/tmp/script.py"

@@ -10,8 +10,8 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.events.input_specs import MAX_CALLS, VaryError, parse_varies, parse_vary
 from tcexplore.session import Snapshot
+from tcexplore.session.compile_time import COMPILE, RECOMPILE
 from tcexplore.session.snapshot import start_snapshot
-from tcexplore.session.timeline import COMPILE, RECOMPILE
 from tcexplore.studies.recompiles.recompiles_result import PASSES, UNCHANGED, VariantRun, call_lane, variants
 from tcexplore.studies.recompiles.recompiles_study import STUDY, RecompilesOptions, suggested_specs
 from tcexplore.studies.study import StudyState, run_study

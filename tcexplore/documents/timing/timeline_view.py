@@ -14,8 +14,7 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import RegionCalls, ScriptEnded
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.links import line_links
-from tcexplore.session.timeline import (
+from tcexplore.session.compile_time import (
     BACKWARD,
     BACKWARD_AGAIN,
     COMPILE,
@@ -25,6 +24,7 @@ from tcexplore.session.timeline import (
     Timeline,
     timeline,
 )
+from tcexplore.session.links import line_links
 
 GLYPHS = {COMPILE: "●", RECOMPILE: "↻", BACKWARD: "◁", BACKWARD_AGAIN: "◀"}
 STYLES = {COMPILE: "strong", RECOMPILE: "recompile", BACKWARD: "label.1", BACKWARD_AGAIN: "recompile"}

@@ -10,7 +10,7 @@ from tcexplore.documents.prose import BLANK, Cell, columns, fold, heading, row, 
 from tcexplore.documents.timing.timeline_view import GLYPHS, STYLES, draw_lane, recompile_reasons
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.timeline import CompileMark
+from tcexplore.session.compile_time import CompileMark
 from tcexplore.studies.recompiles.recompiles_result import PASSES, UNCHANGED, VariantRun, call_lane, variants
 
 SHOWN_COMPILES = 8

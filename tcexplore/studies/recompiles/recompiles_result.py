@@ -9,10 +9,9 @@ from statistics import median
 
 from tcexplore import events as ev
 from tcexplore.session.cache_entries import resumed_frames
-from tcexplore.session.compile_time import compiled_calls
+from tcexplore.session.compile_time import COMPILE, RECOMPILE, CompileMark, MarkKind, RegionTimeline, compiled_calls
 from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.session.snapshot import Snapshot
-from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, MarkKind, RegionTimeline
 
 BINS = 256
 

@@ -15,8 +15,7 @@ from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
 from tcexplore.keymap import hint
 from tcexplore.session import Session, Snapshot
-from tcexplore.session.links import Link
-from tcexplore.session.region_query import QueryRegion, query_regions, select_region
+from tcexplore.session.links import Link, QueryRegion, query_regions, select_region
 from tcexplore.studies.study import Prompt, PromptField
 from tcexplore.ui.lines.row_painter import MARGIN
 from tcexplore.ui.lines.row_view import RowView

@@ -15,8 +15,7 @@ from tcexplore.events import EntryAnswer, FrameAnswer, RecompileAnswer
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.links import entry_link, line_links
-from tcexplore.session.region_query import region_name
+from tcexplore.session.links import entry_link, line_links, region_name
 
 _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
 

@@ -14,7 +14,7 @@ from tcexplore.studies.fix.fix_result import FixedFiles, FixTarget, break_fix
 from tcexplore.studies.fix.fix_study import STUDY, FixOptions, fix_target
 from tcexplore.studies.study import StudyState, study_job
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.study_task import StudyTask
+from tcexplore.ui.screens.study_screen import StudyTask
 
 ENOUGH_PAIRS = 60
 """Pairs after which an undecided run counts as measured."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tcexplore import events as ev
-from tcexplore.traces import dynamo_records, guard_records, inductor_records, part_records
+from tcexplore.traces import dynamo_records, guard_records, inductor_records
 from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_KINDS, CacheRecords, GraphRecords
 from tcexplore.traces.kernel_records import KernelRecords
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
@@ -104,10 +104,10 @@ class EventReader:
             "triton_kernel_info": inductor_records.read_triton_info,
             "inductor_runtime_and_tensor_meta": inductor_records.read_estimates,
             "fx_graph_runnable": _read_script,
-            "optimize_ddp_split_child": part_records.read_split,
-            "graph_dump": part_records.read_dump,
-            "vllm_piecewise_compile_start": part_records.read_piece,
-            **dict.fromkeys(part_records.BUCKETS, part_records.read_buckets),
+            "optimize_ddp_split_child": inductor_records.read_split,
+            "graph_dump": inductor_records.read_dump,
+            "vllm_piecewise_compile_start": inductor_records.read_piece,
+            **dict.fromkeys(inductor_records.BUCKETS, inductor_records.read_buckets),
             "compilation_metrics": self._read_metrics,
             "bwd_compilation_metrics": self._read_metrics,
             "chromium_event": self.spans.read,
@@ -144,7 +144,7 @@ class EventReader:
                 known.graphs[self._graph_of(number)] = None
             return
         try:
-            record = part_records.with_split_graph(self.context, self._index.record(number))
+            record = inductor_records.with_split_graph(self.context, self._index.record(number))
             known.graphs[record.graph] = None
             converter(self.context, record)
         except BadRecordError as error:

@@ -23,7 +23,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions.compiled_regions import skip_in_dynamo
 from tcexplore.events import Config
 
-FACT = "arguments of torch.compile"
+ARGUMENTS_FACT = "arguments of torch.compile"
 COMPILE = "torch:compile"
 
 _NAMED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
@@ -41,7 +41,7 @@ class CompileArguments:
         self._thread = _ThreadState()
         self._finished: dict[int, tuple[weakref.ref[Any], tuple[str, ...]]] = {}
         """The result of a call and its arguments, by the id of the result."""
-        hooks.wrap(FACT, COMPILE, self._wrap)
+        hooks.wrap(ARGUMENTS_FACT, COMPILE, self._wrap)
 
     @property
     def current(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def _describe(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
-FACT = "arguments that replace those of the script"
+OVERRIDES_FACT = "arguments that replace those of the script"
 
 NOT_OVERRIDDEN = "The script made no call of torch.compile whose arguments could be replaced."
 NOT_OVERRIDDEN_HINT = "Leave out the options that are arguments of torch.compile, or compile with torch.compile()."
@@ -132,7 +132,7 @@ class CompileOverrides:
     def install(self, hooks: Hooks) -> None:
         """Start to replace arguments; do nothing if the configuration replaces none."""
         if self._config.override or self._config.compile_arguments:
-            hooks.wrap(FACT, COMPILE, self._wrap)
+            hooks.wrap(OVERRIDES_FACT, COMPILE, self._wrap)
 
     def require_calls(self) -> None:
         """Raise `EntryError` if a script made no call whose arguments could be replaced."""

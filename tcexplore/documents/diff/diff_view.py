@@ -126,11 +126,11 @@ def compare_code(before: Snapshot, after: Snapshot) -> None:
 
 
 def _code(change: RunChange[Kernel]) -> tuple[RunChange[str], ...]:
-    return _compared(change.before, change.after)
+    return _changed_lines(change.before, change.after)
 
 
 @by_identity(64)
-def _compared(before: Kernel | None, after: Kernel | None) -> tuple[RunChange[str], ...]:
+def _changed_lines(before: Kernel | None, after: Kernel | None) -> tuple[RunChange[str], ...]:
     """Return the differences of both sources; the names of the kernels do not count."""
     was, now = (_lines(kernel) for kernel in (before, after))
     return tuple(

@@ -27,7 +27,6 @@ class DetachError(Exception):
     """A signal ends tcexplore but not the detached job."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(number)
         self.number = number
 
 
@@ -138,4 +137,3 @@ def _print_json(snapshot: Snapshot, machine: ev.Standby | None = None) -> None:
     from tcexplore.report.json_report import report
 
     sys.stdout.write(json.dumps(report(snapshot, machine, [])) + "\n")
-    sys.stdout.flush()

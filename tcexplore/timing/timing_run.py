@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import TimingSkipped, TimingVerdict
@@ -20,7 +19,7 @@ from tcexplore.timing.steady_state import (
 )
 from tcexplore.timing.timed_machine import TimedMachine, this_machine
 from tcexplore.timing.timing_verdict import is_crowded, is_loaded
-from tcexplore.timing.workload import Workload
+from tcexplore.timing.workload import Pause, Workload
 
 FIRST_REPORT_S = 0.2
 """Seconds of pairs before the first estimate."""
@@ -33,10 +32,6 @@ INTERRUPTION_NS = 100_000_000
 
 PATIENCE_S = 10.0
 """After this many seconds few pairs are enough for a verdict."""
-
-
-Pause = Callable[[float], bool]
-"""Pauses for the given seconds, 0 between pairs; may do other work, and returns whether it did."""
 
 
 def measure_timing(workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None) -> None:

@@ -12,6 +12,9 @@ from tcexplore.events.timing_events import FreshHeap
 if TYPE_CHECKING:
     import torch
 
+Pause = Callable[[float], bool]
+"""Pauses for the given seconds, 0 between pairs; may do other work, and returns whether it did."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:

@@ -11,14 +11,12 @@ from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Event, Job, RunFact, TimingEstimate
-from tcexplore.timing.workload import Workload
+from tcexplore.timing.workload import Pause, Workload
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.program import Program
 
 PROFILER = "torch.profiler:profile"
-
-Pause = Callable[[float], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class ProfileRetake:
     The profile takes place before the timing: other processes may have slowed down either of them.
     """
 
-    def __init__(self, recorder: EventRecorder, profile: Callable[[], None], pause: Callable[[float], bool]) -> None:
+    def __init__(self, recorder: EventRecorder, profile: Callable[[], None], pause: Pause) -> None:
         self._recorder = recorder
         self._profile = profile
         self._pause = pause

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.fx.node import Node, _get_qualified_name
@@ -22,7 +22,8 @@ class GraphText:
     """Formats a graph as lines of text repeatedly while passes change it. Lines of unchanged nodes are cached."""
 
     def __init__(self) -> None:
-        self._lines: dict[Any, _NodeLine] = {}
+        self._lines: dict[Any, tuple[str, Any, Any, Any, str]] = {}
+        """Each node's name, target, args, kwargs and line. A pass that changes a node replaces these objects."""
 
     def lines(self, graph: Any) -> list[str]:
         """Return one line per node: `name = target(args)`."""
@@ -36,19 +37,9 @@ class GraphText:
                     lines.append(line)
                     continue
             line = node_line(node)
-            known[node] = _NodeLine(node.name, node.target, node.args, node.kwargs, line)
+            known[node] = node.name, node.target, node.args, node.kwargs, line
             lines.append(line)
         return lines
-
-
-class _NodeLine(NamedTuple):
-    """A node's line and the objects that it was made from. A pass that changes a node replaces these objects."""
-
-    name: str
-    target: Any
-    args: Any
-    kwargs: Any
-    line: str
 
 
 def node_line(node: Any) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.session.snapshot import start_snapshot
-from tcexplore.traces.recompile_values import RecompileValues
+from tcexplore.traces.trace_context import RecompileValues
 
 
 def completed(code: str, guards: list[ev.Guard], symbols: list[ev.Symbol]) -> list[tuple[str, str, str]]:

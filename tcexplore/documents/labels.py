@@ -1,4 +1,7 @@
-"""One color and one number for each kernel, the same in every pane; ops have the color of their kernel."""
+"""Labels: one color and one number for each kernel, the same in every pane, and short texts about nodes.
+
+Ops have the color of their kernel.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from dataclasses import dataclass
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Span, by_identity
-from tcexplore.events import FxNode
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, kernel_link
 
@@ -170,7 +172,7 @@ def labels(snapshot: Snapshot) -> Labels:
     return _labels(snapshot.graphs, snapshot.code.aten_graphs, snapshot.code.kernels)
 
 
-def format_tensor(node: FxNode) -> str:
+def format_tensor(node: ev.FxNode) -> str:
     """Return `f32[64, 512]`, empty if the value is not a tensor."""
     if node.shape is None:
         return ""
@@ -178,12 +180,12 @@ def format_tensor(node: FxNode) -> str:
     return f"{dtype}[{', '.join(node.shape)}]"
 
 
-def format_stride(node: FxNode) -> str:
+def format_stride(node: ev.FxNode) -> str:
     """Return `stride [1, 64]`, empty if the tensor is contiguous."""
     return "" if node.contiguous or node.stride is None else f"stride [{', '.join(node.stride)}]"
 
 
-def format_call(node: FxNode, args: str | None = None) -> str:
+def format_call(node: ev.FxNode, args: str | None = None) -> str:
     """Return the call with its arguments, or with `args`: `torch.nn.functional.gelu(layer_norm)`."""
     args = node.args if args is None else args
     if node.op == "output":
@@ -193,6 +195,6 @@ def format_call(node: FxNode, args: str | None = None) -> str:
     return f"{callee}({args})" if node.op.startswith("call_") else node.target
 
 
-def name_node(node: FxNode) -> str:
+def name_node(node: ev.FxNode) -> str:
     """Return the last name of an op (`gelu`), the name of an input in the source, or `output`."""
     return call_name(node) if node.op.startswith("call_") else node.target

@@ -1,4 +1,4 @@
-"""Other calls than the configured ones: other inputs of the same shapes, with gradients, in training mode."""
+"""Other calls than the configured ones (other inputs of the same shapes, gradients, training) and their branches."""
 
 from __future__ import annotations
 

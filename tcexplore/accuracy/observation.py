@@ -1,4 +1,4 @@
-"""Observation of one call: copies of its outputs, gradients and side effects."""
+"""Observation of one call (copies of its outputs, gradients, side effects), and differences between two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Python state that calls may change: attributes of modules and objects, items of containers, globals, closures."""
+"""Python state that calls may change: attributes of modules and objects, items of containers, globals, closures.
+
+Also what arrays, random generators, streams and iterators hold.
+"""
 
 from __future__ import annotations
 

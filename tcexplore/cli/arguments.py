@@ -1,4 +1,4 @@
-"""The request of each command line."""
+"""The request of each command line, completed by configuration files."""
 
 from __future__ import annotations
 

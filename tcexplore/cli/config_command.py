@@ -1,4 +1,4 @@
-"""`tcexplore config`: which configuration applies, and the source of each value."""
+"""`tcexplore config`: which configuration applies, the source of each value, and whether keys and types are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, those of the gate included."""
 
 from __future__ import annotations
 

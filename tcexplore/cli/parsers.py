@@ -1,4 +1,4 @@
-"""The parser of each command."""
+"""The parser of each command and of each study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ranks of a job: the verdict with its cause, and one row per rank."""
+"""The ranks of a job (verdict, cause, one row per rank), and what only a trace has: collectives, splits, records."""
 
 from __future__ import annotations
 

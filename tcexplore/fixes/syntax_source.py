@@ -1,4 +1,7 @@
-"""A source file as text and syntax tree, with the text range and the context of each node."""
+"""A source file as text and syntax tree, with the text range and the context of each node.
+
+Tells which expressions can be computed unconditionally, and writes conditions as tensors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Verification of a fix by running the changed file: the break is gone, no break is new, the results are the same."""
+"""Verification of a fix by running the changed file: the break is gone, no break is new, the results are the same.
+
+Its facts are stated for the screen and the report.
+"""
 
 from __future__ import annotations
 

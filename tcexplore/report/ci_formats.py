@@ -1,4 +1,4 @@
-"""Issues in the formats of CI systems: GitHub, GitLab, JUnit XML, and SARIF 2.1.0."""
+"""Issues of a run for CI, and their formats: GitHub, GitLab, JUnit XML, and SARIF 2.1.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Breakdown of the compile time: torch's spans as a tree, and the compiled calls."""
+"""Breakdown of the compile time: torch's spans as a tree, the compiled calls, and a timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The runs of one session, the one in view and the baseline. Older runs are compressed, or on disk."""
+"""The runs of one session, the one in view and the baseline. Older runs are compressed, or on disk.
+
+Each run has a summary for the history strip and for studies.
+"""
 
 from __future__ import annotations
 

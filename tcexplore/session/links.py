@@ -1,4 +1,7 @@
-"""Links between the parts of a run: line ↔ Dynamo node ↔ ATen node ↔ kernel, and the breaks and guards of a line."""
+"""Links between the parts of a run: line ↔ Dynamo node ↔ ATen node ↔ kernel, and the breaks and guards of a line.
+
+In a script, a selection also leads to the region of a recompile check.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Emulation of an absent GPU in torch's and Triton's Python code, with properties from the device table."""
+"""Emulation of an absent GPU in torch's and Triton's Python code, with properties from the device table.
+
+Triton's interpreter runs the user's own kernels.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lowering of a Dynamo graph and its backward to the code that Inductor generates for a target."""
+"""Lowering of a Dynamo graph and its backward to the code that Inductor generates for a target.
+
+C++ hooks make torch see a CUDA device that is absent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The machine on which a workload is timed: clock, device, threads, CPU use of others. Tests simulate one."""
+"""The machine on which a workload is timed: clock, device and its synchronization, threads, CPU use of others.
+
+Tests simulate one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Records of AOTAutograd and Inductor as events: graphs, generated modules, caches, autotuning, compile times."""
+"""Records of AOTAutograd and Inductor as events: graphs, generated modules, caches, autotuning, compile times.
+
+Also graphs in parts: DDP's splits, vLLM's pieces, and collectives that Inductor merged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All ranks of a job compared: figures, groups that agree, and the first difference with its cause."""
+"""All ranks of a job compared: figures, ranks that ended early, groups that agree, the first difference and why."""
 
 from __future__ import annotations
 

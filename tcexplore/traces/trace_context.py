@@ -1,4 +1,4 @@
-"""State of converting one process's records into events."""
+"""State of converting one process's records into events, with the values of recompiles and the lines of collectives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A job that tcexplore started, as events, and when and how the processes of a followed job end."""
+"""A job that tcexplore started, as events, and when and how the processes of a followed job end.
+
+Reads what torchrun and torch write about ranks that fail.
+"""
 
 from __future__ import annotations
 

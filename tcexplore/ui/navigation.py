@@ -1,4 +1,4 @@
-"""The user's selection with all that is linked to it, jumps from pane to pane, and the places jumped from."""
+"""The user's selection and what is linked to it, what a row leads to, and the places jumped from."""
 
 from __future__ import annotations
 

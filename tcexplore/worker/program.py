@@ -1,4 +1,4 @@
-"""The user's program, eager and compiled, and the state that its calls change."""
+"""The user's program, eager and compiled, its calls, and the state that they change."""
 
 from __future__ import annotations
 

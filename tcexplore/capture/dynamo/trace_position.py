@@ -1,4 +1,4 @@
-"""The current position of the trace: the current compile id and the user's stack."""
+"""The current position of the trace: compile id and user's stack, and the user's frames of an FX node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replacement of arguments in the user's own calls of `torch.compile`, by values from text."""
+"""Arguments of `torch.compile` from text: further ones, and those that replace arguments in the user's own calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grid of all panes: which are in view, and which one is current."""
+"""The grid of all panes: their sizes, which are in view, and which one is current."""
 
 from __future__ import annotations
 

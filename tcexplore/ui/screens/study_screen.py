@@ -1,4 +1,4 @@
-"""A study over the panes: its progress and its results so far."""
+"""A study that runs while the app stays responsive, over the panes: its progress and its results so far."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.geometry import Region
 from textual.reactive import var
+from textual.strip import Strip
 
 from tcexplore.documents.document import Document, message, start
 from tcexplore.session import Session, Snapshot
@@ -102,6 +103,13 @@ class Pane(Container):
         """Show what has to happen before the first run, unless there is a run."""
         if not self._key:
             self.rows.show(message(*lines))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the frame. All lines between its top and its bottom are the same, so one of them is rendered."""
+        last = self.outer_size.height - 1
+        own = {y if y in (0, last) else 1 for y in crop.line_range}
+        strips = {y: super(Pane, self).render_lines(Region(crop.x, y, crop.width, 1))[0] for y in sorted(own)}
+        return [strips[y if y in (0, last) else 1] for y in crop.line_range]
 
     # ---- the session
 

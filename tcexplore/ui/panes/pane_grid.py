@@ -99,6 +99,8 @@ _SHARED = ("timing", "output")
 class PaneGrid(Container):
     """Shows as many panes as fit."""
 
+    BLANK = True  # the panes cover it; Textual would render each of its lines
+
     current: var[str] = var("source")
     """The pane that gets the keys, also while the user types a search."""
     zoomed: var[bool] = var(False)

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from tcexplore.events.codec import clean
+from tcexplore.events import clean
 from tcexplore.model_python import OWN_PYTHON, ModelPython, install_hint
 
 ANSWER_S = 20.0

@@ -18,6 +18,7 @@ from tcexplore import events as ev
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.user_files import UserFiles
+from tcexplore.events.codec import HEADER, encode
 from tcexplore.quantities import count
 from tcexplore.report.ci_formats import IssueRule, ci_issues
 from tcexplore.report.gate_result import GateResult
@@ -128,7 +129,7 @@ class Explorer:
             snapshot = Snapshot(run=0, file=file, source="", config=ev.Config())
             for event in events:
                 # The wire format cleans untrusted text.
-                snapshot = snapshot.apply(ev.decode(ev.encode(event)[ev.HEADER.size :]))
+                snapshot = snapshot.apply(ev.decode(encode(event)[HEADER.size :]))
             return Exploration(snapshot)
 
         with ExitStack() as stack:

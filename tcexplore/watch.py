@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
-from tcexplore.events.codec import clean
+from tcexplore.events import clean
 from tcexplore.file_activity import FolderActivity
 from tcexplore.files import NotRegularError, open_regular
 from tcexplore.notebook import is_notebook, to_python

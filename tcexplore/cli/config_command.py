@@ -29,7 +29,7 @@ from tcexplore.cli.file_argument import BadFileError, split
 from tcexplore.cli.options import Parser
 from tcexplore.cli.parsers import PARSERS
 from tcexplore.cli.request import Request
-from tcexplore.events.codec import clean
+from tcexplore.events import clean
 from tcexplore.events.config import Config
 from tcexplore.studies.registry import STUDIES
 

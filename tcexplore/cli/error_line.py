@@ -11,7 +11,7 @@ USER_ERROR = 2
 
 def print_error(message: str, program: str = "tcexplore") -> None:
     """Print a message on stderr; control characters in it become visible. A closed terminal is ignored."""
-    from tcexplore.events.codec import clean
+    from tcexplore.events import clean
 
     with suppress(OSError):
         sys.stderr.write(f"{program}: {clean(message)}\n")

@@ -14,12 +14,12 @@ from tcexplore.cli.file_argument import BadFileError, model_python
 from tcexplore.cli.progress_line import progress
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once
-from tcexplore.events.codec import clean
+from tcexplore.events import clean
 from tcexplore.files import NotWrittenError, create_all
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.studies.study_runs import failure_status
+from tcexplore.targets.target_names import NATIVE
 
 
 def export(request: Request) -> int:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple, Protocol, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, TypeVarTuple
 
 from tcexplore.events import Location
-from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
 
 __all__ = ["Builder", "Chapter", "Document", "Link", "Row", "Span", "chapters", "start"]
 

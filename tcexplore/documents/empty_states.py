@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Part, Row, fixed
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
 
 PHASES = {
     "": "starting",

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tcexplore.events.base import PROTOCOL as PROTOCOL
 from tcexplore.events.base import Event as Event
 from tcexplore.events.base import Location as Location
-from tcexplore.events.codec import HEADER as HEADER
-from tcexplore.events.codec import LARGEST as LARGEST
-from tcexplore.events.codec import ProtocolError as ProtocolError
-from tcexplore.events.codec import clean as clean
-from tcexplore.events.codec import decode as _decode
-from tcexplore.events.codec import encode as encode
+from tcexplore.events.base import clean as clean
 from tcexplore.events.config import Config as Config
 
 if TYPE_CHECKING:
@@ -63,13 +58,16 @@ def event_types() -> dict[str, type[Event]]:
 
 def decode(body: bytes) -> Event:
     """Return the event in a frame's body, with its text cleaned. Raise `ProtocolError` for anything else."""
-    event: Event = _decode(body, dict(event_types()))
+    from tcexplore.events.codec import decode as decoded
+
+    event: Event = decoded(body, dict(event_types()))
     return event
 
 
 def decode_job(body: bytes) -> Job:
     """Return the job in a frame's body, with its text unchanged. Raise `ProtocolError` for anything else."""
+    from tcexplore.events.codec import decode as decoded
     from tcexplore.events.job import Job
 
-    job: Job = _decode(body, {"Job": Job}, text=str)
+    job: Job = decoded(body, {"Job": Job}, text=str)
     return job

@@ -1,7 +1,8 @@
-"""Base class of events, a frozen record of one run and one rank, with locations and compile ids."""
+"""Base class of events, a frozen record of one run and one rank, with locations and compile ids; clean text."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,3 +47,27 @@ def frame_number(compile_id: str) -> str:
 def backward_number(compile_id: str) -> str:
     """Return the number of the compiled autograd capture; empty for any other compile."""
     return compile_id[1:].partition("/")[0] if compile_id.startswith("!") else ""
+
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+
+
+def _visible(match: re.Match[str]) -> str:
+    char = match.group()
+    code = ord(char)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    return "\ufffd"
+
+
+def clean(text: str) -> str:
+    """Make control characters visible: C0 (except tab and newline), DEL, C1, bidi overrides, lone surrogates.
+
+    Drop a carriage return that ends a line; others become `␍`. The result cannot move the cursor or change colors.
+    Every other character maps to one character.
+    """
+    if "\r\n" in text:
+        text = text.replace("\r\n", "\n")
+    return _UNSAFE.sub(_visible, text) if _UNSAFE.search(text) else text

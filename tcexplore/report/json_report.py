@@ -12,7 +12,6 @@ from tcexplore.report import json_records
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import cache_entries
-from tcexplore.session.code import NATIVE
 from tcexplore.session.communication import collective_calls
 from tcexplore.session.compile_time import timeline
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
@@ -20,6 +19,7 @@ from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_times import line_traffic
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
 from tcexplore.session.recompile_fixes import recompile_fixes
+from tcexplore.targets.target_names import NATIVE
 
 SCHEMA = 2
 """Version of the format; it changes with every key that is removed or changes its meaning."""

@@ -14,7 +14,7 @@ from rich.text import Text
 from tcexplore.documents.document import Document, Row, Span
 from tcexplore.documents.highlight import colored
 from tcexplore.documents.style_names import ANSI, KERNELS
-from tcexplore.events.codec import clean
+from tcexplore.events import clean
 
 PIPE_WIDTH = 100
 """Columns of a report in a pipe or a file, unless COLUMNS has another number."""

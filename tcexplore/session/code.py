@@ -14,9 +14,6 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 
 from tcexplore import events as ev
 
-NATIVE = "native"
-"""The device of this machine."""
-
 Record = TypeVar("Record")
 
 

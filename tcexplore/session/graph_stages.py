@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
-from tcexplore.session.code import NATIVE
-from tcexplore.session.snapshot import Snapshot
+from tcexplore.targets.target_names import NATIVE
+
+if TYPE_CHECKING:
+    from tcexplore.session.snapshot import Snapshot
 
 STAGES = ("joint", "inference", "forward", "backward", "post_grad")
 """In torch's order."""

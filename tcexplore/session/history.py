@@ -9,10 +9,12 @@ import pickle
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.snapshot import Snapshot, end_snapshot, start_snapshot
+
+if TYPE_CHECKING:
+    from tcexplore.session.snapshot import Snapshot
 
 
 class PackedRun(NamedTuple):
@@ -87,6 +89,8 @@ class Session:
 
     def begin(self, job: ev.Job, at: float = 0.0) -> Session:
         """Return the session with a new run, which the view follows; `at` is the time in seconds since the epoch."""
+        from tcexplore.session.snapshot import end_snapshot, start_snapshot  # not imported before the first frame
+
         snapshot = replace(start_snapshot(job, at), expected_calls=self.expected_calls)
         runs = (*self.runs[:-1], *(end_snapshot(run) for run in self.runs[-1:]), snapshot)
         oldest = [summary.run for summary in self.summaries][-HISTORY_LIMIT + 1 :][:1]

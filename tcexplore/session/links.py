@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session.graph_stages import node_phases
-from tcexplore.session.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tcexplore.session.snapshot import Snapshot
 
 
 class Link(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tcexplore.session.snapshot import Snapshot
 
 
 class RankedBreak(NamedTuple):

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any, Literal
 
 from tcexplore import events as ev
-from tcexplore.session.code import NATIVE, Code, code_in_view, event_fields, target_of
+from tcexplore.session.code import Code, code_in_view, event_fields, target_of
+from tcexplore.targets.target_names import NATIVE
 
 RunStatus = Literal["running", "ok", "failed", "superseded"]
 """`superseded`: the next run ended it before it was complete."""

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from tcexplore.events import HEADER, PROTOCOL, Failed, ProtocolError, Standby, encode
+from tcexplore.events import PROTOCOL, Failed, Standby
+from tcexplore.events.codec import HEADER, ProtocolError, encode
 from tcexplore.events.commands import (
     Hello,
     OpenRun,

@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tcexplore.events import Kernel
-from tcexplore.events.codec import clean
+from tcexplore.events import Kernel, clean
 from tcexplore.events.target_events import RooflinePoint
 from tcexplore.targets.target_names import DEVICES, NATIVE, target_names
 

@@ -16,7 +16,7 @@ from textual.screen import Screen
 from tcexplore import events as ev
 from tcexplore.events import Event
 from tcexplore.keymap import UNBOUND, hint, use_keymap
-from tcexplore.session import Session, Snapshot
+from tcexplore.session import Session
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.appearance import Appearance
 from tcexplore.ui.background_task import collect_garbage, start_gc
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from textual.command import Provider
 
     from tcexplore.events import BreakFix
+    from tcexplore.session import Snapshot
     from tcexplore.ui.run_history import RunHistory
 
 URGENT_TICK_S = 0.008

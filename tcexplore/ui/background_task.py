@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import cache
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from tcexplore.session import Snapshot
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
+
 
 Built = TypeVar("Built")
 

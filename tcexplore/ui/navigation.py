@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore.documents.document import chapters
 from tcexplore.keymap import hint
-from tcexplore.session import Session, Snapshot
+from tcexplore.session import Session
 from tcexplore.session.links import Link, break_link, closure, is_indexed, kernel_link, line_link, line_links
 from tcexplore.ui.background_task import is_large
 from tcexplore.ui.lines.row_painter import MARKED
@@ -18,6 +18,7 @@ from tcexplore.ui.panes.pane_grid import PaneGrid
 
 if TYPE_CHECKING:
     from tcexplore.events import GraphBreak, Kernel  # not imported before the first frame
+    from tcexplore.session import Snapshot
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 
 

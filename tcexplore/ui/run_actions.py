@@ -15,8 +15,8 @@ from tcexplore import events as ev
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Session
-from tcexplore.session.code import NATIVE
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link
+from tcexplore.targets.target_names import NATIVE
 from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import FixRequested, GuardFiltersTried, RecompileCheckRequested, RunChosen

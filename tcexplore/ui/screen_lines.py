@@ -10,12 +10,13 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.prose import fitted, piece
 from tcexplore.keymap import Scope, hint
-from tcexplore.session import Session, Snapshot
+from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.actions import Action, available
 from tcexplore.ui.lines.row_line import Line
 
 if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
     from tcexplore.studies.study import StudyState
 
 NOTHING_SELECTED = " Put the cursor on a row: what it is linked to appears here."

@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tcexplore.events import HEADER, LARGEST, Event, ProtocolError, encode
+from tcexplore.events import Event
+from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
 from tcexplore.events.commands import PauseTiming, RecompileQuery, Retarget, RunCommand, decode_run_command
 
 GONE = 0

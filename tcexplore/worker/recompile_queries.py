@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import HEADER, Job, RecompileAnswer, decode, encode
+from tcexplore.events import Job, RecompileAnswer, decode
+from tcexplore.events.codec import HEADER, encode
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
 from tcexplore.worker.fork_policy import ChildProbe, can_fork

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tcexplore import events as ev
-from tcexplore.events import HEADER, ProtocolError, clean, decode, decode_job, encode
+from tcexplore.events import clean, decode, decode_job
+from tcexplore.events.codec import HEADER, ProtocolError, encode
 
 
 def body(record: Any) -> bytes:

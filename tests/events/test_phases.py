@@ -10,7 +10,8 @@ import pytest
 
 import tcexplore
 from tcexplore.documents.empty_states import PHASES as PHASE_NAMES
-from tcexplore.events import HEADER, PHASES, Failed, PhaseStarted, ProtocolError, decode, encode
+from tcexplore.events import PHASES, Failed, PhaseStarted, decode
+from tcexplore.events.codec import HEADER, ProtocolError, encode
 from tcexplore.torch_text.dynamo_names import PHASE_OF
 
 WORKER = Path(tcexplore.__file__).parent / "worker"

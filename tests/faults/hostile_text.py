@@ -9,7 +9,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from tcexplore.events import HEADER, Event, decode, encode
+from tcexplore.events import Event, decode
+from tcexplore.events.codec import HEADER, encode
 from tcexplore.session import Snapshot
 
 PARTS = (

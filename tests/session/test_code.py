@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.snapshot import Snapshot, start_snapshot
+from tcexplore.targets.target_names import NATIVE
 
 
 def kernel(name: str, target: str) -> ev.Kernel:

@@ -7,8 +7,9 @@ from typing import Any
 
 from tcexplore.events import Config, FusionDecision, Kernel, KernelLine, ScheduleMade, SchedulerNode
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE, Code
+from tcexplore.session.code import Code
 from tcexplore.session.fused_kernels import Fusions, not_fused
+from tcexplore.targets.target_names import NATIVE
 from tests.snapshots.codes import with_code
 
 

@@ -6,8 +6,9 @@ from time import process_time
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE, Code
+from tcexplore.session.code import Code
 from tcexplore.session.links import aten_link, break_link, closure, guard_link, kernel_link, line_link, node_link
+from tcexplore.targets.target_names import NATIVE
 
 
 def at(line: int) -> ev.Location:

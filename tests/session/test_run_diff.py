@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.events import Location
-from tcexplore.session.code import NATIVE, Code
+from tcexplore.session.code import Code
 from tcexplore.session.run_diff import align, run_diff
 from tcexplore.session.snapshot import Snapshot
+from tcexplore.targets.target_names import NATIVE
 from tests.snapshots.codes import with_code
 
 BODY = """extern "C" void NAME(const float* in, float* out)  // COMMENT

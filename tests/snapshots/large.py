@@ -18,7 +18,8 @@ from tcexplore.events import (
     Location,
 )
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE, Code
+from tcexplore.session.code import Code
+from tcexplore.targets.target_names import NATIVE
 from tests.snapshots.codes import with_code
 from tests.snapshots.mlp_source import FOLDER
 

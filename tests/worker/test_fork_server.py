@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tcexplore.events import Standby, encode
+from tcexplore.events import Standby
+from tcexplore.events.codec import encode
 from tcexplore.events.commands import (
     OpenRun,
     Prepare,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Event, LinesTimed, TimingEstimate
-from tcexplore.session.code import NATIVE
 from tcexplore.session.line_times import LineTime, LineTimes, RestTime, line_times
+from tcexplore.targets.target_names import NATIVE
 from tests.snapshots.runs import grow
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import failed_facts, only

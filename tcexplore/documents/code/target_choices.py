@@ -9,8 +9,8 @@ from tcexplore.documents.document import Span, StaticDocument
 from tcexplore.documents.prose import BLANK, Cell, columns, wrapped
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE
 from tcexplore.targets.device_table import Target, TargetError, all_targets, find_target
+from tcexplore.targets.target_names import NATIVE
 
 
 class TargetChoice(NamedTuple):

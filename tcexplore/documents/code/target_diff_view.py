@@ -17,9 +17,10 @@ from tcexplore.documents.prose import BLANK, Cell, columns, row, wrapped
 from tcexplore.events import Kernel, KernelResources
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE, Code
+from tcexplore.session.code import Code
 from tcexplore.session.kernel_facts import KernelFacts, kernel_facts
 from tcexplore.session.run_diff import RunChange, align, match_kernels
+from tcexplore.targets.target_names import NATIVE
 
 SOURCE = "source"
 MACHINE_CODE = ("sass", "amdgcn", "assembly")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, wrapped
 from tcexplore.quantities import count, duration, size
-from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE
 from tcexplore.session.links import line_links
+from tcexplore.targets.target_names import NATIVE
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
 
 ASSUMED = "target assumptions"
 """The fold of the assumptions."""

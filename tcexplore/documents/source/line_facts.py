@@ -11,7 +11,6 @@ from tcexplore.documents.document import Span, by_identity
 from tcexplore.documents.labels import KernelLabel, Labels, labels
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE
 from tcexplore.session.line_times import (
     Line,
     LineShare,
@@ -23,6 +22,7 @@ from tcexplore.session.line_times import (
     line_traffic,
 )
 from tcexplore.session.links import Link, break_link, guard_link
+from tcexplore.targets.target_names import NATIVE
 
 BARS = "▁▂▃▄▅▆▇█"
 """Bars for shares of a call, or of the run's memory traffic, in eighths."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.prose import Piece, fitted, piece
 from tcexplore.session import RunSummary, Session
-from tcexplore.session.code import NATIVE
+from tcexplore.targets.target_names import NATIVE
 
 NAME = " history "
 EARLIER = "‹ "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.documents.code.target_notes import format_progress
@@ -13,8 +13,11 @@ from tcexplore.documents.empty_states import PHASES, describe_phase
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import Piece, fitted, piece
 from tcexplore.quantities import count
-from tcexplore.session import Session, Snapshot
-from tcexplore.session.code import NATIVE
+from tcexplore.session import Session
+from tcexplore.targets.target_names import NATIVE
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
 
 SHOWN_FROM_S = 1.0
 """Seconds from which the time of a run or a phase is shown: most runs take less."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tcexplore.documents.code.target_notes import count_kernels
 from tcexplore.documents.document import Row, Span
@@ -10,9 +11,12 @@ from tcexplore.documents.locations import places
 from tcexplore.documents.prose import Piece, fits, fitted, piece
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
-from tcexplore.session import Session, Snapshot, changes, summarize
-from tcexplore.session.code import NATIVE
+from tcexplore.session import Session, changes, summarize
 from tcexplore.session.ranked_breaks import rank_breaks
+from tcexplore.targets.target_names import NATIVE
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
 
 ROUNDED_FROM = 1.1
 """Gain from which one decimal is enough."""

@@ -13,7 +13,7 @@ from textual.filter import LineFilter
 from textual.strip import Strip
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.events.codec import clean
+from tcexplore.events import clean
 from tcexplore.ui.lines.search import Query
 from tcexplore.ui.terminal.themes import Palette
 

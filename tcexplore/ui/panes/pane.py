@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from textual import events
 from textual.app import ComposeResult
@@ -15,13 +15,16 @@ from textual.reactive import var
 from textual.strip import Strip
 
 from tcexplore.documents.document import Document, message, start
-from tcexplore.session import Session, Snapshot
+from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.background_task import BackgroundTask, is_large
 from tcexplore.ui.lines.guarded_document import guarded
 from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.messages import HitReached
 from tcexplore.ui.panes.pane_spec import PaneSpec, View, heading, view_at
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
 
 _WIDE = ("line", "kernel")
 """Kinds of links that stand for many rows: they don't say where in a view the user was."""

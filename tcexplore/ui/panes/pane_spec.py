@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
 from textual.content import Content
 
 from tcexplore.documents.document import Builder
-from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
 from tcexplore.ui.lines.row_painter import flat
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
 
 MORE = "…"
 """Marks a title that has no room for all view names."""

@@ -5,8 +5,12 @@ tests/ui/test_pane_table.py proves that `fields` covers what each view reads.
 
 from __future__ import annotations
 
-from tcexplore.session import Snapshot
+from typing import TYPE_CHECKING
+
 from tcexplore.ui.panes.pane_spec import PaneSpec, View
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
 
 _CAPTURE = ("graphs", "skipped_frames", "complete", "failure")
 """Fields that every view of captured graphs needs, also to say why there are none."""

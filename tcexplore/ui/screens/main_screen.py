@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual import events, work
 from textual.app import ComposeResult
 
 from tcexplore import events as ev
 from tcexplore.keymap import hint
-from tcexplore.session import Session, Snapshot
+from tcexplore.session import Session
 from tcexplore.session.links import Link, closure
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
@@ -41,6 +42,9 @@ from tcexplore.ui.panes.pane_grid import PaneGrid, PaneSizes, tabs
 from tcexplore.ui.panes.pane_table import PANES
 from tcexplore.ui.screen_lines import clicked_run, footer, history_line, peek_line, title_line, verdict_line
 from tcexplore.ui.screens.reading_screen import ReadingScreen
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot
 
 
 class MainScreen(ReadingScreen):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from textual import on, work
 from textual.screen import Screen
@@ -17,12 +17,10 @@ from tcexplore.ui.editor import edit
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.lines.row_scan import scan
 from tcexplore.ui.lines.row_view import RowView
+from tcexplore.ui.lines.search import SearchBar
 from tcexplore.ui.messages import CopyRequested, HitReached, SearchCounted
 from tcexplore.ui.screen_lines import footer_action
 from tcexplore.ui.terminal.terminal_driver import copy
-
-if TYPE_CHECKING:
-    from tcexplore.ui.lines.search import SearchBar
 
 
 class ReadingScreen(Screen[None]):
@@ -57,9 +55,6 @@ class ReadingScreen(Screen[None]):
     async def action_search(self) -> None:
         self._search_start = self.reader.cursor
         if self.search_bar is None:
-            # Importing Textual's input takes 20 ms, too long before the first frame.
-            from tcexplore.ui.lines.search import SearchBar
-
             self.search_bar = SearchBar()
             footer = self.query_one("#footer")
             if isinstance(footer.parent, Widget):

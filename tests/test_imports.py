@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "events": {"events"},
     "keymap": {"keymap"},
     "quantities": {"quantities"},
-    "session": {"events", "session"},
+    "session": {"events", "session", "targets"},
     "run_store": {"events", "files", "run_store", "session"},
     "watch": {"events", "file_activity", "files", "notebook", "watch"},
     "files": {"files"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status. Ctrl-C during its imports ends the process without a traceback."""
     previous = signal.signal(signal.SIGINT, _exit)
+    gc.disable()  # nothing is garbage until the command runs
     from tcexplore.cli.dispatch import dispatch
 
     try:

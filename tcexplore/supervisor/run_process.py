@@ -11,8 +11,6 @@ from contextlib import suppress
 from typing import Literal
 
 from tcexplore.events import (
-    HEADER,
-    LARGEST,
     Event,
     Failed,
     Finished,
@@ -21,12 +19,11 @@ from tcexplore.events import (
     Job,
     Output,
     PhaseStarted,
-    ProtocolError,
     RunStage,
     StageStarted,
     decode,
-    encode,
 )
+from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
 from tcexplore.events.commands import Rehearsal, RunCommand
 from tcexplore.supervisor.exits import (
     OPTIONAL_FACTS,

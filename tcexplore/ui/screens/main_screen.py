@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 class MainScreen(ReadingScreen):
     """Follows the app's session, as its panes do."""
 
+    BLANK = True  # its widgets cover it; Textual would render each of its lines
     BINDINGS = bindings("main")
     SCOPES = (*ReadingScreen.SCOPES, "main")
 

@@ -26,7 +26,6 @@ from tcexplore.ui.terminal.terminal_driver import copy
 class ReadingScreen(Screen[None]):
     """A screen with one or more views of rows and a line `#footer` at the bottom."""
 
-    BLANK = True  # its widgets cover it; Textual would render each of its lines
     BINDINGS = bindings("reading")
     SCOPES: ClassVar[tuple[Scope, ...]] = ("view", "reading", "app")
     """Scopes of the actions that the screen has."""

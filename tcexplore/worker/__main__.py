@@ -22,7 +22,7 @@ from tcexplore.model_python import install_hint
 from tcexplore.worker.fork_policy import can_fork
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.loading import LoadedWorker, load
-from tcexplore.worker.process_setup import die_with_parent
+from tcexplore.worker.process_setup import call_with_frame_room, die_with_parent
 
 UNUSABLE = 3
 """Exit status when torch cannot be imported."""
@@ -91,4 +91,4 @@ def _unusable(error: BaseException) -> Failed:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(call_with_frame_room(main))

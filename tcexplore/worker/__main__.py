@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Generator
+from functools import partial
 
 from tcexplore.events import PROTOCOL, Failed
 from tcexplore.events.commands import (
@@ -30,6 +31,10 @@ UNUSABLE = 3
 
 def main(argv: list[str] | None = None) -> int:
     """Import torch, then serve runs until the front end is gone; return the exit status."""
+    return call_with_frame_room(partial(_serve, argv))
+
+
+def _serve(argv: list[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="tcexplore.worker")
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--parent", type=int, default=os.getppid())
@@ -91,4 +96,4 @@ def _unusable(error: BaseException) -> Failed:
 
 
 if __name__ == "__main__":
-    sys.exit(call_with_frame_room(main))
+    sys.exit(main())

@@ -150,11 +150,14 @@ def test_the_version_option_loads_next_to_nothing():
     assert not set(done.stdout.split()) & {"torch", "textual", "rich", "asyncio", "watchfiles"}
 
 
-FIRST_FRAME = (
-    "ui.app", "ui.screens.main_screen", "ui.screen_lines", "documents.source.source_view",
-    "documents.strip.title_line", "documents.strip.verdict_line", "documents.strip.history_strip",
-    "documents.strip.peek_line",
+FIRST_PAINTED = (
+    "cli.explore_command", "ui.app", "ui.screens.main_screen", "ui.screen_lines", "documents.strip.title_line",
+    "documents.strip.verdict_line", "documents.strip.history_strip",
 )  # fmt: skip
+"""Modules that the first frame is made with."""
+
+FIRST_FRAME = (*FIRST_PAINTED, "documents.source.source_view", "documents.strip.peek_line")
+"""These, and what is imported before the first event comes."""
 
 
 def test_the_first_frame_defines_no_events():
@@ -166,6 +169,27 @@ def test_the_first_frame_defines_no_events():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_first_frame_needs_neither_a_snapshot_nor_the_wire_format():
+    code = (
+        "import sys; from importlib import import_module\n"
+        f"for name in {FIRST_PAINTED}: import_module('tcexplore.' + name)\n"
+        "print({'tcexplore.session.snapshot', 'tcexplore.events.codec'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_app_loads_openssl_only_for_a_connection():
+    """asyncio would load it at the start. Traces behind URLs are read later."""
+    code = (
+        "import sys; from tcexplore.ui import run_app; run_app._import_asyncio(); import tcexplore.ui.app\n"
+        "at_start = '_ssl' in sys.modules; from http.client import HTTPSConnection\n"
+        "print(at_start, HTTPSConnection('example.org').port)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "443"]
 
 
 def test_the_command_line_reads_no_device_at_start():

@@ -58,16 +58,16 @@ def event_types() -> dict[str, type[Event]]:
 
 def decode(body: bytes) -> Event:
     """Return the event in a frame's body, with its text cleaned. Raise `ProtocolError` for anything else."""
-    from tcexplore.events.codec import decode as decoded
+    from tcexplore.events.codec import decode as decode_record
 
-    event: Event = decoded(body, dict(event_types()))
+    event: Event = decode_record(body, dict(event_types()))
     return event
 
 
 def decode_job(body: bytes) -> Job:
     """Return the job in a frame's body, with its text unchanged. Raise `ProtocolError` for anything else."""
-    from tcexplore.events.codec import decode as decoded
+    from tcexplore.events.codec import decode as decode_record
     from tcexplore.events.job import Job
 
-    job: Job = decoded(body, {"Job": Job}, text=str)
+    job: Job = decode_record(body, {"Job": Job}, text=str)
     return job

@@ -1,4 +1,4 @@
-"""Base class of events, a frozen record of one run and one rank, with locations and compile ids; clean text."""
+"""Base class of events, a frozen record of one run and one rank; locations, compile ids, and the cleaning of text."""
 
 from __future__ import annotations
 

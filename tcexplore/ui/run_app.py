@@ -46,7 +46,7 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
     On return, the terminal is restored and no worker is left.
     """
     gc.disable()
-    _import_asyncio()
+    _import_asyncio_without_openssl()
     _set_frame_rate()
     from tcexplore.ui.saved_settings import load, settings_file
 
@@ -128,14 +128,14 @@ def _show(
     # Nothing that is allocated before the first frame is garbage, and collections would delay that frame by 20 ms.
     # The app enables collection again once it is set up.
     gc.disable()
-    _import_asyncio()
+    _import_asyncio_without_openssl()
     import asyncio
 
     return asyncio.run(_run(engine, appearance, settings, history))
 
 
-def _import_asyncio() -> None:
-    """Import asyncio without OpenSSL, which takes 5 ms to load: the app opens no connections."""
+def _import_asyncio_without_openssl() -> None:
+    """Import asyncio alone: OpenSSL takes 5 ms more, and the app opens no connections."""
     if "ssl" in sys.modules or "asyncio" in sys.modules:
         return
     sys.modules["ssl"] = None  # type: ignore[assignment]

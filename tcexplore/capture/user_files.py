@@ -105,7 +105,7 @@ class UserFiles:
 
     def frames(self, stack: Iterable[Any] | None) -> tuple[Location, ...]:
         """Return the user's frames of a `traceback.StackSummary`, or of any frames with filename, lineno and name."""
-        return tuple([self.location(f.filename, f.lineno, f.name) for f in stack or () if self.owns(f.filename)])
+        return tuple(self.location(f.filename, f.lineno, f.name) for f in stack or () if self.owns(f.filename))
 
     def frames_of_text(self, stack_trace: str | None) -> tuple[Location, ...]:
         """Return the user's frames in the text of an FX node's `stack_trace`."""

@@ -76,13 +76,12 @@ class _GuardObserver:
 
     def _read_guard(self, leaf: LeafGuard, records: _GuardRecords) -> Guard:
         record = records.find(leaf)
-        codes = (record and record.code_list) or ()
-        checks = [split_check(text, codes) for text in leaf.checks]
+        checks = [split_check(text, (record and record.code_list) or ()) for text in leaf.checks]
         location = records.location(record, checks)
         return Guard(
             kind=leaf.kind,
             source=leaf.source,
-            code=tuple([check.code.strip() for check in checks]),
+            code=tuple(check.code.strip() for check in checks),
             summary=_summary(leaf, checks[0], records.tensor(leaf, record)) if checks else "",
             structural=is_structural(
                 leaf.kind, leaf.source, leaf.checks, leaf.sibling_kinds, lambda: _is_library_object(leaf)
@@ -109,9 +108,8 @@ class _GuardRecords:
 
     def find(self, leaf: LeafGuard) -> Any | None:
         """Return the record of this kind and source, or any record of the source, or None."""
-        records = self._by_source.get(leaf.source)
-        if not records:
-            records = self._by_source.get(leaf.source.removesuffix(".__dict__").removesuffix(".__code__"), [])
+        source = leaf.source.removesuffix(".__dict__").removesuffix(".__code__")
+        records = self._by_source.get(leaf.source) or self._by_source.get(source) or ()
         for record in records:
             if leaf.kind == record.create_fn_name() or leaf.kind in (record.guard_types or ()):
                 return record
@@ -132,10 +130,7 @@ class _GuardRecords:
         stack = self._user_files.frames(getattr(record, "user_stack", None))
         if stack:
             return stack[-1]
-        for check in checks:
-            if (line := self._line_in_comment(check.comment)) is not None:
-                return line
-        return None
+        return next(filter(None, (self._line_in_comment(check.comment) for check in checks)), None)
 
     def _line_in_comment(self, comment: str) -> Location | None:
         """Return the user's line that torch's comment names. Most guards share their comment with others."""
@@ -206,10 +201,10 @@ def _collect_leaves(manager: Any, source: str, leaves: list[LeafGuard], *, in_mo
     """Append the leaves of a manager and of those below it. Most managers have none."""
     guarded, own = manager.get_type_of_guarded_value(), manager.get_leaf_guards()
     if own:
-        names = [type(leaf).__name__ for leaf in own]
-        kinds = frozenset(names)
-        for name, leaf in zip(names, own, strict=True):
-            leaves.append(LeafGuard(name, source, tuple(leaf.verbose_code_parts()), guarded, kinds, in_module))
+        kinds = frozenset(type(leaf).__name__ for leaf in own)
+        for leaf in own:
+            checks = tuple(leaf.verbose_code_parts())
+            leaves.append(LeafGuard(type(leaf).__name__, source, checks, guarded, kinds, in_module))
     in_module = in_module or guarded is ModuleType
     for child in _children(manager):
         _collect_leaves(child, child.get_source(), leaves, in_module=in_module)

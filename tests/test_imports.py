@@ -185,7 +185,7 @@ def test_the_app_loads_openssl_only_for_a_connection():
     """asyncio would load it at the start. Traces behind URLs are read later."""
     code = (
         "import sys; from tcexplore.ui import run_app\n"
-        "run_app._import_asyncio_without_openssl(); import tcexplore.ui.app\n"
+        "run_app._prepare_first_frame(); import tcexplore.ui.app\n"
         "at_start = '_ssl' in sys.modules; from http.client import HTTPSConnection\n"
         "print(at_start, HTTPSConnection('example.org').port)"
     )

@@ -15,9 +15,10 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status. Ctrl-C during its imports ends the process without a traceback."""
     previous = signal.signal(signal.SIGINT, _exit)
-    gc.disable()  # nothing is garbage until the command runs
+    gc.disable()  # imports leave no garbage
     from tcexplore.cli.dispatch import dispatch
 
+    gc.enable()
     try:
         # `tcexplore.__main__` set SIG_DFL; without it, SIGINT may be ignored, as in a background job.
         signal.signal(signal.SIGINT, signal.default_int_handler if previous is signal.SIG_DFL else previous)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -30,7 +29,6 @@ def dispatch(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             request = parse(sys.argv[1:] if arguments is None else arguments)
-            gc.enable()
             return _COMMANDS[request.command](request)
         finally:
             sys.stdout.flush()

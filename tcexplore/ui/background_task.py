@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from tcexplore.session import Snapshot
 
-
 Built = TypeVar("Built")
 
 LARGE = 5_000

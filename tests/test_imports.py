@@ -151,34 +151,24 @@ def test_the_version_option_loads_next_to_nothing():
 
 
 FIRST_PAINTED = (
-    "cli.explore_command", "ui.app", "ui.screens.main_screen", "ui.screen_lines", "documents.strip.title_line",
-    "documents.strip.verdict_line", "documents.strip.history_strip",
+    "tcexplore.cli.explore_command", "tcexplore.ui.app", "tcexplore.ui.screens.main_screen",
+    "tcexplore.ui.screen_lines", "tcexplore.documents.strip.title_line", "tcexplore.documents.strip.verdict_line",
+    "tcexplore.documents.strip.history_strip",
 )  # fmt: skip
 """Modules that the first frame is made with."""
 
-FIRST_FRAME = (*FIRST_PAINTED, "documents.source.source_view", "documents.strip.peek_line")
+FIRST_FRAME = (*FIRST_PAINTED, "tcexplore.documents.source.source_view", "tcexplore.documents.strip.peek_line")
 """These, and what is imported before the first event comes."""
 
 
 def test_the_first_frame_defines_no_events():
     """To create the event classes takes tens of milliseconds."""
-    code = (
-        "import sys; from importlib import import_module\n"
-        f"for name in {FIRST_FRAME}: import_module('tcexplore.' + name)\n"
-        "print([name for name in sys.modules if name.startswith('tcexplore.events.') and name.endswith('_events')])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    loaded = loaded_by(FIRST_FRAME)
+    assert not [name for name in loaded if name.startswith("tcexplore.events.") and name.endswith("_events")]
 
 
 def test_the_first_frame_needs_neither_a_snapshot_nor_the_wire_format():
-    code = (
-        "import sys; from importlib import import_module\n"
-        f"for name in {FIRST_PAINTED}: import_module('tcexplore.' + name)\n"
-        "print({'tcexplore.session.snapshot', 'tcexplore.events.codec'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert not loaded_by(FIRST_PAINTED) & {"tcexplore.session.snapshot", "tcexplore.events.codec"}
 
 
 def test_the_app_loads_openssl_only_for_a_connection():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.current_op import CurrentOp, SymbolicValues
+from tcexplore.capture.inductor.lines.current_op import CurrentOp, InterpretedNode, SymbolicValues
 from tcexplore.capture.inductor.lines.line_marks import LineMarks, MarkedKernels
 from tcexplore.capture.inductor.lines.written_lines import HelperFunctions, LoopBodies, Reductions, WrittenLines
 
@@ -13,11 +13,11 @@ def install(hooks: Hooks) -> MarkedKernels:
 
     If torch does not define kernels where expected, no line is marked, and kernels have their origins as a whole only.
     """
-    marks, current = LineMarks(), CurrentOp()
+    marks, current, interpreted = LineMarks(), CurrentOp(), InterpretedNode()
     kernels = MarkedKernels(marks)
     if kernels.install(hooks):
-        for part in (current, SymbolicValues(current), LoopBodies(current)):
+        for part in (current, interpreted, SymbolicValues(current), LoopBodies(current, interpreted)):
             part.install(hooks)
-        for writer in (WrittenLines(marks), Reductions(marks), HelperFunctions(marks)):
-            writer.install(hooks)
+        for writer in (WrittenLines, Reductions, HelperFunctions):
+            writer(marks, interpreted).install(hooks)
     return kernels

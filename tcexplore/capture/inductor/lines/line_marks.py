@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -14,8 +15,9 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.torch_text.kernel_source import KernelSource
 
 FACT = "statement provenance"
-CPP = "/*{}*/"
-TRITON = "#{}"
+CPP = ("/*", "*/")
+TRITON = ("#", "")
+"""What comes before and after a mark in a kernel's language."""
 
 _SCHEDULINGS = ("cpp:CppScheduling", "triton:TritonScheduling")
 _HOOKED = "_tcexplore_marked_kernels"
@@ -25,6 +27,8 @@ _ALREADY_HOOKED = (
 
 Ops = tuple[str, ...]
 """Names of post-grad nodes."""
+
+Form = tuple[str, str]
 
 
 class MarkedText(NamedTuple):
@@ -44,39 +48,40 @@ class LineMarks:
     _instances = itertools.count()
 
     def __init__(self) -> None:
-        self._ops: list[dict[str, None]] = []
-        self._sign = f"@tcexplore{next(self._instances)}:"
-        self._mark = re.compile(rf"/\*{self._sign}(\d+)@\*/|#{self._sign}(\d+)@")
-
-    @property
-    def issued(self) -> int:
+        self.issued = 0
         """Number of marks issued so far, which is also the number of the next mark."""
-        return len(self._ops)
+        self._ops: list[Ops] = []
+        self._sign = f"@tcexplore{next(self._instances)}:"
+        self._mark = re.compile(rf"(?:/\*|#){self._sign}(\d+)@(?:\*/)?")
 
-    def mark(self, line: str, ops: Ops, form: str) -> str:
+    def mark(self, line: str, ops: Ops, form: Form) -> str:
         """Add a new mark to a line, unless it is blank, marked already, or cannot have a comment."""
-        if not ops or not line.strip() or self._sign in line or line.endswith("\\"):
+        if not ops or not line or line.isspace() or self._sign in line or line.endswith("\\"):
             return line
-        self._ops.append(dict.fromkeys(ops))
-        return line + form.format(f"{self._sign}{len(self._ops) - 1}@")
+        before, after = form
+        number = self.issued
+        self._ops.append(ops)
+        self.issued = number + 1
+        return f"{line}{before}{self._sign}{number}@{after}"
 
     def add(self, numbers: Iterable[int], ops: Ops) -> None:
         """Add ops to existing marks."""
         for number in numbers:
-            self._ops[number].update(dict.fromkeys(ops))
+            self._ops[number] = _union((self._ops[number], ops))
 
     def strip(self, text: str) -> MarkedText:
         """Remove all marks from a text."""
-        if self._sign not in text:
-            return MarkedText(text, {})
-        ops: dict[int, Ops] = {}
-        lines = text.split("\n")
-        for n, line in enumerate(lines):
-            if self._sign in line:
-                numbers = [int(cpp or triton) for cpp, triton in self._mark.findall(line)]
-                ops[n] = tuple(dict.fromkeys(op for number in numbers for op in self._ops[number]))
-                lines[n] = self._mark.sub("", line)
-        return MarkedText("\n".join(lines), ops)
+        first, *marked = self._mark.split(text)
+        parts, ops, line = [first], defaultdict[int, list[Ops]](list), first.count("\n")
+        for number, part in zip(marked[::2], marked[1::2], strict=True):
+            ops[line].append(self._ops[int(number)])
+            parts.append(part)
+            line += part.count("\n")
+        return MarkedText("".join(parts), {line: _union(parts) for line, parts in ops.items()})
+
+
+def _union(parts: Iterable[Ops]) -> Ops:
+    return tuple(dict.fromkeys(op for part in parts for op in part))
 
 
 class MarkedKernels:

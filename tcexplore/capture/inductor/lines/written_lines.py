@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.current_op import CurrentOp
-from tcexplore.capture.inductor.lines.line_marks import CPP, FACT, TRITON, LineMarks, Ops
+from tcexplore.capture.inductor.lines.current_op import CurrentOp, InterpretedNode
+from tcexplore.capture.inductor.lines.line_marks import CPP, FACT, TRITON, Form, LineMarks, Ops
 
 _MARKS = "_tcexplore_marks"
 _REDUCTIONS = "_tcexplore_reductions"
@@ -21,9 +21,10 @@ class WrittenLines:
     Text in other buffers may be compared or used as a key before it reaches a kernel, so it gets no marks.
     """
 
-    def __init__(self, marks: LineMarks) -> None:
+    def __init__(self, marks: LineMarks, interpreted: InterpretedNode) -> None:
         self._marks = marks
-        self._forms: dict[type, str | None] = {}
+        self._interpreted = interpreted
+        self._forms: dict[type, Form | None] = {}
         self._headers = 0
         self._expressions = 0
 
@@ -33,7 +34,7 @@ class WrittenLines:
         hooks.wrap(FACT, "torch._inductor.codegen.common:CSE.generate", self._sharing)
         hooks.wrap(FACT, "torch._inductor.codegen.simd:IterationRangesEntry._codegen", self._in_header)
 
-    def form(self, kernel: Any) -> str | None:
+    def form(self, kernel: Any) -> Form | None:
         """Return the form of a mark in a kernel's language, None for any other backend."""
         cls = type(kernel)
         if cls not in self._forms:
@@ -45,7 +46,7 @@ class WrittenLines:
         from torch._inductor.virtualized import V
 
         def writeline(buffer: Any, line: Any) -> None:
-            node = getattr(V.interpreter, "current_node", None)
+            node = self._interpreted.node
             if node is not None and not self._headers:
                 line = self._marked(V.kernel, buffer, line, index_ops_of(node) if self._expressions else ops_of(node))
             original(buffer, line)
@@ -63,10 +64,8 @@ class WrittenLines:
         return line
 
     def _sharing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        from torch._inductor.virtualized import V
-
         def generate(cse: Any, buffer: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
-            node = getattr(V.interpreter, "current_node", None)
+            node = self._interpreted.node
             if node is None:
                 return original(cse, buffer, expr, *args, **kwargs)
             first = self._marks.issued
@@ -75,17 +74,17 @@ class WrittenLines:
                 variable = original(cse, buffer, expr, *args, **kwargs)
             finally:
                 self._expressions -= 1
-            self.share(variable, first, index_ops_of(node), reused=variable is not expr)
+            self.share(variable, first, node, reused=variable is not expr)
             return variable
 
         return generate
 
-    def share(self, variable: Any, first: int, ops: Ops, *, reused: bool = True) -> None:
-        """Assign the marks from `first` on to `variable`; if there are no new ones, add `ops` to its existing marks."""
+    def share(self, variable: Any, first: int, node: Any, *, reused: bool = True) -> None:
+        """Assign the marks from `first` on to `variable`; if there are none, add the ops of `node` to its own marks."""
         if self._marks.issued > first:
             setattr(variable, _MARKS, range(first, self._marks.issued))
         elif reused:
-            self._marks.add(getattr(variable, _MARKS, ()), ops)
+            self._marks.add(getattr(variable, _MARKS, ()), index_ops_of(node))
 
     def _in_header(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Leave the definition of iteration variables unmarked: the first op that needs one triggers it."""
@@ -110,8 +109,9 @@ def _owns(kernel: Any, buffer: Any) -> bool:
 class Reductions:
     """Marks of reductions: accumulators are declared late, and equal reductions are shared."""
 
-    def __init__(self, marks: LineMarks) -> None:
+    def __init__(self, marks: LineMarks, interpreted: InterpretedNode) -> None:
         self._marks = marks
+        self._interpreted = interpreted
 
     def install(self, hooks: Hooks) -> None:
         """Watch reductions being generated."""
@@ -120,7 +120,7 @@ class Reductions:
 
     def _reducing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def reduction(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-            ops, first = ops_of(current_node()), self._marks.issued
+            ops, first = ops_of(self._interpreted.node), self._marks.issued
             declared = len(getattr(kernel, "reduction_prefix_generators", ()))
             result = original(kernel, *args, **kwargs)
             marks_by_result = vars(kernel).setdefault(_REDUCTIONS, {})
@@ -150,8 +150,9 @@ class HelperFunctions:
     torch writes them separately and shares those with equal text, so the marks are added when they go into a kernel.
     """
 
-    def __init__(self, marks: LineMarks) -> None:
+    def __init__(self, marks: LineMarks, interpreted: InterpretedNode) -> None:
         self._marks = marks
+        self._interpreted = interpreted
 
     def install(self, hooks: Hooks) -> None:
         """Watch helpers being added and written."""
@@ -163,7 +164,7 @@ class HelperFunctions:
         def add(helpers: Any, *args: Any, **kwargs: Any) -> str:
             name = original(helpers, *args, **kwargs)
             ops = vars(helpers).setdefault(_HELPER_OPS, {})
-            ops[name] = (*ops.get(name, ()), *ops_of(current_node()))
+            ops[name] = (*ops.get(name, ()), *ops_of(self._interpreted.node))
             return name
 
         return add
@@ -192,8 +193,9 @@ _MAX_CONVERSIONS = 8
 class LoopBodies:
     """Recorder of a node's ops when a loop body is traced, including retraces of an earlier body."""
 
-    def __init__(self, current: CurrentOp) -> None:
+    def __init__(self, current: CurrentOp, interpreted: InterpretedNode) -> None:
         self._current = current
+        self._interpreted = interpreted
 
     def install(self, hooks: Hooks) -> None:
         """Watch the creation of loop-body nodes."""
@@ -202,7 +204,7 @@ class LoopBodies:
     def _creating(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def create_node(tracer: Any, *args: Any, **kwargs: Any) -> Any:
             node = original(tracer, *args, **kwargs)
-            self._record(node, current_node())
+            self._record(node, self._interpreted.node)
             return node
 
         return create_node
@@ -219,13 +221,6 @@ class LoopBodies:
                 node.meta[_STORE_OPS] = store_ops
         if ops:
             node.meta[_OPS] = ops
-
-
-def current_node() -> Any:
-    """Return the loop-body node that is being interpreted, to generate code or to retrace it, else None."""
-    from torch._inductor.virtualized import V
-
-    return getattr(V.interpreter, "current_node", None)
 
 
 def index_ops_of(node: Any) -> Ops:

@@ -118,12 +118,13 @@ class InterpretedNode:
     """The loop-body node that Inductor interprets, to generate code for it or to retrace it."""
 
     def __init__(self) -> None:
-        self._interpreters: list[Any] = []
+        self.interpreters: list[Any] = []
+        """The running interpreters, innermost last."""
 
     @property
     def node(self) -> Any:
         """The node of the innermost interpreter, None outside."""
-        return self._interpreters[-1].current_node if self._interpreters else None
+        return self.interpreters[-1].current_node if self.interpreters else None
 
     def install(self, hooks: Hooks) -> None:
         """Watch interpreters run."""
@@ -131,10 +132,10 @@ class InterpretedNode:
 
     def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run(interpreter: Any, *args: Any, **kwargs: Any) -> Any:
-            self._interpreters.append(interpreter)
+            self.interpreters.append(interpreter)
             try:
                 return original(interpreter, *args, **kwargs)
             finally:
-                self._interpreters.pop()
+                self.interpreters.pop()
 
         return run

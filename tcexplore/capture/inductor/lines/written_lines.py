@@ -45,17 +45,21 @@ class WrittenLines:
     def _marking(self, original: Callable[..., None]) -> Callable[..., None]:
         from torch._inductor.virtualized import V
 
-        def writeline(buffer: Any, line: Any) -> None:
-            node = self._interpreted.node
-            if node is not None and not self._headers:
-                line = self._marked(V.kernel, buffer, line, index_ops_of(node) if self._expressions else ops_of(node))
+        interpreters = self._interpreted.interpreters
+
+        def writeline(buffer: Any, line: Any) -> None:  # runs for each line of generated code
+            if interpreters and not self._headers:
+                node = interpreters[-1].current_node
+                ops = index_ops_of(node) if self._expressions else ops_of(node)
+                if ops:
+                    line = self._marked(V.kernel, buffer, line, ops)
             original(buffer, line)
 
         return writeline
 
     def _marked(self, kernel: Any, buffer: Any, line: Any, ops: Ops) -> Any:
         form = self.form(kernel)
-        if not ops or form is None or not _owns(kernel, buffer):
+        if form is None or not _owns(kernel, buffer):
             return line
         if isinstance(line, str):
             return self._marks.mark(line, ops, form)
@@ -225,16 +229,20 @@ class LoopBodies:
 
 def index_ops_of(node: Any) -> Ops:
     """Return the ops of the expressions that compute a node's memory index, not its value."""
-    store_ops: Ops = getattr(node, "meta", {}).get(_STORE_OPS, ())
-    return store_ops or ops_of(node)
+    try:
+        ops: Ops = node.meta.get(_STORE_OPS, ())
+    except AttributeError:
+        return ()
+    return ops or ops_of(node)
 
 
 def ops_of(node: Any) -> Ops:
     """Return the ops of a loop-body node; a conversion that Inductor inserts belongs to the value that it converts."""
     for _ in range(_MAX_CONVERSIONS):
-        if not hasattr(node, "meta"):
+        try:
+            ops: Ops = node.meta.get(_OPS, ())
+        except AttributeError:  # an interpreter that has not begun, or a constant that is converted
             return ()
-        ops: Ops = node.meta.get(_OPS, ())
         if ops or node.target != "to_dtype":
             return ops
         node = node.args[1]

@@ -9,7 +9,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -18,6 +18,18 @@ from tcexplore.torch_text.dynamo_names import function_name
 
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
+
+
+_real_path = cache(os.path.realpath)
+"""Each run asks for the same files of torch, and a process of the fork server starts with those of an earlier compile."""
+
+
+@cache
+def _python_folders() -> tuple[str, ...]:
+    """Return the folders of Python, of its packages and of tcexplore."""
+    paths = sysconfig.get_paths()
+    tcexplore = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return (*(paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")), tcexplore)
 
 
 class NodeNames(NamedTuple):
@@ -58,10 +70,7 @@ class UserFiles:
 
     @cached_property
     def _foreign_roots(self) -> tuple[str, ...]:
-        paths = sysconfig.get_paths()
-        tcexplore = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        roots = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")} | {tcexplore}
-        roots |= {p for p in sys.path if p.endswith(_PACKAGE_FOLDERS)}
+        roots = {*_python_folders(), *(p for p in sys.path if p.endswith(_PACKAGE_FOLDERS))}
         torch = sys.modules.get("torch")
         if torch is not None and torch.__file__:
             roots.add(os.path.dirname(torch.__file__))
@@ -69,7 +78,7 @@ class UserFiles:
         generated = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
         if generated:
             roots.add(generated)
-        return tuple(os.path.realpath(r) + os.sep for r in roots)
+        return tuple(_real_path(r) + os.sep for r in roots)
 
     def adopt(self, function: Any) -> None:
         """Count the installed package that defines `function` as the user's, unless it is torch or Python itself."""
@@ -92,7 +101,7 @@ class UserFiles:
         """Return whether a file is the user's: it exists and is neither installed nor part of Python or tcexplore."""
         owned = self._owned.get(file)
         if owned is None:
-            real = os.path.realpath(file)
+            real = _real_path(file)
             owned = real == self._real_file or (
                 not real.startswith(self._foreign_roots)
                 and "site-packages" not in real

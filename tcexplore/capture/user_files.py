@@ -21,7 +21,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
 
 
 _real_path = cache(os.path.realpath)
-"""Each run asks for the same files of torch, and a process of the fork server starts with those of an earlier compile."""
+"""Cached for the whole process: each run asks for the same files of torch, and priming has asked for them already."""
 
 
 @cache

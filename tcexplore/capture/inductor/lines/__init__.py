@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.current_op import CurrentOp, InterpretedNode, SymbolicValues
+from tcexplore.capture.inductor.lines.current_op import CurrentOp, SymbolicValues
 from tcexplore.capture.inductor.lines.line_marks import LineMarks, MarkedKernels
-from tcexplore.capture.inductor.lines.written_lines import HelperFunctions, LoopBodies, Reductions, WrittenLines
+from tcexplore.capture.inductor.lines.written_lines import (
+    HelperFunctions,
+    InterpretedNode,
+    LoopBodies,
+    Reductions,
+    WrittenLines,
+)
 
 
 def install(hooks: Hooks) -> MarkedKernels:

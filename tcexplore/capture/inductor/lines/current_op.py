@@ -112,30 +112,3 @@ class SymbolicValues:
             return self._current.call(ops, original, handler, value) if ops else original(handler, value)
 
         return unwrap
-
-
-class InterpretedNode:
-    """The loop-body node that Inductor interprets, to generate code for it or to retrace it."""
-
-    def __init__(self) -> None:
-        self.interpreters: list[Any] = []
-        """The running interpreters, innermost last."""
-
-    @property
-    def node(self) -> Any:
-        """The node of the innermost interpreter, None outside."""
-        return self.interpreters[-1].current_node if self.interpreters else None
-
-    def install(self, hooks: Hooks) -> None:
-        """Watch interpreters run."""
-        hooks.wrap(FACT, "torch._inductor.loop_body:InterpreterShim.run", self._running)
-
-    def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def run(interpreter: Any, *args: Any, **kwargs: Any) -> Any:
-            self.interpreters.append(interpreter)
-            try:
-                return original(interpreter, *args, **kwargs)
-            finally:
-                self.interpreters.pop()
-
-        return run

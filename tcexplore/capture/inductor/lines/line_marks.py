@@ -77,7 +77,7 @@ class LineMarks:
             ops[line].append(self._ops[int(number)])
             parts.append(part)
             line += part.count("\n")
-        return MarkedText("".join(parts), {line: _union(parts) for line, parts in ops.items()})
+        return MarkedText("".join(parts), {n: _union(marked_ops) for n, marked_ops in ops.items()})
 
 
 def _union(parts: Iterable[Ops]) -> Ops:

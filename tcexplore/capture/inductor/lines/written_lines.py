@@ -6,13 +6,40 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.current_op import CurrentOp, InterpretedNode
+from tcexplore.capture.inductor.lines.current_op import CurrentOp
 from tcexplore.capture.inductor.lines.line_marks import CPP, FACT, TRITON, Form, LineMarks, Ops
 
 _MARKS = "_tcexplore_marks"
 _REDUCTIONS = "_tcexplore_reductions"
 _HELPER_OPS = "_tcexplore_ops"
 _REDUCTION_KERNELS = ("cpp:CppKernel", "cpp:CppVecKernel", "triton:TritonKernel")
+
+
+class InterpretedNode:
+    """The loop-body node that Inductor interprets, to generate code for it or to retrace it."""
+
+    def __init__(self) -> None:
+        self.interpreters: list[Any] = []
+        """The running interpreters, innermost last."""
+
+    @property
+    def node(self) -> Any:
+        """The node of the innermost interpreter, None outside."""
+        return self.interpreters[-1].current_node if self.interpreters else None
+
+    def install(self, hooks: Hooks) -> None:
+        """Watch interpreters run."""
+        hooks.wrap(FACT, "torch._inductor.loop_body:InterpreterShim.run", self._running)
+
+    def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(interpreter: Any, *args: Any, **kwargs: Any) -> Any:
+            self.interpreters.append(interpreter)
+            try:
+                return original(interpreter, *args, **kwargs)
+            finally:
+                self.interpreters.pop()
+
+        return run
 
 
 class WrittenLines:

@@ -15,9 +15,8 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.torch_text.kernel_source import KernelSource
 
 FACT = "statement provenance"
-CPP = ("/*", "*/")
-TRITON = ("#", "")
-"""What comes before and after a mark in a kernel's language."""
+CPP = "/*{}*/"
+TRITON = "#{}"
 
 _SCHEDULINGS = ("cpp:CppScheduling", "triton:TritonScheduling")
 _HOOKED = "_tcexplore_marked_kernels"
@@ -27,8 +26,6 @@ _ALREADY_HOOKED = (
 
 Ops = tuple[str, ...]
 """Names of post-grad nodes."""
-
-Form = tuple[str, str]
 
 
 class MarkedText(NamedTuple):
@@ -48,40 +45,37 @@ class LineMarks:
     _instances = itertools.count()
 
     def __init__(self) -> None:
-        self.issued = 0
-        """Number of marks issued so far, which is also the number of the next mark."""
-        self._ops: list[Ops] = []
+        self._ops: list[dict[str, None]] = []
         self._sign = f"@tcexplore{next(self._instances)}:"
         self._mark = re.compile(rf"(?:/\*|#){self._sign}(\d+)@(?:\*/)?")
 
-    def mark(self, line: str, ops: Ops, form: Form) -> str:
+    @property
+    def issued(self) -> int:
+        """Number of marks issued so far, which is also the number of the next mark."""
+        return len(self._ops)
+
+    def mark(self, line: str, ops: Ops, form: str) -> str:
         """Add a new mark to a line, unless it is blank, marked already, or cannot have a comment."""
-        if not ops or not line or line.isspace() or self._sign in line or line.endswith("\\"):
+        if not ops or not line.strip() or self._sign in line or line.endswith("\\"):
             return line
-        before, after = form
-        number = self.issued
-        self._ops.append(ops)
-        self.issued = number + 1
-        return f"{line}{before}{self._sign}{number}@{after}"
+        self._ops.append(dict.fromkeys(ops))
+        return line + form.format(f"{self._sign}{len(self._ops) - 1}@")
 
     def add(self, numbers: Iterable[int], ops: Ops) -> None:
         """Add ops to existing marks."""
         for number in numbers:
-            self._ops[number] = _union((self._ops[number], ops))
+            self._ops[number].update(dict.fromkeys(ops))
 
     def strip(self, text: str) -> MarkedText:
         """Remove all marks from a text."""
-        first, *marked = self._mark.split(text)
-        parts, ops, line = [first], defaultdict[int, list[Ops]](list), first.count("\n")
-        for number, part in zip(marked[::2], marked[1::2], strict=True):
-            ops[line].append(self._ops[int(number)])
-            parts.append(part)
-            line += part.count("\n")
-        return MarkedText("".join(parts), {n: _union(marked_ops) for n, marked_ops in ops.items()})
-
-
-def _union(parts: Iterable[Ops]) -> Ops:
-    return tuple(dict.fromkeys(op for part in parts for op in part))
+        pieces = self._mark.split(text)
+        texts, numbers = pieces[::2], pieces[1::2]
+        ops: dict[int, dict[str, None]] = defaultdict(dict)
+        line = 0
+        for before, number in zip(texts, numbers, strict=False):  # a text follows the last number
+            line += before.count("\n")
+            ops[line].update(self._ops[int(number)])
+        return MarkedText("".join(texts), {n: tuple(names) for n, names in ops.items()})
 
 
 class MarkedKernels:

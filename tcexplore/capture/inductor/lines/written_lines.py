@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lines.current_op import CurrentOp
-from tcexplore.capture.inductor.lines.line_marks import CPP, FACT, TRITON, Form, LineMarks, Ops
+from tcexplore.capture.inductor.lines.line_marks import CPP, FACT, TRITON, LineMarks, Ops
 
 _MARKS = "_tcexplore_marks"
 _REDUCTIONS = "_tcexplore_reductions"
@@ -19,13 +19,12 @@ class InterpretedNode:
     """The loop-body node that Inductor interprets, to generate code for it or to retrace it."""
 
     def __init__(self) -> None:
-        self.interpreters: list[Any] = []
-        """The running interpreters, innermost last."""
+        self._interpreters: list[Any] = []
 
     @property
     def node(self) -> Any:
         """The node of the innermost interpreter, None outside."""
-        return self.interpreters[-1].current_node if self.interpreters else None
+        return self._interpreters[-1].current_node if self._interpreters else None
 
     def install(self, hooks: Hooks) -> None:
         """Watch interpreters run."""
@@ -33,11 +32,11 @@ class InterpretedNode:
 
     def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run(interpreter: Any, *args: Any, **kwargs: Any) -> Any:
-            self.interpreters.append(interpreter)
+            self._interpreters.append(interpreter)
             try:
                 return original(interpreter, *args, **kwargs)
             finally:
-                self.interpreters.pop()
+                self._interpreters.pop()
 
         return run
 
@@ -51,7 +50,7 @@ class WrittenLines:
     def __init__(self, marks: LineMarks, interpreted: InterpretedNode) -> None:
         self._marks = marks
         self._interpreted = interpreted
-        self._forms: dict[type, Form | None] = {}
+        self._forms: dict[type, str | None] = {}
         self._headers = 0
         self._expressions = 0
 
@@ -61,7 +60,7 @@ class WrittenLines:
         hooks.wrap(FACT, "torch._inductor.codegen.common:CSE.generate", self._sharing)
         hooks.wrap(FACT, "torch._inductor.codegen.simd:IterationRangesEntry._codegen", self._in_header)
 
-    def form(self, kernel: Any) -> Form | None:
+    def form(self, kernel: Any) -> str | None:
         """Return the form of a mark in a kernel's language, None for any other backend."""
         cls = type(kernel)
         if cls not in self._forms:
@@ -72,11 +71,9 @@ class WrittenLines:
     def _marking(self, original: Callable[..., None]) -> Callable[..., None]:
         from torch._inductor.virtualized import V
 
-        interpreters = self._interpreted.interpreters
-
-        def writeline(buffer: Any, line: Any) -> None:  # runs for each line of generated code
-            if interpreters and not self._headers:
-                node = interpreters[-1].current_node
+        def writeline(buffer: Any, line: Any) -> None:
+            node = self._interpreted.node
+            if node is not None and not self._headers:
                 ops = index_ops_of(node) if self._expressions else ops_of(node)
                 if ops:
                     line = self._marked(V.kernel, buffer, line, ops)
@@ -111,7 +108,7 @@ class WrittenLines:
         return generate
 
     def share(self, variable: Any, first: int, node: Any, *, reused: bool = True) -> None:
-        """Assign the marks from `first` on to `variable`; if there are none, add the ops of `node` to its own marks."""
+        """Assign the marks from `first` on to `variable`, or add the ops of `node` to those that a reused one has."""
         if self._marks.issued > first:
             setattr(variable, _MARKS, range(first, self._marks.issued))
         elif reused:
@@ -256,20 +253,15 @@ class LoopBodies:
 
 def index_ops_of(node: Any) -> Ops:
     """Return the ops of the expressions that compute a node's memory index, not its value."""
-    try:
-        ops: Ops = node.meta.get(_STORE_OPS, ())
-    except AttributeError:
-        return ()
-    return ops or ops_of(node)
+    return node.meta.get(_STORE_OPS) or ops_of(node)
 
 
 def ops_of(node: Any) -> Ops:
     """Return the ops of a loop-body node; a conversion that Inductor inserts belongs to the value that it converts."""
     for _ in range(_MAX_CONVERSIONS):
-        try:
-            ops: Ops = node.meta.get(_OPS, ())
-        except AttributeError:  # an interpreter that has not begun, or a constant that is converted
+        if not hasattr(node, "meta"):
             return ()
+        ops: Ops = node.meta.get(_OPS, ())
         if ops or node.target != "to_dtype":
             return ops
         node = node.args[1]

@@ -9,7 +9,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -20,8 +20,15 @@ _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
 
 
-_real_path = cache(os.path.realpath)
-"""Cached for the whole process: each run asks for the same files of torch, and priming has asked for them already."""
+_resolve = lru_cache(4096)(os.path.realpath)
+
+
+def _real_path(path: str) -> str:
+    """Return a path without symbolic links.
+
+    Absolute ones are cached for the whole process: each run asks for torch's files, and priming has done so before.
+    """
+    return _resolve(path) if os.path.isabs(path) else os.path.realpath(path)
 
 
 @cache
@@ -66,7 +73,7 @@ class UserFiles:
 
     @cached_property
     def _real_file(self) -> str:
-        return os.path.realpath(self.file)
+        return _real_path(self.file)
 
     @cached_property
     def _foreign_roots(self) -> tuple[str, ...]:
@@ -83,7 +90,7 @@ class UserFiles:
     def adopt(self, function: Any) -> None:
         """Count the installed package that defines `function` as the user's, unless it is torch or Python itself."""
         code = getattr(inspect.unwrap(function), "__code__", None)
-        file = os.path.realpath(code.co_filename) if code else ""
+        file = _real_path(code.co_filename) if code else ""
         if not file or self.owns(file):
             return
         roots = [
@@ -157,7 +164,7 @@ class UserFiles:
         names = [name for name in set(sys.modules).difference(since) if not name.startswith("torch.")]
         files = {getattr(sys.modules.get(name), "__file__", None) for name in names}
         owned = {os.path.abspath(f) for f in files if f and f.endswith(".py") and self.owns(f)} - {self.file}
-        return tuple(sorted(f for f in owned if not self._adopted or not os.path.realpath(f).startswith(self._adopted)))
+        return tuple(sorted(f for f in owned if not self._adopted or not _real_path(f).startswith(self._adopted)))
 
     @staticmethod
     def line(location: Location | None) -> str:

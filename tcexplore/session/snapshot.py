@@ -14,7 +14,7 @@ from tcexplore.targets.target_names import NATIVE
 RunStatus = Literal["running", "ok", "failed", "superseded"]
 """`superseded`: the next run ended it before it was complete."""
 
-AFTER_COMPILE = ("fresh heap", "accuracy", "assembling", "timing", "switching", "comparing", "answering")
+AFTER_COMPILE = ("eager", "fresh heap", "accuracy", "assembling", "timing", "switching", "comparing", "answering")
 """Phases after the last compile."""
 
 OUTPUT_LIMIT = 2_000_000
@@ -249,6 +249,16 @@ def _add_recompile(snapshot: Snapshot, event: ev.Recompiled) -> Snapshot:
     return replace(snapshot, recompiles=tuple(event if incomplete(other) else other for other in snapshot.recompiles))
 
 
+def _restarted(snapshot: Snapshot) -> Snapshot:
+    """Forget what was captured of the calls, and keep what is known since before them."""
+    kept = (
+        "run", "file", "source", "config", "trace", "began", "past", "status", "phase", "phase_graph", "phase_at",
+        "phase_seconds", "entry", "target", "output", "output_dropped", "modules", "sources", "repeated_blocks",
+        "expected_calls", "missing_facts",
+    )  # fmt: skip
+    return Snapshot(**{name: getattr(snapshot, name) for name in kept})
+
+
 def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     """Count a break that nested frames report again instead of listing it twice."""
 
@@ -311,6 +321,7 @@ def _replace_guard_filter(snapshot: Snapshot, event: ev.GuardFilterTried) -> Sna
 def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]]:
     """Return the functions for events that need more than a field of their type."""
     return {
+        ev.CallsRestarted: lambda s, _: _restarted(s),
         ev.PhaseStarted: _begin_phase,
         ev.GraphCaptured: _add_graph,
         ev.GraphBreak: _add_break,

@@ -57,6 +57,11 @@ class EventRecorder:
             self._send(tagged)
             self._record(tagged)
 
+    def forget(self) -> None:
+        """Forget the calls so far: they begin again."""
+        self.kernels, self.wrappers, self.cuda_graphs = [], [], []
+        self._graphs, self._closed = set(), False
+
     def close_graphs(self) -> None:
         """Drop the events of later compiles: tcexplore's own calls cause them, not the user's."""
         self._closed = True

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from tcexplore.accuracy.compared_calls import Subject, size_of
-from tcexplore.accuracy.tensor_comparison import WRONG
+from tcexplore.accuracy.tensor_comparison import IDENTICAL
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_meter, saved_for_backward
@@ -60,8 +60,8 @@ class Examination:
 
         try:
             accuracy = check_accuracy(self._subject())
-            if accuracy.verdict == WRONG and (changed := self._restore()):
-                reason = f"each call changes what cannot be set back: {', '.join(changed)}"
+            if accuracy.verdict != IDENTICAL and (changed := self._restore()):
+                reason = f"each call starts from another state, which cannot be set back: {', '.join(changed)}"
                 return replace(accuracy, verdict="not judged", reason=reason)
             return accuracy
         except Exception as error:  # noqa: BLE001  the calls run user code; a failure costs the comparison only

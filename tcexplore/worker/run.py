@@ -45,7 +45,7 @@ from tcexplore.events.timing_events import FreshHeap
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import torch_settings
 from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
-from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage, ProfileRetake
+from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
 from tcexplore.worker.failure import to_failed
@@ -335,9 +335,6 @@ class Run:
         if self.calls.eager_compiles:
             self._stages.run(RunFact.TIMING, "tcexplore.timing", program.call_all, program.eager)
             program.restore()
-        profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
-        if self.job.profile:
-            profiles.emit_before_timing(program, workload)
         self._stages.run(CLOCKS, "pynvml", emit_device_facts, workload.device, self._hooks)
         self.progress.enter("timing")
         self._handle_commands(0)  # waits while timing is paused: also the warm-up needs a quiet machine
@@ -348,12 +345,12 @@ class Run:
             from tcexplore.timing.fresh_heap import compare_with_warm_heap
 
             workload = replace(workload, fresh_heap=compare_with_warm_heap(self._fresh_heap, cost))
-        retake = ProfileRetake(self._recorder, partial(profiles.emit_call, program, workload), self._handle_commands)
-        lines = LineTimesStage(profiles, program, workload)
-        pause = retake.pause if seconds is not None else lines.in_first_rest(retake.pause)
-        run = partial(measure_timing, workload, retake.emit, seconds, pause)
+        profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
+        profile = ProfileStage(profiles, program, workload)
+        pause = self._handle_commands if seconds is not None else profile.between_pairs(self._handle_commands)
+        run = partial(measure_timing, workload, self._emit, seconds, pause)
         self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
-        lines.run()
+        profile.run()
 
     def _time_fresh_heap(self, workload: Workload) -> None:
         """Time quick calls on a CPU before results are compared, if page faults matter.

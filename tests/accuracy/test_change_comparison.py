@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -244,3 +245,19 @@ def test_each_test_of_an_if_with_elif_is_seen_to_hold_and_not_to_hold():
     assert missing[20, -1] == {("x > 0", True), *inner}
     assert missing[20, -1, 1] == {("x > 5", True)}
     assert missing[20, -1, 1, 7] == set()
+
+
+class _Loading(dict[str, int]):
+    def items(self) -> Any:
+        raise ImportError("loads a library")
+
+
+def test_state_is_read_and_restored_without_methods_of_the_users_containers():
+    holder = SimpleNamespace(entries=_Loading(a=1), names={"x"}, steps=[1])
+    state = PythonState({"holder": holder}, lambda _: True)
+    holder.entries["b"] = 2
+    holder.names.add("y")
+    holder.steps.append(2)
+    state.restore()
+    assert dict.copy(holder.entries) == {"a": 1}
+    assert (holder.names, holder.steps) == ({"x"}, [1])

@@ -24,7 +24,10 @@ from tcexplore.studies.study_runs import Runs, failure_status
 from tcexplore.watch import UnreadableError
 
 UNFIXED = 1
-"""Exit status if a break has no verified fix."""
+"""Exit status if a break has no verified fix, or the study ended before it was tried."""
+
+UNMODIFIED = "unmodified file"
+"""The first step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         "For each graph break, try a change to your lines that removes it, and verify in a separate process that the "
         "break is gone and the results are the same. Nothing is written without --write."
     )
-    exit_note = "1 a break has no verified fix"
+    exit_note = "1 a break has no verified fix, or the budget was spent before all were tried"
     timed = True
     live = True
 
@@ -76,19 +79,26 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
             async for attempt in _attempts(state, 1, target, files, runs, announce):
                 yield attempt
             return
-        announce("unmodified file")
+        runs.steps.plan((UNMODIFIED,))
+        announce(UNMODIFIED)
         run = (await runs.run(replace(state.job, time_for=0.0), state.timeout)).snapshot
         yield run
-        number, seen = 0, set[tuple[str, str, str]]()
+        number, seen = 0, set[_BreakKey]()
+        steps = _steps(run)
+        runs.steps.plan(step for index, step in enumerate(steps.values(), 1) if self._chosen(state, index))
         while (broken := _next_break(run, seen)) is not None:
             number += 1
-            if state.options.number not in (None, number):
+            if not self._chosen(state, number):
                 continue
             async for attempt in _attempts(state, number, fix_target(files, run, broken), files, runs, announce):
                 yield attempt
                 if attempt.verification is not None and attempt.verification.verified:
                     files.adopt(attempt.verification.change)
                     run = attempt.verification.after
+            runs.steps.finish(steps.get(_break_key(broken), ""))
+
+    def _chosen(self, state: FixState, number: int) -> bool:
+        return state.options.number in (None, number)
 
     def document(
         self,
@@ -98,7 +108,9 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
     ) -> Document:
         target = state.options.target
         if target is None:
-            return fix_document(_original(state), by_break(state.results), state.written, state.over, width)
+            breaks = by_break(state.results)
+            untried = () if _original(state) is None else state.skipped
+            return fix_document(_original(state), breaks, untried, state.written, over=state.over, width=width)
         done = by_break(state.results)
         verifications = done[0].verifications if done else ()
         current = None if state.over else under_way(state)
@@ -135,7 +147,8 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         run = _original(state)
         if run is not None and run.failure is not None:
             return failure_status(run)
-        return 0 if all(fixes.verified for fixes in by_break(state.results)) else UNFIXED
+        tried = all(fixes.verified for fixes in by_break(state.results))
+        return 0 if tried and run is not None and not state.skipped else UNFIXED
 
 
 def fix_target(files: FixedFiles, run: Snapshot, broken: ev.GraphBreak) -> FixTarget:
@@ -173,14 +186,30 @@ async def _attempts(
             return
 
 
-def _next_break(run: Snapshot, seen: set[tuple[str, str, str]]) -> ev.GraphBreak | None:
-    """Return the first break that is not in `seen`, identified by its code since lines move."""
+_BreakKey = tuple[str, str, str]
+
+
+def _break_key(broken: ev.GraphBreak) -> _BreakKey:
+    """Return the identity of a break: its code, since lines move."""
+    return broken.location.file if broken.location else "", broken.code, broken.kind
+
+
+def _next_break(run: Snapshot, seen: set[_BreakKey]) -> ev.GraphBreak | None:
+    """Return the first break that is not in `seen`."""
     for broken in run.breaks:
-        key = (broken.location.file if broken.location else "", broken.code, broken.kind)
-        if key not in seen:
-            seen.add(key)
+        if _break_key(broken) not in seen:
+            seen.add(_break_key(broken))
             return broken
     return None
+
+
+def _steps(run: Snapshot) -> dict[_BreakKey, str]:
+    """Return a name for each break of the unmodified file, such as `break 1, line 5: print("mean", y.mean())`."""
+    steps: dict[_BreakKey, str] = {}
+    for broken in run.breaks:
+        place = f", line {broken.location.line}" if broken.location else ""
+        steps.setdefault(_break_key(broken), f"break {len(steps) + 1}{place}: {broken.code or broken.kind}")
+    return steps
 
 
 def _original(state: FixState) -> Snapshot | None:

@@ -11,7 +11,7 @@ from tcexplore.documents.locations import display_path
 from tcexplore.report import json_records
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
-from tcexplore.session.cache_entries import cache_entries
+from tcexplore.session.cache_entries import cache_entries, graphless_compiles
 from tcexplore.session.communication import collective_calls
 from tcexplore.session.compile_time import timeline
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
@@ -100,6 +100,7 @@ def _guard_fields(snapshot: Snapshot) -> Fields:
         ],
         "guard_latency_us": {installed.graph: installed.latency_us for installed in snapshot.guards},
         "frames": cache_entries(snapshot),
+        "graphless_compiles": graphless_compiles(snapshot),
         "recompile_fixes": recompile_fixes(snapshot),
     }
 

@@ -52,5 +52,5 @@ def run_fields(figures: RunFigures) -> Fields:
         "graphs": summary.graphs,
         "kernels": summary.kernels,
         "extern_kernels": summary.extern,
-        "recompiles": len(run.recompiles),
+        "recompiles": summary.recompiles,
     }

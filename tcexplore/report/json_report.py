@@ -17,7 +17,7 @@ from tcexplore.session.compile_time import timeline
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_times import line_traffic
-from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
+from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
 from tcexplore.targets.target_names import NATIVE
 
@@ -48,6 +48,7 @@ def report(
         "config": configuration(snapshot),
         "limits_exceeded": exceeded,
         "breaks": [_ranked_break(ranked) for ranked in rank_breaks(snapshot)],
+        "uncompiled_functions": uncompiled_functions(snapshot),
         "missing": list(_missing(snapshot)),
         "collectives": tuple(collective_calls(snapshot)),
         **rank_fields(snapshot.rank_comparison),
@@ -84,7 +85,7 @@ def rank_fields(comparison: ev.RanksCompared | None) -> Fields:
 
 def _ranked_break(ranked: RankedBreak) -> Fields:
     """Return a graph break with its cost, null if unknown."""
-    cost = fields("break_cost", ranked, us=ranked.cost_us) if ranked.cost_us is not None else None
+    cost = fields("break_cost", ranked) if ranked.us is not None else None
     return fields("break", ranked.graph_break, cost=cost)
 
 

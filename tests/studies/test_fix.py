@@ -51,6 +51,10 @@ def test_the_json_has_every_attempt():
     first = fields["breaks"][0]["fixes"][0]
     assert (first["verified"], first["inputs"], first["objection"], first["speed"]["speedup"]) == (True, 4, None, 2.0)
     assert fields["breaks"][1]["fixes"][0]["objection"] == "the break is still there"
+    costs = [one["cost"] for one in fields["breaks"]]
+    assert costs[1:] == [None, None]
+    assert (costs[0]["us"], costs[0]["basis"]) == (100.0, "verified fix")
+    assert costs[0]["low_us"] < 100.0 < costs[0]["high_us"]
     assert STUDY.exit_status(state()) == 1
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from tcexplore.fixes.verification import Verification, facts
 from tcexplore.report.json_report import failure, graph_break
 from tcexplore.session import Snapshot
 from tcexplore.studies.fix.fix_document import BreakView, break_document, fix_document
-from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, FixedFiles, FixTarget, by_break
+from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, FixedFiles, FixTarget, by_break, fix_gain
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 from tcexplore.studies.study_runs import Runs, failure_status
@@ -119,11 +119,14 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         return break_document(view, width)
 
     def fields(self, state: FixState) -> Fields:
-        """Return the fixes; times are microseconds of one compiled call."""
+        """Return the fixes; times are microseconds of one compiled call.
+
+        Each run has the verified fixes of the breaks before it, so `cost` is what a fix saves beyond those.
+        """
         run = _original(state)
         return {
             "error": failure(run.failure) if run else None,
-            "breaks": [_break_fields(fixes) for fixes in by_break(state.results)],
+            "breaks": list(_fields_of_breaks(by_break(state.results))),
             "written": [display_path(file) for file in state.written],
         }
 
@@ -216,11 +219,24 @@ def _original(state: FixState) -> Snapshot | None:
     return next((result for result in state.results if isinstance(result, Snapshot)), None)
 
 
-def _break_fields(fixes: BreakFixes) -> Fields:
+def _fields_of_breaks(breaks: Sequence[BreakFixes]) -> Iterator[Fields]:
+    earlier: ev.ChangeTimed | None = None
+    for fixes in breaks:
+        timed = fixes.verified.after.change_timing if fixes.verified else None
+        gain = fix_gain(timed, earlier) if timed else None
+        cost = (
+            {"us": gain.us, "low_us": gain.low_us, "high_us": gain.high_us, "basis": "verified fix"} if gain else None
+        )
+        yield _break_fields(fixes, cost)
+        earlier = timed or earlier
+
+
+def _break_fields(fixes: BreakFixes, cost: Fields | None) -> Fields:
     return {
         "number": fixes.number,
         "break": graph_break(fixes.broken),
         "fixed": fixes.verified is not None,
+        "cost": cost,
         "advice": None if fixes.verified else fixes.advice or None,
         "fixes": [_fix_fields(verification) for verification in fixes.verifications],
     }

@@ -81,6 +81,8 @@ class Snapshot:
     call_profile: ev.CallProfiled | None = None
     lines_timed: ev.LinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
+    first_break_costs: ev.BreakCosts | None = None
+    """The first costs of this run: they decide the order of the breaks, which later ones do not change."""
     fixes: tuple[ev.BreakFix, ...] = ()
     """What is known of the fixes of breaks, at most one of each break."""
     guard_filters: tuple[ev.GuardFilterTried, ...] = ()
@@ -276,7 +278,10 @@ def _add_measured(snapshot: Snapshot, event: Any) -> Snapshot:
     from tcexplore.session.contradictions import Measured, add_measured
 
     measured = Measured(**{name: getattr(snapshot, name) for name in Measured._fields})
-    return replace(snapshot, **add_measured(measured, event)._asdict())
+    first = snapshot.first_break_costs
+    if first is None and isinstance(event, ev.BreakCosts):
+        first = event
+    return replace(snapshot, **add_measured(measured, event)._asdict(), first_break_costs=first)
 
 
 def _add_source(snapshot: Snapshot, event: ev.SourceRead) -> Snapshot:

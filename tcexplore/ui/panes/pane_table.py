@@ -108,7 +108,7 @@ BREAKS = PaneSpec(
         View(
             "breaks",
             "tcexplore.documents.breaks_view:breaks_document",
-            (*_CAPTURE, "breaks", "fixes", "eager_ops", "break_costs"),
+            (*_CAPTURE, "breaks", "fixes", "eager_ops", "break_costs", "first_break_costs"),
             ("breaks", "graphs", "skipped_frames"),
             frozenset({"break", "line"}),
         ),

@@ -12,7 +12,7 @@ from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.kernel_facts import Achieved
+from tcexplore.session.kernel_facts import Achieved, PeakShare
 
 
 def format_rate(per_second: float, unit: str) -> str:
@@ -72,18 +72,22 @@ def describe_device(device: ev.DeviceFacts) -> Iterator[str]:
 
 
 def format_measured(rates: Achieved) -> str:
-    """Return `measured 3.10 µs in 2 launches · 1.62 TB/s, 34% of peak`; a CPU has no peak."""
+    """Return `measured 3.10 µs in 2 launches · 1.62 TB/s, 34% of peak`; a CPU has no peak, and no reason for that."""
     timed = rates.measured
     times = f" in {timed.launches} launches" if timed.launches > 1 else ""
     where = "" if timed.device == "cpu" else ", replayed" if timed.replayed else ""
     parts = [f"measured {duration(timed.us / 1e6)}{times}{where}"]
-    for per_second, share, unit in (
-        (rates.memory, rates.memory_share, "B/s"),
-        (rates.compute, rates.compute_share, "FLOP/s"),
-    ):
-        if per_second:
-            parts.append(format_rate(per_second, unit) + (f", {share:.0%} of peak" if share is not None else ""))
+    of_arithmetic = f" in {rates.arithmetic}" if rates.arithmetic else ""
+    for share, unit, of in ((rates.memory, "B/s", ""), (rates.compute, "FLOP/s", of_arithmetic)):
+        if share.rate:
+            parts.append(f"{format_rate(share.rate, unit)}{of}{_of_peak(share, on_device=timed.device != 'cpu')}")
     return " · ".join(parts)
+
+
+def _of_peak(share: PeakShare, *, on_device: bool) -> str:
+    if share.share is not None:
+        return f", {share.share:.0%} of peak"
+    return f" (no share of a peak: {share.reason})" if on_device else ""
 
 
 def device_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:

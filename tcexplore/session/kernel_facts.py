@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol, TypeVar
 
 from tcexplore import events as ev
-from tcexplore.quantities import size
 from tcexplore.session.code import Code
 from tcexplore.session.kernel_arithmetic import Arithmetic, arithmetic_used
 from tcexplore.session.snapshot import Snapshot
@@ -127,7 +126,7 @@ def _in_cache(point: ev.RooflinePoint) -> str:
     """Return why the bytes of a kernel need not come from the memory; empty if they do."""
     if point.l2_bytes is None or point.bytes > point.l2_bytes:
         return ""
-    return f"its bytes fit the L2 cache ({size(point.l2_bytes)})"
+    return f"its bytes fit the L2 cache ({point.l2_bytes / (1 << 20):.0f} MiB)"
 
 
 def _share(rate: float | None, peak: float | None, unknown: str) -> PeakShare:

@@ -57,8 +57,8 @@ class Properties:
 class Peaks:
     """Peak memory bandwidth in bytes/s and dense FLOP/s by precision.
 
-    `fp32`, `fp64` are the vector units; `fp64_matrix`, `tf32`, `bf16` (also float16), `fp8` the matrix units. Except for
-    `fp32`, None means that the device has no such unit or that the rate is not known.
+    `fp32`, `fp64` are the vector units; `fp64_matrix`, `tf32`, `bf16` (also float16), `fp8` the matrix units. Except
+    for `fp32`, None means that the device has no such unit or that the rate is not known.
     """
 
     memory: float

@@ -7,7 +7,7 @@ import math
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import TimingSkipped, TimingVerdict
 from tcexplore.timing.estimate import has_enough_pairs, make_estimate
-from tcexplore.timing.sampler import DeviceTimeSampler, Sampler
+from tcexplore.timing.sampler import DeviceSpanSampler, Sampler
 from tcexplore.timing.samples import Conditions
 from tcexplore.timing.steady_state import (
     BURST_PAIRS,
@@ -70,7 +70,7 @@ class _Measurement:
         self._time_for = time_for
         self._started = machine.clock.now_ns()
         self._sampler = Sampler(workload, machine.timer, machine.compile_count, machine.seed)
-        self._device_times = DeviceTimeSampler(machine.device_time, workload)
+        self._device_spans = DeviceSpanSampler(machine.device_span, workload)
         self._burst_s = 0.0
         self._busy_cores: float | None = None
         self._verdict: TimingVerdict | None = None
@@ -152,7 +152,7 @@ class _Measurement:
             self._emit(chunk)
         # After PATIENCE_S the same pairs may be enough for a verdict.
         if samples.measured.taken and (chunks or self._verdict == "measuring"):
-            self._device_times.sample(self._sampler)
+            self._device_spans.sample(self._sampler)
             estimate = make_estimate(samples, self._conditions())
             self._verdict = estimate.verdict
             self._emit(estimate)
@@ -173,8 +173,8 @@ class _Measurement:
             fresh_heap=workload.fresh_heap,
             warm_up_spread=max(sampler.eager.spread, sampler.compiled.spread),
             slow=self._slow(),
-            device_eager_us=self._device_times.eager_us,
-            device_compiled_us=self._device_times.compiled_us,
+            eager_device_span_us=self._device_spans.eager_us,
+            compiled_device_span_us=self._device_spans.compiled_us,
             reserved_core=machine.reserved_core,
         )
 

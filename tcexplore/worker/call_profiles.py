@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Job, RunFact
+from tcexplore.events import CallProfiled, Job, RunFact
 from tcexplore.timing.workload import Pause, Workload
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.optional_stages import OptionalStages
@@ -72,13 +72,18 @@ class CallProfiles:
             self.hooks.emit(self.frames.measure_warm(measure))
 
     def _emit_call_profile(self, workload: Workload) -> None:
-        from tcexplore.capture.inductor.call_profile import profile_call
+        from tcexplore.capture.inductor.call_profile import measure_device_busy, profile_call
 
         if self.job.examine:
             call, reset = _compiled_call(workload)
             measure = partial(profile_call, call, reset, self.recorder.kernels, self.recorder.wrappers)
+            eager = workload.in_context(workload.eager)
             for event in self.frames.measure_warm(lambda: list(measure())):
-                self.hooks.emit(event)
+                if isinstance(event, CallProfiled) and event.device_busy_us is not None:
+                    busy_us = self.frames.measure_warm(partial(measure_device_busy, eager, reset))
+                    self.hooks.emit(replace(event, eager_device_busy_us=busy_us))
+                else:
+                    self.hooks.emit(event)
 
     def _emit_line_times(self, workload: Workload) -> None:
         from tcexplore.timing.line_timer import LineTimer

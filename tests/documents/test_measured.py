@@ -9,7 +9,7 @@ from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.code.roofline_view import roofline_document
 from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.timing.call_profile_rows import shorten_device_function
-from tcexplore.documents.timing.device_rows import format_rate, is_launch_bound
+from tcexplore.documents.timing.device_rows import format_rate
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import report
 from tcexplore.session.kernel_facts import achieved, kernel_facts
@@ -73,7 +73,7 @@ def test_cpu_run_has_no_device_facts():
     fields = report(run, None)
     assert (fields["device"], fields["autotuned"], fields["cuda_graphs"]["recorded"]) == (None, [], [])
     assert run.timing is not None
-    assert is_launch_bound(run.timing) is None
+    assert run.timing.launch_bound is None
 
 
 def test_reports_contain_device_facts():
@@ -83,7 +83,11 @@ def test_reports_contain_device_facts():
     assert fields["device"]["throttle_reasons"] == ["the power limit"]
     assert fields["cuda_graphs"]["launches_saved_per_call"] == 1
     assert [choice["chosen"] for choice in fields["autotuned"][0]["choices"]] == [True, False, False]
-    assert (fields["timing"]["launch_bound"], fields["timing"]["device_compiled_us"]) == (True, 22.0)
+    assert [fields["timing"][key] for key in ("launch_bound", "compiled_kernels_us", "compiled_device_span_us")] == [
+        True,
+        22.0,
+        31.0,
+    ]
     assert fields["call_profile"]["launch_gaps_us"] == 31.0
     text = " ".join(check_text(measured.run(), 100).split())
     for words in ("1 CUDA graph recorded", "mutated inputs", "NVIDIA H200", "the best template 1.47×", "LAUNCH-BOUND"):

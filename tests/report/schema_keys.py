@@ -30,7 +30,7 @@ STATED_ELSEWHERE = {"run", "rank", "target", "location", "frame"}
 
 WITHOUT_KEY = {
     "CacheEntry": {"causes"},
-    "CallProfiled": {"replays", "replayed_tasks"},
+    "CallProfiled": {"eager_device_busy_us", "replays", "replayed_tasks"},
     "Config": {"override", "assembly", "opcheck", "follow", "mark_dynamic", "as_tensors", "buckets"},
     "FreshHeap": {"low", "high"},
     "FrameEntries": {"free_entries", "isolated", "error_at_limit"},

@@ -141,7 +141,7 @@ def test_the_peak_is_that_of_the_arithmetic_that_ran():
 
 def test_bytes_that_fit_the_cache_have_no_share_of_the_memory():
     cached, large = rates("mv fp32", moved=60 << 20), rates("mv fp32", moved=61 << 20)
-    assert (cached.memory.share, cached.memory.reason) == (None, "its bytes fit the L2 cache (60.0 MiB)")
+    assert (cached.memory.share, cached.memory.reason) == (None, "its bytes fit the L2 cache (60 MiB)")
     assert cached.memory.rate == pytest.approx((60 << 20) / 22.17e-6)
     assert large.memory.share == pytest.approx((61 << 20) / 22.17e-6 / 4.8e12)
     assert (cached.bound_share, large.bound_share) == (None, large.memory.share)

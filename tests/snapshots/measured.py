@@ -70,8 +70,8 @@ def _events() -> tuple[ev.Event, ...]:
         ev.TimingEstimate(
             eager_us=200.0, eager_spread_us=2.0, compiled_us=100.0, compiled_spread_us=1.0, speedup=2.0, low=1.9,
             high=2.1, noise_floor=0.01, pairs=30, verdict="faster", threads=16, device="cuda: NVIDIA H200",
-            device_eager_us=40.0, device_compiled_us=22.0,
-            notes=("Launch-bound: the device works for 22.0 of the 100.0 µs of a compiled call",),
+            eager_kernels_us=40.0, compiled_kernels_us=22.0, eager_device_span_us=48.0, compiled_device_span_us=31.0,
+            launch_bound=True,
         ),
         ev.Finished(),
     )  # fmt: skip

@@ -236,14 +236,24 @@ def test_outliers_are_counted_and_kept():
     assert any(note.startswith("Outliers") for note in last.notes)
 
 
-def test_a_device_that_waits_for_launches_is_launch_bound():
+def test_the_span_of_the_device_is_measured_per_call():
     clock, recorder = simulated_clock(), Recorder()
     work = workload(lambda: clock.work(2e6), lambda: clock.work(1e6))
-    machine = simulated_machine(clock, device="cuda: NVIDIA H200", device_time=lambda _, wall_ns: wall_ns / 5)
+    machine = simulated_machine(clock, device="cuda: NVIDIA H200", device_span=lambda _, wall_ns: wall_ns / 5)
     measure_timing_on(machine, work, recorder, 1.0)
     last = recorder.last
-    assert (last.device_eager_us, last.device_compiled_us) == (400, 200)
-    assert last.notes[0].startswith("Launch-bound: the device works for 200.0 of the 1000.0 µs")
+    assert (last.eager_device_span_us, last.compiled_device_span_us) == (400, 200)
+    assert last.launch_bound is None, "the span has the gaps between kernels; how long they run is not known yet"
+
+
+@pytest.mark.parametrize(("kernels_us", "bound"), [(1390.0, True), (1410.0, False), (None, None)])
+def test_a_call_in_which_kernels_run_for_a_small_share_is_launch_bound(kernels_us: float | None, bound: bool | None):
+    clock, recorder = simulated_clock(), Recorder()
+    work = workload(lambda: clock.work(4e6), lambda: clock.work(2e6), calls=2)
+    measure_timing_on(simulated_machine(clock), work, recorder, 1.0)
+    last = recorder.last.with_kernels(1800.0, kernels_us)
+    assert (last.eager_kernels_us, last.launch_bound) == (900.0, bound)
+    assert last.compiled_kernels_us == (None if kernels_us is None else kernels_us / 2), "per call"
 
 
 def interrupted(clock: SimulatedClock, nanoseconds: float) -> float:

@@ -9,7 +9,6 @@ from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, heading, wrapped
-from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import Achieved, PeakShare
@@ -26,25 +25,21 @@ def format_rate(per_second: float, unit: str) -> str:
     return f"{amount:.{decimals}f} {prefix}{unit}"
 
 
-def is_launch_bound(estimate: ev.TimingEstimate) -> bool | None:
-    """Return whether launches take longer than the device's work, None without a device."""
-    if estimate.device_compiled_us is None:
-        return None
-    return any(note.startswith(LAUNCH_BOUND_NOTE) for note in estimate.notes)
-
-
 def describe_device_share(estimate: ev.TimingEstimate) -> str:
-    """Return `device busy for 12.3 µs eager (9%), 8.10 µs compiled (40%)`, empty without a device."""
+    """Return `kernels run for 12.3 µs eager (9%), 8.10 µs compiled (40%) of a call, …`, empty without a device."""
     sides = (
-        ("eager", estimate.device_eager_us, estimate.eager_us),
-        ("compiled", estimate.device_compiled_us, estimate.compiled_us),
+        ("eager", estimate.eager_kernels_us, estimate.eager_device_span_us, estimate.eager_us),
+        ("compiled", estimate.compiled_kernels_us, estimate.compiled_device_span_us, estimate.compiled_us),
     )
-    parts = [
-        f"{duration(device / 1e6)} {name} ({min(device / wall, 1):.0%})"
-        for name, device, wall in sides
-        if device is not None
+    kernels = [
+        f"{duration(us / 1e6)} {name} ({min(us / wall, 1):.0%})" for name, us, _, wall in sides if us is not None
     ]
-    return f"device busy for {', '.join(parts)} of a call" if parts else ""
+    spans = [f"{duration(us / 1e6)} {name}" for name, _, us, _ in sides if us is not None]
+    parts = [f"kernels run for {', '.join(kernels)} of a call"] if kernels else []
+    parts += [f"the device takes {', '.join(spans)} with the gaps between them"] if spans else []
+    if estimate.launch_bound:
+        parts.append("the rest is Python and launches, which CUDA graphs (mode reduce-overhead) can save")
+    return "; ".join(parts)
 
 
 def describe_device(device: ev.DeviceFacts) -> Iterator[str]:

@@ -75,6 +75,21 @@ class FreshHeap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileEffect(Event):
+    """The ratio eager over compiled in short pairs right before and right after profiles on a GPU.
+
+    A profiler that stays attached makes each launch slower.
+    """
+
+    ratio_before: float
+    ratio_after: float
+    noise: float
+    """Deviation of one from the other by chance: three standard errors. 0.02 is 2%."""
+    changed: bool
+    """They differ by more than noise and 1%: the timing before the profiles stays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimingEstimate(Event):
     """The verdict so far; it replaces the last one. Times are medians in microseconds per call."""
 
@@ -121,8 +136,8 @@ class TimingEstimate(Event):
     fastest_control_us: float | None = None
     """The same of eager as the second side of a control pair."""
     eager_kernels_us: float | None = None
-    """Time in which kernels, copies and fills run in one call, from a profile after the timing; what overlaps counts once.
-    None before the profile, and on a CPU."""
+    """Time in which kernels, copies and fills run in one call, from a profile after the timing. What overlaps counts
+    once. None before the profile, and on a CPU."""
     compiled_kernels_us: float | None = None
     eager_device_span_us: float | None = None
     """From the start of a call's first kernel to the end of its last, with the gaps between them, while launches are

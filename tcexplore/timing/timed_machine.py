@@ -213,8 +213,8 @@ def make_span_timer(device: torch.device, reset: Callable[[], None] | None) -> C
     """Return `time(run, wall_ns)`: the nanoseconds from the first to the last work of the device for one `run`.
 
     The device spins while the host queues a unit, or several short ones, so that it never waits for a launch;
-    `wall_ns`, the wall time of one unit, determines how long. The gap of about a microsecond between two kernels counts,
-    and so does a wait if the host waits for the device (`.item()`) or if the driver's queue overflows. None for a CPU.
+    `wall_ns`, the wall time of one unit, determines how long. Gaps of about a microsecond between kernels count, and so
+    does a wait if the host waits for the device (`.item()`) or if the driver's queue overflows. None for a CPU.
     """
     if device.type != "cuda":
         return None

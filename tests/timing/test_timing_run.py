@@ -303,3 +303,24 @@ def test_a_tenfold_sum_is_slower_on_this_machine():
     assert last.verdict == "faster"
     assert last.speedup > 3
     assert (last.device, last.threads) == ("cpu", torch.get_num_threads())
+
+
+def test_the_last_estimate_stays_once_the_process_may_not_be_timed_any_more():
+    clock, recorder = simulated_clock(), Recorder()
+    work = workload(lambda: clock.work(4.5e6), lambda: clock.work(3e6))
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        clock.sleep(seconds)
+        return False
+
+    measure_timing_on(simulated_machine(clock), work, recorder, 20.0, pause, lambda: clock.now < 2e9)
+    assert recorder.last.verdict == "faster"
+    assert clock.now >= 19e9, "commands are still answered until the time is over"
+    pairs = recorder.last.pairs
+    reference = Recorder()
+    clock = simulated_clock()
+    work = workload(lambda: clock.work(4.5e6), lambda: clock.work(3e6))
+    measure_timing_on(simulated_machine(clock), work, reference, 2.0)
+    assert pairs == pytest.approx(reference.last.pairs, abs=30)

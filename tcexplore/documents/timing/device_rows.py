@@ -93,6 +93,15 @@ def device_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield heading("Device")
     for text in describe_device(snapshot.device):
         yield from wrapped(text, width, "warn" if text.startswith("throttled") else "")
+    if (effect := snapshot.profile_effect) is not None:
+        yield from wrapped(describe_effect(effect), width, "warn" if effect.changed else "muted")
+
+
+def describe_effect(effect: ev.ProfileEffect) -> str:
+    """Return how profiles changed the ratio of both sides, and what follows."""
+    ratios = f"{effect.ratio_before:.2f}× in pairs before the profiles, {effect.ratio_after:.2f}× after them"
+    end = "the timing ended before them" if effect.changed else "no difference"
+    return f"{ratios} (± {effect.noise:.0%}): {end}"
 
 
 # ---- CUDA graphs

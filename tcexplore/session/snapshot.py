@@ -91,6 +91,7 @@ class Snapshot:
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
     device: ev.DeviceFacts | None = None
+    profile_effect: ev.ProfileEffect | None = None
     kernel_times: tuple[ev.KernelTimed, ...] = ()
     autotuned: tuple[ev.Autotuned, ...] = ()
     cuda_graphs: tuple[ev.CudaGraphRecorded, ...] = ()

@@ -357,7 +357,7 @@ class Run:
         profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
         profile = ProfileStage(profiles, program, workload)
         pause = self._handle_commands if seconds is not None else profile.between_pairs(self._handle_commands)
-        run = partial(measure_timing, workload, self._emit, seconds, pause)
+        run = partial(measure_timing, workload, self._emit, seconds, pause, profile.may_time)
         self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
         profile.run()
 

@@ -201,6 +201,7 @@ TIMING = PaneSpec(
             (
                 *_CAPTURE,
                 "device",
+                "profile_effect",
                 "cuda_graphs",
                 "cuda_graphs_skipped",
                 "timing",

@@ -31,10 +31,10 @@ class Profiling:
         self.events: list[Event] = []
         self.recorder = EventRecorder(self.events.append)
         hooks, files = Hooks(self.recorder.emit), UserFiles("model.py")
-        profiles: Any = CallProfiles(
-            Job(run=1, file="model.py", source=""), hooks, OptionalStages(hooks, files),
-            SimpleNamespace(measure_warm=lambda measure: measure()), self.recorder, files,
-        )  # fmt: skip
+        frames: Any = SimpleNamespace(measure_warm=lambda measure: measure())
+        profiles = CallProfiles(
+            Job(run=1, file="model.py", source=""), hooks, OptionalStages(hooks, files), frames, self.recorder, files
+        )
         remaining = iter(profiles_us)
         self.ratios = [[1.556] * 40, [1.556] * 40]
         """Of the pairs before and after the profiles of a device."""

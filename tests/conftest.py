@@ -18,11 +18,12 @@ from tests.supervisor.runs import Runs
 
 @pytest.fixture(scope="session", autouse=True)
 def no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the configuration and the active environment of the user who runs the tests out of them."""
+    """Keep configuration, remembered choices and active environment of the user who runs the tests out of them."""
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
             patch.delenv(variable, raising=False)
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 

@@ -88,7 +88,7 @@ def _check(request: Request) -> int:
 def _doctor(request: Request) -> int:
     from tcexplore.cli.doctor import doctor
 
-    return doctor(request.python)
+    return doctor(request)
 
 
 def _imported(place: str) -> Callable[[Request], int]:

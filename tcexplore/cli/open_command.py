@@ -165,7 +165,7 @@ def explore_ranks(request: Request) -> int:
     from tcexplore.ui.run_app import run_ranks_app
 
     try:
-        python = model_python(request.python, request.target)
+        python = model_python(request, request.target)
     except BadFileError as error:
         return refuse(error.sentence)
     assert request.fake is not None, "the parser sets it"
@@ -179,7 +179,7 @@ def check_ranks(request: Request) -> int:
     from tcexplore.cli.open_command import report_trace
 
     try:
-        python = model_python(request.python, request.target)
+        python = model_python(request, request.target)
     except BadFileError as error:
         return refuse(error.sentence)
     command = fake_ranks_command(request, python)

@@ -13,8 +13,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from tcexplore.cli.error_line import refuse
-from tcexplore.cli.file_argument import BadFileError, check_path, split
+from tcexplore.cli.file_argument import BadFileError, check_path, model_pythons, split
 from tcexplore.cli.request import Request
+from tcexplore.model_python import OWN_PYTHON
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -31,7 +32,9 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 def serve(request: Request) -> int:
     """Serve the app until Ctrl-C; return the exit status. Each open page runs a separate app."""
     try:
-        check_path(split(request.target)[0])
+        path = split(request.target)[0]
+        check_path(path)
+        model_pythons(request, path)  # asks here, since the apps have no terminal to ask on
     except BadFileError as error:
         return refuse(error.sentence)
     try:
@@ -42,7 +45,8 @@ def serve(request: Request) -> int:
         listener = _listen(request.port)
     except OSError as error:
         return refuse(f"port {request.port} of {HOST} cannot be used: {error.strerror}. Try: --port 0")
-    command = shlex.join([sys.executable, "-m", "tcexplore", *request.app_arguments])
+    # Not `python -m`: modules in the working folder would replace those of Python.
+    command = shlex.join(OWN_PYTHON.command("tcexplore.__main__", *request.app_arguments))
     asyncio.run(_serve(command, os.path.basename(request.target), listener))
     return 0
 

@@ -117,7 +117,7 @@ def _conda_environments(name: str, variables: Mapping[str, str]) -> Iterator[str
     if conda := variables.get("CONDA_EXE"):
         yield from filter(os.path.isdir, [os.path.join(os.path.dirname(os.path.dirname(conda)), "envs", name)])
     with suppress(OSError, UnicodeDecodeError):
-        known = Path("~/.conda/environments.txt").expanduser().read_text().splitlines()
+        known = Path("~/.conda/environments.txt").expanduser().read_text(encoding="utf-8").splitlines()
         yield from (folder for folder in known if os.path.basename(folder) == name and os.path.isdir(folder))
 
 

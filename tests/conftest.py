@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import subprocess
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -121,3 +122,15 @@ async def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
     await runs.until(lambda event: isinstance(event, Standby) and event.primed)
     yield runs
     await runs.supervisor.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MB; mounting one needs root."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)

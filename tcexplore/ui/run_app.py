@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tcexplore.deadline import Deadline
     from tcexplore.traced_job import TracedJob
     from tcexplore.traces.followed_trace import FollowedTrace
-    from tcexplore.traces.trace_job import TraceJob
+    from tcexplore.traces.trace_job import OpenedTrace, TraceJob
     from tcexplore.ui.engine import Engine
     from tcexplore.ui.run_history import RunHistory
     from tcexplore.ui.saved_settings import Settings
@@ -79,7 +79,7 @@ def _set_frame_rate() -> None:
 
 
 def run_trace_app(
-    job: TraceJob, rank: int | None, problems: list[str], before: TraceJob | None, appearance: Appearance
+    job: TraceJob, rank: int | None, opened: OpenedTrace, before: TraceJob | None, appearance: Appearance
 ) -> int:
     """Show the app on the ranks of a traced job until the user leaves it; return the exit status.
 
@@ -89,7 +89,7 @@ def run_trace_app(
     def engine() -> Engine:
         from tcexplore.ui.trace_engine import TraceEngine
 
-        return TraceEngine(job, rank, problems, before)
+        return TraceEngine(job, rank, opened.problems, before, opened.unread)
 
     return _show(engine, appearance)
 

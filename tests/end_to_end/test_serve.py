@@ -101,7 +101,7 @@ async def test_an_open_page_does_not_delay_the_end(tmp_path: Path, number: int, 
         await until(lambda: not any(map(alive, apps)))
 
 
-GIANT = ("99999999", "-5", "x" * 30, "9" * 5000, "1e300")
+GIANT = ("99999999", "-5", "x" * 30, "9" * 1000, "1e300")
 
 
 @pytest.mark.parametrize("size", GIANT)

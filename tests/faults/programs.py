@@ -189,7 +189,10 @@ SABOTAGE = {
         f"{FUNCTION}import sys\nsys.modules['torch'] = None\n",
         ("dynamo user ModuleNotFoundError", "arguments user ModuleNotFoundError"),  # since torch 2.15
     ),
-    "json": Fault(f"{FUNCTION}import json\njson.dumps = json.loads = lambda *_, **__: 1 / 0\n"),
+    "json": Fault(
+        f"{FUNCTION}import json\njson.dumps = json.loads = lambda *_, **__: 1 / 0\n",
+        "dynamo compiler ZeroDivisionError",
+    ),
     "the encoder of json": Fault(
         f"{FUNCTION}import json\njson.JSONEncoder.iterencode = lambda *_, **__: 1 / 0\n", "worker user broken"
     ),
@@ -202,7 +205,8 @@ SABOTAGE = {
         f"{FUNCTION}import os, builtins\nos._exit = lambda *_: None\nbuiltins.isinstance = None\n", "worker user broken"
     ),
     "closes every descriptor and goes on": Fault(
-        "import os, time\nos.closerange(3, 4096)\nwhile True: time.sleep(1)\n", "worker user ConnectionError"
+        "import os, time\nos.closerange(3, 4096)\nwhile True: time.sleep(1)\n",
+        ("worker user SIGKILL", "worker user ConnectionError"),
     ),
     "a process that keeps the socket": Fault(
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nos._exit(5)\n",

@@ -32,7 +32,7 @@ def doctor(request: Request) -> int:
     Without `--python`, the Python of a file in the current folder is checked, if the user trusts that folder.
     """
     try:
-        choice = python_choice(request, os.path.join(_working_folder(), "model.py"))
+        choice = python_choice(request, os.path.abspath("model.py"))
     except BadFileError as error:
         return refuse(error.sentence, "tcexplore doctor")
     # Neither Python nor torch imports, compiles or configures itself from files in the user's folder.
@@ -42,14 +42,6 @@ def doctor(request: Request) -> int:
     print_findings(f"tcexplore {__version__}", sections)
     missing = any(finding.state == "missing" for section in sections for finding in section.findings)
     return EXIT_MISSING if missing else EXIT_OK
-
-
-def _working_folder() -> str:
-    """Return the working folder; the root if it was removed."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return "/"
 
 
 def examine(line: Line, choice: PythonChoice) -> Iterable[Section]:

@@ -9,6 +9,7 @@ from tcexplore.documents.code.target_notes import count_kernels
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import Piece, fits, fitted, piece
+from tcexplore.documents.ranks_view import unread_sentence
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Session, changes, summarize
@@ -73,6 +74,9 @@ def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
     if divergence is not None:
         yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
         yield piece(divergence.subject, "", 1)
+    elif comparison.unread:
+        yield piece(" ● NO VERDICT ", "badge.muted")
+        yield piece(unread_sentence(comparison), "", 1)
     else:
         so_far = " so far" if comparison.partial else ""
         style = "badge.muted" if so_far or comparison.ended_early else "badge.ok"

@@ -135,7 +135,11 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         run = _original(state)
         if run is not None and run.failure is not None:
             return failure_status(run)
-        return 0 if all(fixes.verified for fixes in by_break(state.results)) else UNFIXED
+        all_fixes = by_break(state.results)
+        unwritten = {fixes.verified.change.file for fixes in all_fixes if fixes.verified} - set(state.written)
+        if state.options.write and unwritten:
+            return UNFIXED
+        return 0 if all(fixes.verified for fixes in all_fixes) else UNFIXED
 
 
 def fix_target(files: FixedFiles, run: Snapshot, broken: ev.GraphBreak) -> FixTarget:

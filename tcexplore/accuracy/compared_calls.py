@@ -24,8 +24,8 @@ class Subject:
     calls: tuple[Call, ...]
     call: Callable[[Function, Call], Any]
     """Makes one call as the run does, with its backward pass for `train`, and returns the output."""
-    restore: Callable[[], None]
-    """Restores the inputs and clears gradients."""
+    restore: Callable[[], object]
+    """Sets inputs, gradients and state back to those before the call."""
     seed: Callable[[], None]
     """Seeds every random generator."""
     train: bool

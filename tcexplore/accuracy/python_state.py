@@ -12,7 +12,7 @@ import random
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -32,16 +32,29 @@ _INTERNAL = frozenset(vars(torch.nn.Module())) - {"training", "_buffers", "_para
 class PythonState:
     """State that can be reached from named roots; `restore` sets it back to what it was at the start.
 
-    `owned` decides whether the attributes of an object are followed, by the object's type or function.
+    `owned` decides whether the attributes of an object are followed, by the object's type or function. Tensors of more
+    than `largest_copied` bytes are not copied, and so not set back; without it, all are copied or none.
     """
 
-    def __init__(self, roots: Mapping[str, object], owned: Callable[[Any], bool]) -> None:
+    def __init__(
+        self, roots: Mapping[str, object], owned: Callable[[Any], bool], *, largest_copied: int | None = None
+    ) -> None:
         self._roots = dict(roots)
         self._owned = owned
         self._saved = [(container, _contents(container)) for container in self._containers()]
-        self._tensors = [(tensor, tensor.detach().clone()) for tensor in self.tensors().values()]
-        opaque = (restorer(value) for _, value in self._walk() if not isinstance(value, SIMPLE))
-        self._restorers = [restore for restore in opaque if restore is not None]
+        self._tensors, self._versions = copy_small(
+            self.tensors().items() if largest_copied is None else self._own_tensors(), largest_copied or TENSOR_BYTES
+        )
+        self._restorers: list[Callable[[], object]] = []
+        self._fixed: list[tuple[str, Any, Any]] = []
+        """Path, object and state of what cannot be set back, such as iterators."""
+        for path, value in self._walk():
+            if isinstance(value, (*SIMPLE, torch.Tensor, _Registry)):
+                continue
+            if (restore := restorer(value)) is not None:
+                self._restorers.append(restore)
+            elif (state := opaque_state(value)) != type(value).__qualname__:
+                self._fixed.append((path, value, state))
 
     def leaves(self) -> dict[str, Any]:
         """Return the values other than tensors by path, in a form that can be compared across programs."""
@@ -49,10 +62,19 @@ class PythonState:
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the tensors by path, without those that a module has registered."""
-        registered = {id(t) for _, m in self._walk_modules() for t in (*m.parameters(False), *m.buffers(False))}
-        walked = ((path, value) for path, value in self._walk() if isinstance(value, torch.Tensor))
-        own = {path: tensor for path, tensor in walked if id(tensor) not in registered}
+        own = dict(self._own_tensors())
         return own if sum(t.numel() * t.element_size() for t in own.values()) <= TENSOR_BYTES else {}
+
+    def _own_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        registered = {id(t) for _, m in self._walk_modules() for t in (*m.parameters(False), *m.buffers(False))}
+        for path, value in self._walk():
+            if isinstance(value, torch.Tensor) and id(value) not in registered:
+                yield path, value
+
+    def single_elements(self) -> dict[str, torch.Tensor]:
+        """Return copies of the tensors with one element by path, registered ones too."""
+        tensors = ((path, value) for path, value in self._walk() if isinstance(value, torch.Tensor))
+        return {path: tensor.detach().clone() for path, tensor in tensors if tensor.numel() == 1}
 
     def restore(self) -> None:
         """Set all containers, tensors and opaque objects back."""
@@ -60,10 +82,14 @@ class PythonState:
             _set_contents(container, contents)
         with torch.no_grad():
             for tensor, value in self._tensors:
-                if tensor.shape == value.shape and not torch.equal(tensor, value):
-                    tensor.copy_(value)
+                set_values(tensor, value)
         for restore in self._restorers:
             restore()
+
+    def not_restored(self) -> tuple[str, ...]:
+        """Return the paths of objects whose state has changed and cannot be set back."""
+        fixed = (path for path, value, state in self._fixed if opaque_state(value) != state)
+        return (*fixed, *self._versions.changed())
 
     def _walk_modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
         for root in self._roots.values():
@@ -100,11 +126,12 @@ class PythonState:
         match value:
             case dict():
                 return ((f"{path}[{key!r}]" if isinstance(key, SIMPLE) else f"{path}[{type(key).__name__}]", item)
-                        for key, item in value.items())  # fmt: skip
-            case list() | tuple() | deque():
-                return ((f"{path}[{index}]", item) for index, item in enumerate(value))
-            case set() | frozenset():
-                return ((f"{path}{{{item!r}}}", item) for item in value if isinstance(item, SIMPLE))
+                        for key, item in dict.items(value))  # fmt: skip
+            case list() | tuple() | deque() | set() | frozenset():
+                items = _builtin_type(value).__iter__(value)
+                if isinstance(value, set | frozenset):
+                    return ((f"{path}{{{item!r}}}", item) for item in items if isinstance(item, SIMPLE))
+                return ((f"{path}[{index}]", item) for index, item in enumerate(items))
             case torch.nn.Module():
                 return _module_children(path, value)
             case ModuleType():
@@ -123,6 +150,38 @@ class PythonState:
         return None
 
 
+class TensorVersions:
+    """Versions of tensors, which grow with each write to them."""
+
+    def __init__(self, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        # Inference tensors have no version, and cannot be changed in place either.
+        self._before = [(path, tensor, tensor._version) for path, tensor in tensors if not tensor.is_inference()]
+
+    def changed(self) -> Iterator[str]:
+        """Yield the paths of the tensors that were written to."""
+        return (path for path, tensor, version in self._before if tensor._version != version)
+
+
+def copy_small(
+    tensors: Iterable[tuple[str, torch.Tensor]], largest: int
+) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], TensorVersions]:
+    """Copy the dense tensors of at most `largest` bytes, and note the versions of the others."""
+    copies, others = [], []
+    for path, tensor in tensors:
+        dense = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+        if dense and not tensor.is_nested and tensor.numel() * tensor.element_size() <= largest:
+            copies.append((tensor, tensor.detach().clone()))
+        else:
+            others.append((path, tensor))
+    return copies, TensorVersions(others)
+
+
+def set_values(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """Set the values of a tensor back; values of another shape stay."""
+    if tensor.shape == value.shape and not torch.equal(tensor, value):
+        tensor.copy_(value)
+
+
 def _module_children(path: str, module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
     for name, item in list(vars(module).items()):
         if name in ("_buffers", "_parameters", "_modules"):
@@ -130,6 +189,11 @@ def _module_children(path: str, module: torch.nn.Module) -> Iterator[tuple[str, 
             yield f"{path}.{name}", _Registry(item)
         elif name not in _INTERNAL and not name.startswith(("_dynamo", "__", "_compiled_call")):
             yield f"{path}.{name}", item
+
+
+def _builtin_type(container: Any) -> Any:
+    """Return the built-in type of a container, whose methods a subclass may have overridden to run code."""
+    return next(kind for kind in (dict, list, tuple, deque, set, frozenset) if isinstance(container, kind))
 
 
 class _Registry:
@@ -175,8 +239,6 @@ def _slots(value: object) -> dict[str, Any]:
 
 def _leaf(value: Any) -> Any:
     """Return a form of a value that can be compared."""
-    if isinstance(value, float):
-        return repr(value)
     if isinstance(value, SIMPLE):
         return value
     if isinstance(value, _Registry):
@@ -187,8 +249,12 @@ def _leaf(value: Any) -> Any:
 def _contents(container: Any) -> Any:
     """Return a shallow copy of what a container holds."""
     match container:
-        case dict() | list() | set() | deque():
-            return container.copy()
+        case dict():
+            return dict(dict.items(container))
+        case list() | deque():
+            return list(_builtin_type(container).__iter__(container))
+        case set():
+            return set(set.__iter__(container))
         case FunctionType():
             cells = [(cell, cell.cell_contents) for cell in container.__closure__ or () if _filled(cell)]
             return dict(vars(container)), cells
@@ -259,11 +325,12 @@ def _set_attributes(owner: Any, current: dict[str, Any], contents: dict[str, Any
 
 def _set_entries(entries: dict[Any, Any], contents: dict[Any, Any], *, added: bool = True) -> None:
     """Set entries of a dict back, and remove the added ones, except for those that Dynamo keeps."""
-    for key in [key for key in entries if key not in contents]:
+    # Read without methods of a subclass, which may run code, such as that of a default.
+    for key in [key for key in dict.__iter__(entries) if key not in contents]:
         if added and not (isinstance(key, str) and key.startswith(("_dynamo", "__", "_compiled_call"))):
             del entries[key]
     for key, value in contents.items():
-        if key not in entries or entries[key] is not value:
+        if not dict.__contains__(entries, key) or dict.__getitem__(entries, key) is not value:
             entries[key] = value
 
 

@@ -116,6 +116,17 @@ class EntryFound(Event):
     """Notes for the user, e.g. that a GPU is available but the file uses the CPU."""
 
 
+RestartNeed = Literal["gradients", "target"]
+"""What a program needs to run: gradients in its forward pass, or to see the target's GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsRestarted(Event):
+    """The calls begin again, with what the program needs. What was captured so far does not count."""
+
+    need: RestartNeed
+
+
 GradReason = Literal["training", "requested", "needed", "inference"]
 """`requested`: by `--grad`. `needed`: the model computes gradients in its forward. `inference`: a forward run turns
 gradients off."""

@@ -14,7 +14,7 @@ from tcexplore.targets.target_names import NATIVE
 RunStatus = Literal["running", "ok", "failed", "superseded"]
 """`superseded`: the next run ended it before it was complete."""
 
-AFTER_COMPILE = ("fresh heap", "accuracy", "assembling", "timing", "switching", "comparing", "answering")
+AFTER_COMPILE = ("eager", "fresh heap", "accuracy", "assembling", "timing", "switching", "comparing", "answering")
 """Phases after the last compile."""
 
 OUTPUT_LIMIT = 2_000_000
@@ -81,6 +81,8 @@ class Snapshot:
     call_profile: ev.CallProfiled | None = None
     lines_timed: ev.LinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
+    first_break_costs: ev.BreakCosts | None = None
+    """The first costs of this run: they decide the order of the breaks, which later ones do not change."""
     fixes: tuple[ev.BreakFix, ...] = ()
     """What is known of the fixes of breaks, at most one of each break."""
     guard_filters: tuple[ev.GuardFilterTried, ...] = ()
@@ -89,6 +91,7 @@ class Snapshot:
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
     device: ev.DeviceFacts | None = None
+    profile_effect: ev.ProfileEffect | None = None
     kernel_times: tuple[ev.KernelTimed, ...] = ()
     autotuned: tuple[ev.Autotuned, ...] = ()
     cuda_graphs: tuple[ev.CudaGraphRecorded, ...] = ()
@@ -249,6 +252,16 @@ def _add_recompile(snapshot: Snapshot, event: ev.Recompiled) -> Snapshot:
     return replace(snapshot, recompiles=tuple(event if incomplete(other) else other for other in snapshot.recompiles))
 
 
+def _restarted(snapshot: Snapshot) -> Snapshot:
+    """Forget what was captured of the calls, and keep what is known since before them."""
+    kept = (
+        "run", "file", "source", "config", "trace", "began", "past", "status", "phase", "phase_graph", "phase_at",
+        "phase_seconds", "entry", "target", "output", "output_dropped", "modules", "sources", "repeated_blocks",
+        "expected_calls", "missing_facts",
+    )  # fmt: skip
+    return Snapshot(**{name: getattr(snapshot, name) for name in kept})
+
+
 def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     """Count a break that nested frames report again instead of listing it twice."""
 
@@ -266,7 +279,10 @@ def _add_measured(snapshot: Snapshot, event: Any) -> Snapshot:
     from tcexplore.session.contradictions import Measured, add_measured
 
     measured = Measured(**{name: getattr(snapshot, name) for name in Measured._fields})
-    return replace(snapshot, **add_measured(measured, event)._asdict())
+    first = snapshot.first_break_costs
+    if first is None and isinstance(event, ev.BreakCosts):
+        first = event
+    return replace(snapshot, **add_measured(measured, event)._asdict(), first_break_costs=first)
 
 
 def _add_source(snapshot: Snapshot, event: ev.SourceRead) -> Snapshot:
@@ -311,6 +327,7 @@ def _replace_guard_filter(snapshot: Snapshot, event: ev.GuardFilterTried) -> Sna
 def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]]:
     """Return the functions for events that need more than a field of their type."""
     return {
+        ev.CallsRestarted: lambda s, _: _restarted(s),
         ev.PhaseStarted: _begin_phase,
         ev.GraphCaptured: _add_graph,
         ev.GraphBreak: _add_break,

@@ -11,6 +11,7 @@ from traceback import format_exception_only
 
 from tcexplore.events import Blame, Event, FactMissing, Failed, Finished, Job, Location, RunFact, RunStage, clean
 from tcexplore.events.run_events import BROKEN_STATUS, name_exit
+from tcexplore.torch_text.dynamo_names import function_name
 
 SYNTAX_HINT = "Save again when the line is complete."
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
@@ -156,7 +157,10 @@ def _current_thread(crash: str) -> str:
 
 def _stack(crash: str) -> list[Location]:
     """Return the frames of the thread that crashed, innermost first."""
-    return [Location(m["file"], int(m["line"]), m["function"]) for m in _FRAME.finditer(_current_thread(crash))]
+    return [
+        Location(m["file"], int(m["line"]), function_name(m["function"]))
+        for m in _FRAME.finditer(_current_thread(crash))
+    ]
 
 
 def _in_torch(stack: list[Location], job: Job) -> bool:

@@ -107,7 +107,7 @@ class RunProcess:
         """Set once the first graph has arrived."""
         self.rehearsal: Rehearsal | None = None
         """The first graph, for the process that waits for the next run; None if its capture took long."""
-        self._eager_at = 0.0
+        self._calls_at = 0.0
         """When the eager calls began, on the event loop's clock."""
         self._grad = False
 
@@ -263,11 +263,9 @@ class RunProcess:
     def _note_rehearsal(self, event: Event) -> None:
         """Keep the first graph if its rehearsal costs little: time, memory and a short message."""
         now = asyncio.get_running_loop().time()
-        if isinstance(event, PhaseStarted) and event.phase == "eager":
-            self._eager_at = now
-        elif isinstance(event, GradMode):
-            self._grad = event.enabled
-        elif isinstance(event, GraphCaptured) and self._painting is None and now - self._eager_at < REHEARSED_S:
+        if isinstance(event, GradMode):
+            self._calls_at, self._grad = now, event.enabled
+        elif isinstance(event, GraphCaptured) and self._painting is None and now - self._calls_at < REHEARSED_S:
             inputs = tuple(node for node in event.nodes if node.op == "placeholder")
             small = sum(node.tensor_bytes or 0 for node in inputs) < LARGEST_REHEARSED
             if small and len(event.code) < LONGEST_REHEARSED:

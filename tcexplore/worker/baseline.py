@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
-from typing import Any
 
 from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.python_state import PythonState
@@ -20,6 +18,7 @@ from tcexplore.events import ChangeChecked, ChangeTimed, Event, Job, TimingEstim
 from tcexplore.timing.workload import Workload
 from tcexplore.worker.model_file import ModelFile
 from tcexplore.worker.program import Function, Program
+from tcexplore.worker.program_state import user_state
 from tcexplore.worker.torch_settings import DynamoSettings, seed
 
 
@@ -38,7 +37,7 @@ class Baseline:
         module = ModelFile(original).run_as_module()
         entry = resize_calls(find_entry(module, original, user_files), job.config.dim, job.config.sizes)
         self.program = Program(entry, job.config, module)
-        self._state = user_state(self.program, module, user_files, loaded)
+        self._state = user_state(self.program.module, module, user_files, loaded)
         self._tests = job.baseline_tests
         self._settings = DynamoSettings()
 
@@ -82,21 +81,6 @@ def compare_with_baseline(
         emit(baseline.compare(changed, state))
         if time_for != 0:
             baseline.time(changed, mutates, emit, time_for)
-
-
-def user_state(program: Program, module: ModuleType, user_files: UserFiles, loaded: Collection[str]) -> PythonState:
-    """Return the Python state of a program that was just imported: of its module, and of the user's globals."""
-    roots: dict[str, object] = {} if program.module is None else {"self": program.module}
-    for name, imported in (*sys.modules.items(), (module.__name__, module)):
-        file = getattr(imported, "__file__", None)
-        if name not in loaded and file and user_files.owns(os.path.abspath(file)):
-            roots[name] = imported
-
-    def owned(value: Any) -> bool:
-        file = getattr(sys.modules.get(getattr(value, "__module__", None) or ""), "__file__", None) or ""
-        return bool(file) and user_files.owns(os.path.abspath(file))
-
-    return PythonState(roots, owned)
 
 
 def _unrandomized(program: Program) -> Callable[[Callable[[Function], None]], Function]:

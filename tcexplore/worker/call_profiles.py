@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tcexplore.capture.dynamo import break_costs
+from tcexplore.capture.dynamo.eager_ops import detach_profiler
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Event, Job, RunFact, TimingEstimate
+from tcexplore.events import CallProfiled, Job, RunFact
+from tcexplore.timing.profile_effect import compare_ratios, measure_ratios
 from tcexplore.timing.workload import Pause, Workload
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.program import Program
 
 PROFILER = "torch.profiler:profile"
+EFFECT = "effect of the profiles on the timing", "tcexplore.timing.profile_effect"
+
+GPU_TIMING_S = 5.0
+"""Seconds of timing on a GPU before a profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +37,27 @@ class CallProfiles:
     recorder: EventRecorder
     user_files: UserFiles
 
-    def emit_before_timing(self, program: Program, workload: Workload) -> None:
-        """Emit what profilers show of a call."""
+    def emit_all(self, program: Program, workload: Workload) -> None:
+        """Emit what profilers show of a call. Other load may slow down a profile: one that contradicts the timing is
+        taken once more.
+        """
         self.stages.run("eager ops", PROFILER, self._emit_eager_ops, workload)
         program.restore()
-        self.emit_call(program, workload)
+        self._emit_parts(program, workload)
+        if self.recorder.timing is not None and self.recorder.contradicts(self.recorder.timing):
+            self._emit_parts(program, workload)
+        self._emit_lines(program, workload)
 
-    def emit_call(self, program: Program, workload: Workload) -> None:
+    def _emit_parts(self, program: Program, workload: Workload) -> None:
         """Emit the parts of a compiled call: its breaks and kernels."""
         self.stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
         program.restore()
         self.stages.run(RunFact.CALL_PROFILE, PROFILER, self._emit_call_profile, workload)
         program.restore()
 
-    def emit_line_times(self, program: Program, workload: Workload) -> None:
+    def _emit_lines(self, program: Program, workload: Workload) -> None:
         """Emit the time of each line of the user's files."""
-        if self.job.profile and self.job.examine:
+        if self.job.examine:
             self.stages.run(RunFact.LINE_TIMES, "tcexplore.timing.line_timer", self._emit_line_times, workload)
             program.restore()
 
@@ -61,13 +73,18 @@ class CallProfiles:
             self.hooks.emit(self.frames.measure_warm(measure))
 
     def _emit_call_profile(self, workload: Workload) -> None:
-        from tcexplore.capture.inductor.call_profile import profile_call
+        from tcexplore.capture.inductor.call_profile import measure_device_busy, profile_call
 
         if self.job.examine:
             call, reset = _compiled_call(workload)
             measure = partial(profile_call, call, reset, self.recorder.kernels, self.recorder.wrappers)
+            eager = workload.in_context(workload.eager)
             for event in self.frames.measure_warm(lambda: list(measure())):
-                self.hooks.emit(event)
+                if isinstance(event, CallProfiled) and event.device_busy_us is not None:
+                    busy_us = self.frames.measure_warm(partial(measure_device_busy, eager, reset))
+                    self.hooks.emit(replace(event, eager_device_busy_us=busy_us))
+                else:
+                    self.hooks.emit(event)
 
     def _emit_line_times(self, workload: Workload) -> None:
         from tcexplore.timing.line_timer import LineTimer
@@ -76,61 +93,80 @@ class CallProfiles:
         self.hooks.emit(self.frames.measure_warm(partial(timer.measure, self.recorder.kernels, self.recorder.wrappers)))
 
 
-class LineTimesStage:
-    """Measures the lines once: when the timing rests for the first time, or after it."""
+class EffectCheck:
+    """Runs profiles between two measurements of the ratio of both sides, and tells whether they changed it."""
+
+    def __init__(self, workload: Workload, hooks: Hooks, stages: OptionalStages) -> None:
+        self._workload = workload
+        self._hooks = hooks
+        self._stages = stages
+        self.changed = False
+        """Whether the process differs since a profile, and cannot be timed any more."""
+
+    def run(self, profile: Callable[[], None]) -> None:
+        """Call `profile`; on a GPU, detach the profiler, and compare the ratio before and after that."""
+        if str(self._workload.device.type) == "cpu":
+            profile()
+            return
+        before = self._measure()
+        profile()
+        self._stages.run("detaching the profiler", "libcupti:cuptiFinalize", detach_profiler)
+        after = self._measure()
+        self.changed = True
+        if before and after:
+            effect = compare_ratios(before, after)
+            self.changed = effect.changed
+            self._hooks.emit(effect)
+
+    def _measure(self) -> list[float]:
+        ratios: list[float] = []
+        self._stages.run(*EFFECT, lambda: ratios.extend(measure_ratios(self._workload)))
+        return ratios
+
+
+class ProfileStage:
+    """Profiles the calls once, after the timing or between its pairs as soon as there is a verdict.
+
+    A profile on a GPU may leave CUPTI attached, and every launch takes longer from then on. So a timing that goes on
+    for as long as the app runs is mostly over by then, and it ends if the ratio of both sides then differs.
+    """
 
     def __init__(self, profiles: CallProfiles, program: Program, workload: Workload) -> None:
         self._profiles = profiles
         self._program = program
         self._workload = workload
+        self._effect = EffectCheck(workload, profiles.hooks, profiles.stages)
+        self._began = time.monotonic()
         self._done = False
 
     def run(self) -> None:
-        """Measure the lines unless it is done."""
+        """Profile the calls unless it is done."""
         if not self._done:
             self._done = True
-            self._profiles.emit_line_times(self._program, self._workload)
+            if self._profiles.job.profile:
+                self._effect.run(lambda: self._profiles.emit_all(self._program, self._workload))
 
-    def in_first_rest(self, pause: Pause) -> Pause:
-        """Return a pause of the timing that measures the lines in its first rest."""
+    def may_time(self) -> bool:
+        """Return whether the profiles, if any, left the process as it was."""
+        return not self._effect.changed
 
-        def pause_or_measure(seconds: float) -> bool:
+    def between_pairs(self, pause: Pause) -> Pause:
+        """Return a pause of the timing that profiles the calls in between."""
+
+        def pause_or_profile(seconds: float) -> bool:
             worked = pause(seconds)
-            if self._done or not seconds:
+            if self._done or not self._is_due():
                 return worked
             self.run()
             return True
 
-        return pause_or_measure
+        return pause_or_profile
 
-
-class ProfileRetake:
-    """Profiles the call once more, between two timed pairs, if profile or break costs disagree with the timing.
-
-    The profile takes place before the timing: other processes may have slowed down either of them.
-    """
-
-    def __init__(self, recorder: EventRecorder, profile: Callable[[], None], pause: Pause) -> None:
-        self._recorder = recorder
-        self._profile = profile
-        self._pause = pause
-        self._due = False
-        self._retaken = False
-
-    def emit(self, event: Event) -> None:
-        """Send an event of the timing, and compare an estimate with the profile."""
-        self._recorder.emit(event)
-        if isinstance(event, TimingEstimate) and event.verdict != "measuring" and not self._retaken:
-            self._due = self._recorder.contradicts(event)
-
-    def pause(self, seconds: float) -> bool:
-        """Pause for `seconds`, and return whether other work was done, such as another profile."""
-        worked = self._pause(seconds)
-        if not self._due:
-            return worked
-        self._due, self._retaken = False, True
-        self._profile()
-        return True
+    def _is_due(self) -> bool:
+        timing = self._profiles.recorder.timing
+        on_gpu = self._workload.device.type != "cpu"
+        waited = not on_gpu or time.monotonic() - self._began > GPU_TIMING_S
+        return waited and timing is not None and timing.verdict != "measuring"
 
 
 def _compiled_call(workload: Workload) -> tuple[Callable[[], object], Callable[[], None]]:

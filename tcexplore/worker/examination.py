@@ -9,6 +9,7 @@ from functools import partial
 import torch
 
 from tcexplore.accuracy.compared_calls import Subject, size_of
+from tcexplore.accuracy.tensor_comparison import IDENTICAL
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_meter, saved_for_backward
@@ -29,8 +30,11 @@ class Examination:
         recorder: EventRecorder,
         stages: OptionalStages,
         frames: CompiledFrames,
+        restore: Callable[[], tuple[str, ...]],
     ) -> None:
+        """`restore` sets the program's state back, and returns the paths of what cannot be set back."""
         self._program = program
+        self._restore = restore
         self._frames = frames
         self._hooks = hooks
         self._recorder = recorder
@@ -46,23 +50,29 @@ class Examination:
 
     def emit_results(self) -> None:
         """Emit `Accuracy` and `Memory`; a failure costs that fact only."""
+        self._restore()
         self._stages.run(RunFact.ACCURACY, "tcexplore.accuracy", lambda: self._hooks.emit(self._accuracy()))
-        self._program.restore()
+        self._restore()
         self._stages.run(RunFact.MEMORY, "torch.profiler:profile", self._emit_memory)
-        self._program.restore()
+        self._restore()
 
     def _accuracy(self) -> Accuracy:
         from tcexplore.accuracy.accuracy_check import check_accuracy
 
         try:
-            return check_accuracy(self._subject())
+            accuracy = check_accuracy(self._subject())
+            if accuracy.verdict != IDENTICAL and (changed := self._restore()):
+                reason = f"each call starts from another state, which cannot be set back: {', '.join(changed)}"
+                return replace(accuracy, verdict="not judged", reason=reason)
+            return accuracy
         except Exception as error:  # noqa: BLE001  the calls run user code; a failure costs the comparison only
             reason = str(error).partition("\n")[0]
             return Accuracy(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
 
     def _subject(self) -> Subject:
         redraws = self._program.inductor_draws
-        return replace(self._program.subject(), unrandomized=self._unrandomized if redraws else None)
+        unrandomized = self._unrandomized if redraws else None
+        return replace(self._program.subject(), unrandomized=unrandomized, restore=self._restore)
 
     def _unrandomized(self, warm_up: Callable[[Function], None]) -> Function:
         """Compile once more, without events."""

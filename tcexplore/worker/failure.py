@@ -116,13 +116,8 @@ _PYTHON_HINTS: dict[type[BaseException], str] = {
 }
 
 
-def to_failed(
-    error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_done: bool, eager_works: bool = False
-) -> Failed:
-    """Return the `Failed` of a run that ended with `error`.
-
-    `eager_done` if the same calls ran without the compiler, `eager_works` if they also do after the failure.
-    """
+def to_failed(error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_works: bool = False) -> Failed:
+    """Return the `Failed` of a run that ended with `error`; `eager_works` if the same calls work eagerly."""
     if wrong := _guarded(lambda: error if isinstance(error, EntryError) else None, None):
         return Failed(
             stage=wrong.stage,
@@ -132,10 +127,8 @@ def to_failed(
             hint=wrong.hint,
             location=wrong.location,
         )
-    unknown = Attribution(error, stage, "compiler" if eager_done else "user", "")
-    cause = _guarded(
-        lambda: attribute(error, stage, user_files, eager_done=eager_done, eager_works=eager_works), unknown
-    )
+    unknown = Attribution(error, stage, "compiler" if eager_works else "user", "")
+    cause = _guarded(lambda: attribute(error, stage, user_files, eager_works=eager_works), unknown)
     return Failed(
         stage=cause.stage,
         blame=cause.blame,
@@ -168,14 +161,14 @@ def needs_gradients(error: Exception) -> bool:
 
 
 def attribute(
-    error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_done: bool, eager_works: bool = False
+    error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_works: bool = False
 ) -> Attribution:
     """Attribute an exception to user code or to a layer of the compiler."""
     inner, rule = _match_rule(error)
     if rule is not None and (op := _op_without_fake(error)):
         return Attribution(inner, rule.stage or stage, "user", _register_fake(op))
     if rule is not None:
-        blame = rule.blame if eager_done or rule.stage != "dynamo" else "user"
+        blame = rule.blame if eager_works or rule.stage != "dynamo" else "user"
         return Attribution(inner, rule.stage or stage, blame, rule.hint)
     if stale := _STALE_FAKE.search(_text(error)):
         return Attribution(error, stage, "user", _describe_fake(f"{stale[1]}::{stale[2]}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,11 +17,11 @@ from torch.utils import _pytree as pytree
 from tcexplore.accuracy.compared_calls import Subject
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture.compile_phases import ActivityTimer
-from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames, frames_begun
+from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
 from tcexplore.capture.entry.entry_inputs import collect_tensors
 from tcexplore.capture.hooks import Hooks
-from tcexplore.events import CallMade, Config, Event, GradMode, GradReason, Job, Variant
+from tcexplore.events import CallMade, Config, GradMode, GradReason, Job, Variant
 from tcexplore.timing.workload import Workload
 from tcexplore.worker.failure import needs_gradients
 from tcexplore.worker.optional_stages import OptionalStages
@@ -246,39 +245,30 @@ class ProgramCalls:
         self._hooks = hooks
         self._stages = stages
         self._activity_timer = activity_timer
-        self.eager_done = False
-        """Whether the calls ran without the compiler."""
         self.eager_works = False
-        """Whether they also ran after a compiled call failed."""
+        """Whether the calls ran without the compiler."""
+        self.mutates = False
+        """Whether a call changed its inputs."""
         self.eager_compiles = False
         """Whether torch compiled parts of an eager call, such as `torch.cond`."""
 
-    def make_eager(
-        self, program: Program, frames: CompiledFrames, answer_as_target: Callable[[Exception], bool]
-    ) -> bool:
-        """Make the eager calls, with gradients if they fail without; return whether one changed its inputs.
+    def make_eager(self, program: Program, frames: CompiledFrames) -> None:
+        """Make the eager calls, from the state that the compiled ones started from."""
+        begun = frames_begun()
+        self._make(program, frames, "eager")
+        self.eager_works = True
+        self.eager_compiles = frames_begun() != begun
 
-        `answer_as_target` lets a program that requires a GPU see the target's, and returns whether to call it again.
-        """
-        config, needed, fresh = self._job.config, False, frames_begun() == 0
-        try:
-            mutates = self._make(program, frames, "eager")
-        except Exception as error:
-            needed = not program.grad and config.grad is None and needs_gradients(error)
-            if not needed and not answer_as_target(error):
-                raise
-            program.restore()
-            program.grad = program.grad or needed
-            mutates = self._make(program, frames, "eager")
-        if fresh and frames_begun():
-            # The user's program starts from frame 0.
-            self.eager_compiles = True
-            forget_frames()
-        chosen: GradReason = "inference" if config.grad is None else "requested"
+    def emit_grad_mode(self, program: Program) -> None:
+        """Emit the grad mode of the calls, and why it was chosen."""
+        chosen: GradReason = "inference" if self._job.config.grad is None else "requested"
+        needed = program.grad and chosen == "inference"
         reason: GradReason = "training" if program.train else "needed" if needed else chosen
         self._hooks.emit(GradMode(enabled=program.grad, reason=reason, matters=program.requires_grad))
-        self.eager_done = True
-        return mutates
+
+    def needs_gradients(self, program: Program, error: Exception) -> bool:
+        """Return whether an eager call failed only because the run turned gradients off."""
+        return not program.grad and self._job.config.grad is None and needs_gradients(error)
 
     def check_custom_ops(self, program: Program) -> None:
         """Make the eager calls again, and check the custom ops that they use."""
@@ -291,22 +281,12 @@ class ProgramCalls:
 
     def make_compiled(self, program: Program, frames: CompiledFrames) -> None:
         """Make the compiled calls, once for each pass of the job."""
-        try:
-            for _ in range(self._job.passes):
-                self._make(program, frames, "compiled")
-        except Exception:
-            program.restore()
-            with contextlib.suppress(Exception):
-                program.call_all(program.eager)
-                self.eager_works = True
-            raise
+        for _ in range(self._job.passes):
+            self._make(program, frames, "compiled")
 
-    def _make(self, program: Program, frames: CompiledFrames, variant: Variant) -> bool:
-        """Make every call once, in order; return whether one changed its inputs."""
-        mutates = False
-        made: list[Event] = []
+    def _make(self, program: Program, frames: CompiledFrames, variant: Variant) -> None:
+        """Make every call once, in order."""
         function: Callable[..., Any] = program.eager if variant == "eager" else program.compiled
-        emit = self._hooks.emit if variant == "compiled" else made.append
         for index, call in enumerate(program.entry.calls):
             compiles, known = frames.count, len(frames.graphs)
             self._activity_timer.begin_call()
@@ -320,9 +300,6 @@ class ProgramCalls:
             event = CallMade(index=index, variant=variant, seconds=seconds, compiles=compiles, graphs=graphs)
             if compiles:
                 event = replace(event, **self._activity_timer.call_seconds())  # type: ignore[arg-type]
-            emit(event)
-            mutates = mutates or bool(program.mutated())
+            self._hooks.emit(event)
+            self.mutates = self.mutates or bool(program.mutated())
             program.restore()
-        for call_made in made:
-            self._hooks.emit(call_made)
-        return mutates

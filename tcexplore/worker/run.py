@@ -15,7 +15,7 @@ import torch
 
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
-from tcexplore.capture.dynamo.frame_entries import CompiledFrames
+from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
 from tcexplore.capture.entry.entry import Entry
 from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.entry.find_entry import find_entry
@@ -30,10 +30,12 @@ from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.state_dict_keys import state_keys
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
+    CallsRestarted,
     EntryFound,
     Finished,
     Job,
     ModulesImported,
+    RestartNeed,
     RunFact,
     SourceRead,
     TimingSkipped,
@@ -43,15 +45,16 @@ from tcexplore.events.timing_events import FreshHeap
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import torch_settings
 from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
-from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage, ProfileRetake
+from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
-from tcexplore.worker.failure import to_failed
+from tcexplore.worker.failure import describe_error, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
 from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
 from tcexplore.worker.program import Program, ProgramCalls
+from tcexplore.worker.program_state import ProgramState, user_state
 from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
@@ -70,6 +73,13 @@ APP_QUICK_S, QUICK_S = 1.0, 5.0
 In a study, the first calls share the machine with the compiles of other runs.
 """
 
+SAME_STATE = "eager calls from the state of the compiled ones"
+NOT_SET_BACK = (
+    "the compiled calls changed this state, and it cannot be set back: eager times and results, and what is compared "
+    "with them, are of a later state"
+)
+"""Fact and reason of state that eager calls meet changed."""
+
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
 
@@ -80,10 +90,17 @@ def run_job(job: Job, channel: Channel, threads: int, commands: CommandQueue) ->
     try:
         run.execute()
     except BaseException as error:  # noqa: BLE001  the user's program and the compiler may raise anything
-        channel.send(to_failed(error, run.progress.stage, run.user_files, eager_done=run.calls.eager_done,
-                               eager_works=run.calls.eager_works))  # fmt: skip
+        channel.send(to_failed(error, run.progress.stage, run.user_files, eager_works=run.calls.eager_works))
     else:
         channel.send(Finished())
+
+
+class _RestartError(Exception):
+    """The program cannot run without what it needs: the calls begin again with it."""
+
+    def __init__(self, need: RestartNeed) -> None:
+        super().__init__(need)
+        self.need: RestartNeed = need
 
 
 class Run:
@@ -99,6 +116,7 @@ class Run:
         self._threads = threads
         self._commands = commands
         self._loaded = frozenset(sys.modules)
+        self._arrived = time.time() - self.progress.now()
         self._hooks = Hooks(self._emit)
         self._stages = OptionalStages(self._hooks, self.user_files)
         self._queries = RecompileQueries(self._hooks, self.user_files, job)
@@ -108,24 +126,18 @@ class Run:
         """Python state after the import, if the run compares with a baseline."""
         self._fresh_heap: FreshHeap | None = None
         """The timing before results were compared."""
+        self._eager_failure = ""
+        """Why the program cannot be called eagerly."""
 
     def execute(self) -> None:
-        """Import the file, find its entry, call it eagerly and compiled, and time it."""
+        """Import the file, find its entry, call it compiled, then eagerly, and time both."""
         # A .pyc file has a resolution of one second, within which a local module may change twice.
         sys.dont_write_bytecode = True
         if self.job.cold:
             gc.unfreeze()
         self._codegen.prepare()
         torch_settings.apply(self.job, self._threads, self._emit)
-        trace = self._trace = install_all(self._hooks, self.user_files, probe=not self.job.cold)
-        arrived = time.time() - self.progress.now()
-        compile_phases.install(self._hooks, trace, self.progress.enter, arrived, self._activity_timer)
-        self._codegen.install(self._hooks, self.user_files)
-        if self.job.graph_scripts:
-            install_graph_scripts(self._hooks, trace)
-        if self.job.save_artifacts or self.job.load_artifacts:
-            install_cache_keys(self._hooks, trace)
-        self._frames = CompiledFrames(trace)
+        self._install_observers()
         self._arguments = CompileArguments(self._hooks)
         self._overrides = CompileOverrides(self.job.config)
         self._overrides.install(self._hooks)
@@ -138,6 +150,17 @@ class Run:
             self._run_script(model_file)
         else:
             self._run_module(model_file)
+
+    def _install_observers(self) -> None:
+        """Install the hooks into torch that observe the compile."""
+        trace = self._trace = install_all(self._hooks, self.user_files, probe=not self.job.cold)
+        compile_phases.install(self._hooks, trace, self.progress.enter, self._arrived, self._activity_timer)
+        self._codegen.install(self._hooks, self.user_files)
+        if self.job.graph_scripts:
+            install_graph_scripts(self._hooks, trace)
+        if self.job.save_artifacts or self.job.load_artifacts:
+            install_cache_keys(self._hooks, trace)
+        self._frames = CompiledFrames(trace)
 
     def _run_script(self, model_file: ModelFile) -> None:
         refuse_for_script(self.job)
@@ -186,7 +209,8 @@ class Run:
             reopen_stdio()
             self._emit_imports()
         self._emit_entry(entry)
-        program, mutates = self._compile(entry, module)
+        program = self._call(entry, module)
+        self._examine(program)
         if entry.unpadded:
             self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
         if self.job.passes > 1:
@@ -194,13 +218,15 @@ class Run:
         elif self._codegen.uncompiled:
             self._emit(TimingSkipped(reason="; ".join(self._codegen.uncompiled)))
             self._answer_commands()
+        elif self._eager_failure:
+            self._emit(TimingSkipped(reason=self._eager_failure))
         elif self.job.baseline is None:
-            self._stages.run(RunFact.TIMING, "tcexplore.timing", self._time, program, mutates, limit_s=0)
+            self._stages.run(RunFact.TIMING, "tcexplore.timing", self._time, program, limit_s=0)
         else:
-            self._compare_with_baseline(program, mutates)
+            self._compare_with_baseline(program)
 
-    def _compile(self, entry: Entry, module: ModuleType) -> tuple[Program, bool]:
-        """Call the entry eagerly and compiled; return the program, and whether its calls change their inputs."""
+    def _call(self, entry: Entry, module: ModuleType) -> Program:
+        """Call the entry compiled, then eagerly from the same state, and return the program."""
         self.progress.stage = "arguments"
         target = entry.target
         self.user_files.adopt(type(target).forward if isinstance(target, torch.nn.Module) else target)
@@ -208,51 +234,116 @@ class Run:
         program = Program(entry, self.job.config, module, self._hooks.paused)
         emit_repeated_blocks(program.module, self._emit)
         if self.job.baseline is not None:
-            from tcexplore.worker.baseline import user_state
+            self._state = user_state(program.module, module, self.user_files, self._loaded)
+        state = self._program_state(program, module)
+        while True:
+            try:
+                self._make_calls(program, state)
+            except _RestartError as restart:
+                self._restart(program, state, restart.need)
+            else:
+                return program
 
-            self._state = user_state(program, module, self.user_files, self._loaded)
+    def _program_state(self, program: Program, module: ModuleType) -> ProgramState | None:
+        """Return the state before the calls; None if it cannot be read, since objects of the program raise."""
+        try:
+            return ProgramState(program.module, module, self.user_files, self._loaded)
+        except Exception as error:  # noqa: BLE001  the program's own attributes may raise anything
+            message, _ = describe_error(error, self.user_files)
+            self._hooks.report_missing(SAME_STATE, type(error).__name__, f"the state cannot be read: {message}")
+            return None
+
+    def _make_calls(self, program: Program, state: ProgramState | None) -> None:
+        """Make the compiled calls first, as in a plain script, then the eager ones."""
+        self.calls.emit_grad_mode(program)
+        self.progress.enter("dynamo")
+        self._examination = Examination(
+            program, self._hooks, self._recorder, self._stages, self._frames, lambda: self._restore(program, state)
+        )
+        try:
+            with self._activity_timer.watching(self._hooks):
+                use_compiled_ahead(program, self.job, self._emit)
+                self.calls.make_compiled(program, self._frames)
+        except Exception:
+            stage = self.progress.stage
+            self._restore(program, state)
+            self._call_eagerly(program)
+            self.progress.stage = stage
+            raise
+        self._examination.note_compiled()
+        self._recorder.close_graphs()
+        self._emit_modules()
+        self._emit_sources()
+        if changed := self._restore(program, state):
+            self._hooks.report_missing(SAME_STATE, ", ".join(changed), NOT_SET_BACK)
+        self._call_eagerly(program)
+        self._restore(program, state)
+        self._stages.compiled = True
+
+    @staticmethod
+    def _restore(program: Program, state: ProgramState | None) -> tuple[str, ...]:
+        """Set inputs and state back; return the paths of what cannot be set back."""
+        program.restore()
+        return () if state is None else state.restore()
+
+    def _call_eagerly(self, program: Program) -> None:
+        """Make the eager calls, which also tell whose fault a failure is.
+
+        Raise `_RestartError` if the program needs gradients, or a GPU that the target has.
+        """
         self.progress.enter("eager")
-        answer = partial(self._codegen.answer_as_target, hooks=self._hooks, user_files=self.user_files)
-        mutates = self.calls.make_eager(program, self._frames, answer)
-        if has_custom_ops():
+        try:
+            self.calls.make_eager(program, self._frames)
+        except torch.OutOfMemoryError as error:
+            self._eager_failure = f"the eager call ran out of memory: {error}"
+        except Exception as error:
+            if self.calls.needs_gradients(program, error):
+                raise _RestartError("gradients") from error
+            if self._codegen.lacks_target(error):
+                raise _RestartError("target") from error
+            raise error from None
+
+    def _restart(self, program: Program, state: ProgramState | None, need: RestartNeed) -> None:
+        """Forget the calls so far, and let the program have what it needs."""
+        self._restore(program, state)
+        self._hooks.remove()
+        self._trace.remove()
+        forget_frames()
+        self._recorder.forget()
+        self._emit(CallsRestarted(need=need))
+        self._install_observers()
+        if need == "gradients":
+            program.grad = True
+        else:
+            self._codegen.answer_as_target(self._hooks, self.user_files)
+
+    def _examine(self, program: Program) -> None:
+        """Emit what the state of the process after the calls shows."""
+        if has_custom_ops() and not self._eager_failure:
             self._stages.run("checks of custom ops", "torch.library:opcheck", self.calls.check_custom_ops, program)
             program.restore()
-        self.progress.enter("dynamo")
-        examination = Examination(program, self._hooks, self._recorder, self._stages, self._frames)
-        with self._activity_timer.watching(self._hooks):
-            use_compiled_ahead(program, self.job, self._emit)
-            self.calls.make_compiled(program, self._frames)
-        self._stages.compiled = True
-        examination.note_compiled()
-        self._recorder.close_graphs()
         skip_guard_evaluation(self.job.config)
         save_artifacts(self.job, self._hooks)
         self._stages.run("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
         self._queries.use_program(program, self._frames.graphs)
-        self._emit_modules()
-        self._emit_sources()
         discard_output()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         self._lower()
-        if self.job.examine and not self._codegen.uncompiled:
+        if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
             if self.job.time_for != 0 and self.job.baseline is None and self.job.passes == 1:
-                self._time_fresh_heap(program.workload(mutates))
+                self._time_fresh_heap(program.workload(self.calls.mutates))
             self.progress.enter("accuracy")
-            examination.emit_results()
+            self._examination.emit_results()
         self._assemble()
-        return program, mutates
 
-    def _time(self, program: Program, mutates: bool) -> None:
+    def _time(self, program: Program) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts
         from tcexplore.timing.timing_run import measure_timing
 
-        workload = program.workload(mutates)
+        workload = program.workload(self.calls.mutates)
         if self.calls.eager_compiles:
             self._stages.run(RunFact.TIMING, "tcexplore.timing", program.call_all, program.eager)
             program.restore()
-        profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
-        if self.job.profile:
-            profiles.emit_before_timing(program, workload)
         self._stages.run(CLOCKS, "pynvml", emit_device_facts, workload.device, self._hooks)
         self.progress.enter("timing")
         self._handle_commands(0)  # waits while timing is paused: also the warm-up needs a quiet machine
@@ -263,12 +354,12 @@ class Run:
             from tcexplore.timing.fresh_heap import compare_with_warm_heap
 
             workload = replace(workload, fresh_heap=compare_with_warm_heap(self._fresh_heap, cost))
-        retake = ProfileRetake(self._recorder, partial(profiles.emit_call, program, workload), self._handle_commands)
-        lines = LineTimesStage(profiles, program, workload)
-        pause = retake.pause if seconds is not None else lines.in_first_rest(retake.pause)
-        run = partial(measure_timing, workload, retake.emit, seconds, pause)
+        profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
+        profile = ProfileStage(profiles, program, workload)
+        pause = self._handle_commands if seconds is not None else profile.between_pairs(self._handle_commands)
+        run = partial(measure_timing, workload, self._emit, seconds, pause, profile.may_time)
         self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
-        lines.run()
+        profile.run()
 
     def _time_fresh_heap(self, workload: Workload) -> None:
         """Time quick calls on a CPU before results are compared, if page faults matter.
@@ -308,14 +399,14 @@ class Run:
 
         return APP_BUDGET_S if self.job.time_for is None else BUDGET_S
 
-    def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
+    def _compare_with_baseline(self, program: Program) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""
         from tcexplore.worker.baseline import Baseline, compare_with_baseline
 
         self.progress.enter("comparing")
         with self._hooks.silenced():
             baseline = Baseline(self.job, self.user_files, self._loaded, self._dynamo_settings)
-        compare_with_baseline(baseline, program, self._state, mutates, self._hooks, self.job.time_for)
+        compare_with_baseline(baseline, program, self._state, self.calls.mutates, self._hooks, self.job.time_for)
 
     def _lower(self, target: str | None = None) -> None:
         """Generate code for the job's target, or for another one."""

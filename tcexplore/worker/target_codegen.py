@@ -42,6 +42,7 @@ class TargetCodegen:
         self._assembler: Assembler | None = None
         self._lowered: set[str] = set()
         self._uncompiled: UncompiledGraphs | None = None
+        self._answers_as_target = False
 
     def prepare(self) -> None:
         """Start an assembler process if the job has a target. Must be called before hooks are installed."""
@@ -66,16 +67,20 @@ class TargetCodegen:
         """Sentences on the graphs that ran uncompiled on this machine."""
         return [] if self._uncompiled is None else self._uncompiled.reasons
 
-    def answer_as_target(self, error: Exception, hooks: Hooks, user_files: UserFiles) -> bool:
-        """Let a program that failed for lack of a GPU see the target's; return whether to call it again."""
-        if self._config.target == NATIVE:
+    def lacks_target(self, error: Exception) -> bool:
+        """Return whether the program failed for lack of a GPU that the target has."""
+        if self._config.target == NATIVE or self._answers_as_target:
             return False
-        from tcexplore.targets import device_answers
+        from tcexplore.targets.device_answers import requires_gpu
 
-        if not device_answers.requires_gpu(error):
-            return False
-        device_answers.answer_as_target(hooks, user_files)
-        return True
+        return requires_gpu(error)
+
+    def answer_as_target(self, hooks: Hooks, user_files: UserFiles) -> None:
+        """Let the program see the target's GPU from now on."""
+        from tcexplore.targets.device_answers import answer_as_target
+
+        self._answers_as_target = True
+        answer_as_target(hooks, user_files)
 
     def _run_elsewhere(self, target: Target, hooks: Hooks) -> None:
         """Let the program run on this machine even if parts of it need the target."""

@@ -1,5 +1,6 @@
-"""Compare reports of unseen programs with torch's own trace: `python -m tests.benchmarks.unseen_programs [NAME...]`.
+"""Compare reports of programs with torch's own trace: `python -m tests.benchmarks.unseen_programs [NAME...]`.
 
+A name is that of a program or of a folder: `unseen` (many constructs), `stateful` (programs whose calls change state).
 Graphs, graph breaks, recompiles, calls over the limit, guarded entries, and the compiles of each call must be the same
 as in a run without tcexplore, and the JSON report must be consistent.
 """
@@ -18,7 +19,7 @@ from typing import Any
 from tests.benchmarks.unseen_truth import BACKEND, cause, without_addresses
 from tests.report.consistency import inconsistencies
 
-FOLDER = Path(__file__).with_name("unseen")
+FOLDERS = ("unseen", "stateful")
 SHARED = "shared_code"
 """Program that compiles one function for two backends. tcexplore names only the entries of the same backend."""
 
@@ -64,6 +65,8 @@ def compare(program: Path, folder: Path) -> bool:
     shutil.copy(program, file)
     command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.unseen_truth", str(file)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode and "does not require grad" in result.stderr:
+        result = subprocess.run([*command, "--grad"], capture_output=True, text=True, check=False)
     if result.returncode:
         print(program.stem, result.stderr[-300:])
         return False
@@ -95,7 +98,8 @@ def _guard_differences(conditions: list[list[str]], reported: list[list[str]]) -
 
 def main(*names: str) -> int:
     """Print the comparison of each program; return the number of programs with a difference."""
-    programs = [program for program in sorted(FOLDER.glob("*.txt")) if not names or program.stem in names]
+    every = [program for folder in FOLDERS for program in sorted(Path(__file__).with_name(folder).glob("*.txt"))]
+    programs = [program for program in every if not names or {program.stem, program.parent.name} & set(names)]
     with tempfile.TemporaryDirectory() as folder:
         wrong = sum(not compare(program, Path(folder)) for program in programs)
     print(f"{wrong} of {len(programs)} programs with differences")

@@ -1,6 +1,6 @@
 """What torch's own trace says about a program: `python -m tests.benchmarks.unseen_truth FILE`, as JSON.
 
-Runs the file without tcexplore. Calls a model as tcexplore does: each call once eagerly, then once compiled.
+Runs the file without tcexplore, and makes its calls compiled. No eager call comes before, which could change state.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def without_addresses(guard: str) -> str:
     return _SET.sub(lambda match: ", ".join(sorted(match[1].split(", "))), text)
 
 
-def main(file: str) -> None:
-    """Run the file and print what was traced."""
+def main(file: str, grad: bool) -> None:
+    """Run the file and print what was traced. `grad` enables gradients in the calls of a model."""
     reader = TraceReader(os.path.dirname(file))
     logger = logging.getLogger("torch.__trace")
     logger.handlers.insert(0, reader)
@@ -130,15 +130,8 @@ def main(file: str) -> None:
     names = runpy.run_path(file, run_name="__main__") if is_script else vars(_imported(path))
     calls = []
     if "inputs" in names:
-        model, inputs = names["model"], names["inputs"]
-        logger.setLevel(logging.WARNING)
-        grad = _needs_grad(model, inputs)
-        logger.setLevel(logging.DEBUG)
-        torch._dynamo.reset()  # torch compiles parts of an eager call, such as `torch.cond`
-        if not reader.compiled:
-            reader.earlier_frames = 0
-        compiled = torch.compile(model, backend=BACKEND)
-        for call in inputs:
+        compiled = torch.compile(names["model"], backend=BACKEND)
+        for call in names["inputs"]:
             before = len(reader.compiled)
             _invoke(compiled, call, grad)
             calls.append(len(reader.compiled) - before)
@@ -154,20 +147,6 @@ def _imported(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     spec.loader.exec_module(module)
     return module
-
-
-def _needs_grad(model: Any, inputs: Any) -> bool:
-    """Make each call eagerly; return whether the calls need grad mode."""
-    for grad in (False, True):
-        try:
-            for call in inputs:
-                _invoke(model, call, grad)
-        except RuntimeError:
-            if grad:
-                raise
-        else:
-            return grad
-    return True
 
 
 def _invoke(function: Any, call: Any, grad: bool) -> None:
@@ -189,4 +168,4 @@ def _count_earlier_frames(reader: TraceReader) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], "--grad" in sys.argv)

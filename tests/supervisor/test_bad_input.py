@@ -125,7 +125,7 @@ async def test_stopping_an_endless_loop_reports_its_line(runs: Runs) -> None:
     runs.supervisor.stop_run()
     failed = await runs.wait_for(Failed)
     assert isinstance(failed, Failed)
-    assert (failed.stage, failed.type) == ("eager", "Stopped")
+    assert (failed.stage, failed.type) == ("dynamo", "Stopped")
     assert failed.location in [Location(str(runs.file), line, "f") for line in (3, 4, 5)]
 
 
@@ -153,8 +153,8 @@ async def test_fullgraph_turns_a_graph_break_into_a_user_error(runs: Runs) -> No
 
 async def test_an_exception_in_compiled_user_code_is_attributed_to_the_user(runs: Runs) -> None:
     source = "n = 0\ndef f(x):\n  global n\n  n += 1\n  if n > 1:\n    raise ValueError('second')\n  return x + 1\n"
-    failed = await runs.failure("import torch\n" + source + "model, inputs = f, (torch.ones(2),)\n")
-    assert (failed.blame, failed.type, failed.message) == ("user", "ValueError", "second")
+    failed = await runs.failure("import torch\n" + source + "model, inputs = f, [(torch.ones(2),)] * 2\n")
+    assert (failed.stage, failed.blame, failed.type, failed.message) == ("eager", "user", "ValueError", "second")
 
 
 async def test_an_exception_that_eager_calls_do_not_raise_is_attributed_to_the_compiler(runs: Runs) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.events import Accuracy, AtenGraph, Failed, Finished, GradMode
+from tcexplore.events import Accuracy, AtenGraph, CallsRestarted, Failed, Finished, GradMode
 from tests.supervisor.runs import Runs, printed
 from tests.worker.test_run import MLP, only
 
@@ -39,7 +39,8 @@ async def test_a_forward_run_turns_gradients_off_unless_they_are_requested(runs:
 async def test_a_model_that_computes_gradients_runs_with_gradients(runs: Runs) -> None:
     events = await runs.run(GRADIENT_PENALTY, backend="aot_eager")
     assert isinstance(events[-1], Finished), events[-1]
-    assert only(events, GradMode)[0].reason == "needed"
+    assert [mode.reason for mode in only(events, GradMode)] == ["inference", "needed"]
+    assert [restarted.need for restarted in only(events, CallsRestarted)] == ["gradients"]
     (accuracy,) = only(events, Accuracy)
     assert accuracy.verdict in ("identical", "as accurate as eager"), accuracy
     failed = (await runs.run(GRADIENT_PENALTY, backend="aot_eager", grad=False))[-1]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.events import EagerOps, ExtraCompiles, FrameEntered, GraphCaptured, PhaseTimed, Recompiled
+from tcexplore.events import (
+    Accuracy,
+    CallMade,
+    EagerOps,
+    ExtraCompiles,
+    FactMissing,
+    FrameEntered,
+    GraphCaptured,
+    PhaseTimed,
+    Recompiled,
+)
 from tests.supervisor.runs import Runs
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
@@ -40,3 +50,32 @@ async def test_compiles_of_tcexplores_own_calls_are_not_among_the_users(runs: Ru
     assert "steps" in extra.reason
     (ops,) = [event for event in events if isinstance(event, EagerOps)]
     assert {name for name, _, _ in ops.ops} <= {"aten.sin", "aten.mul"}, "no ops of a compile"
+
+
+async def test_the_first_compile_meets_the_state_that_the_import_left(runs: Runs) -> None:
+    """A plain script compiles for 0 steps, and again for 1: nothing of the program runs before its compiled calls."""
+    events = await runs.run(COUNTER + "print('imported')\n")
+    assert [(event.variant, event.index) for event in events if isinstance(event, CallMade)] == [
+        ("compiled", 0), ("compiled", 1), ("eager", 0), ("eager", 1),
+    ]  # fmt: skip
+    (recompile,) = [event for event in events if isinstance(event, Recompiled)]
+    assert (recompile.old, recompile.new) == ("0", "1")
+    (accuracy,) = [event for event in events if isinstance(event, Accuracy)]
+    assert accuracy.verdict != "WRONG RESULT", "both sides are compared from the same state"
+
+
+async def test_state_that_cannot_be_set_back_is_named(runs: Runs) -> None:
+    source = """\
+import itertools, torch
+steps = itertools.count()
+def model(x):
+    torch._dynamo.graph_break()
+    return x + next(steps)
+inputs = (torch.ones(4),)
+"""
+    events = await runs.run(source)
+    missing = {event.fact: event.symbol for event in events if isinstance(event, FactMissing)}
+    assert missing["eager calls from the state of the compiled ones"].endswith("steps")
+    (accuracy,) = [event for event in events if isinstance(event, Accuracy)]
+    assert accuracy.verdict == "not judged"
+    assert "steps" in accuracy.reason

@@ -66,7 +66,7 @@ async def test_every_stage_may_fail_in_one_run(runs: Runs, how: str) -> None:
     source = PROGRAM.format(limit=LIMIT, failure=FAILURES[how], stage=stages)
     events = await runs.run(source, time_for=0.1)
     assert isinstance(events[-1], Finished), events[-1]
-    assert [call.variant for call in only(events, CallMade)] == ["eager", "compiled"]
+    assert [call.variant for call in only(events, CallMade)] == ["compiled", "eager"]
     expected = dict.fromkeys(STAGES, REASONS[how])
     if how == "hangs":
         expected["timing"] = "it did not end within 2 s"
@@ -139,7 +139,7 @@ async def test_a_process_that_ends_in_a_stage_costs_the_rest_only(runs: Runs, fa
     assert isinstance(events[-1], Finished), events[-1]
     assert list(missing(events)) == [fact]
     assert missing(events)[fact].startswith(reason)
-    assert [call.variant for call in only(events, CallMade)] == ["eager", "compiled"]
+    assert [call.variant for call in only(events, CallMade)] == ["compiled", "eager"]
 
 
 @pytest.mark.parametrize("failure", ["os._exit(4)", "os.kill(os.getpid(), 9)"])

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.events import FxNode, GraphCaptured, Location, PhaseStarted
+from tcexplore.events import FxNode, GradMode, GraphCaptured, Location
 from tcexplore.events.commands import Rehearsal
 from tcexplore.supervisor.run_process import LARGEST_REHEARSED, REHEARSED_S, RunProcess
 from tests.supervisor.runs import Runs
@@ -82,7 +82,7 @@ async def test_only_a_graph_that_costs_little_is_rehearsed(
     loop, process = asyncio.get_running_loop(), RunProcess(1)
     now = loop.time()
     monkeypatch.setattr(loop, "time", lambda: now)
-    process._note_rehearsal(PhaseStarted(run=1, phase="eager", at=0.0))
+    process._note_rehearsal(GradMode(run=1, enabled=False, reason="inference", matters=False))
     monkeypatch.setattr(loop, "time", lambda: now + delay)
     process._note_rehearsal(graph)
     assert (process.rehearsal is not None) == rehearsed

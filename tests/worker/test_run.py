@@ -62,7 +62,7 @@ def warm_up(shared_runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_runs.supervisor._pool, "warm_up", True)
 
 
-async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -> None:
+async def test_a_module_is_called_compiled_then_eagerly_then_timed(runs: Runs) -> None:
     page_faults_matter = "import tcexplore.timing.fresh_heap as h; h.PAGE_FAULT_SHARE = 0.0\n"
     events = await runs.run(page_faults_matter + MLP, backend="inductor", time_for=0.2)
     assert isinstance(events[-1], Finished), events[-1]
@@ -70,13 +70,13 @@ async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -
     phases = [event.phase for event in only(events, PhaseStarted)]
     assert set(phases) <= set(PHASES)
     milestones: list[Phase] = [
-        "importing", "eager", "dynamo", "aot", "inductor", "compiler", "fresh heap", "accuracy", "timing",
+        "importing", "dynamo", "aot", "inductor", "compiler", "eager", "fresh heap", "accuracy", "timing",
     ]  # fmt: skip
     assert sorted(milestones, key=phases.index) == milestones
     seconds = [event.at for event in only(events, PhaseStarted)]
     assert seconds == sorted(seconds)
-    assert [(call.variant, call.compiles) for call in only(events, CallMade)] == [("eager", 0), ("compiled", 1)]
-    eager, compiled = only(events, CallMade)
+    assert [(call.variant, call.compiles) for call in only(events, CallMade)] == [("compiled", 1), ("eager", 0)]
+    compiled, eager = only(events, CallMade)
     assert (eager.graph_seconds, eager.frame_seconds) == (None, None)
     assert compiled.graph_seconds is not None
     assert compiled.cpu_seconds is not None
@@ -108,7 +108,7 @@ async def test_calls_are_made_in_order_with_restored_inputs(runs: Runs) -> None:
     inputs = "inputs = [(torch.zeros(n),) for n in (1, 2, 3)]\n"
     events = await runs.run(source + inputs)
     calls = [(call.variant, call.index) for call in only(events, CallMade)]
-    assert calls == [(variant, index) for variant in ("eager", "compiled") for index in (0, 1, 2)]
+    assert calls == [(variant, index) for variant in ("compiled", "eager") for index in (0, 1, 2)]
     assert printed(events) == "[0.0]\n[0.0, 0.0]\n[0.0, 0.0, 0.0]\n" * 2
     assert only(events, EntryFound)[0].calls == (("f32[1]",), ("f32[2]",), ("f32[3]",))
 
@@ -192,7 +192,7 @@ async def test_inputs_that_change_their_shape_in_place_are_restored(runs: Runs) 
     source = "import torch\ndef model(x):\n    return x.t_().sin(), x.add_(1)\ninputs = (torch.ones(2, 3),)\n"
     events = await runs.run(source)
     assert isinstance(events[-1], Finished), events[-1]
-    assert [call.variant for call in only(events, CallMade)] == ["eager", "compiled"]
+    assert [call.variant for call in only(events, CallMade)] == ["compiled", "eager"]
     assert only(events, Accuracy)[0].verdict == "identical"
 
 

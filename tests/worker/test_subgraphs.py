@@ -48,7 +48,7 @@ async def test_compiles_of_the_eager_call_are_not_graphs(events: list[Event]) ->
     assert [guards.graph for guards in only(events, GuardsInstalled)] == [graph]
     assert {span.graph for span in only(events, PhaseTimed)} == {graph}
     calls = [(call.variant, call.compiles, call.graphs) for call in only(events, CallMade)]
-    assert calls == [("eager", 0, ()), ("compiled", 1, (graph,))]
+    assert calls == [("compiled", 1, (graph,)), ("eager", 0, ())]
 
 
 async def test_branches_and_loop_bodies_are_subgraphs_of_their_node(events: list[Event]) -> None:

@@ -25,7 +25,7 @@ SHOWN_FROM_S = 1.0
 _LEAST_S = 0.1
 """Seconds below which the time of an earlier phase is left out."""
 
-_AFTER_COMPILE = ("accuracy", "assembling", "comparing")
+_AFTER_COMPILE = ("eager", "accuracy", "assembling", "comparing")
 """Phases after the compile that may take seconds and have an end."""
 
 

@@ -9,7 +9,6 @@ from tcexplore.documents.code.target_notes import count_kernels
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import Piece, fits, fitted, piece
-from tcexplore.documents.ranks_view import unread_sentence
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Session, changes, summarize
@@ -75,6 +74,8 @@ def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
         yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
         yield piece(divergence.subject, "", 1)
     elif comparison.unread:
+        from tcexplore.documents.ranks_view import unread_sentence  # not imported before the first frame
+
         yield piece(" ● NO VERDICT ", "badge.muted")
         yield piece(unread_sentence(comparison), "", 1)
     else:
@@ -109,6 +110,8 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
         yield piece(" ✖ WRONG RESULT ", "badge.break")
         yield piece(f"{hint('bisect')} finds the stage", "muted", KEYS)
     yield _breaks(shown)
+    if figures.uncompiled:
+        yield piece(f" ✖ {count(figures.uncompiled, 'function')} not compiled ", "badge.break")
     fix = list(_fix(shown))
     yield from fix
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)

@@ -108,7 +108,7 @@ BREAKS = PaneSpec(
         View(
             "breaks",
             "tcexplore.documents.breaks_view:breaks_document",
-            (*_CAPTURE, "breaks", "fixes", "eager_ops", "break_costs"),
+            (*_CAPTURE, "breaks", "fixes", "eager_ops", "break_costs", "first_break_costs"),
             ("breaks", "graphs", "skipped_frames"),
             frozenset({"break", "line"}),
         ),
@@ -201,6 +201,7 @@ TIMING = PaneSpec(
             (
                 *_CAPTURE,
                 "device",
+                "profile_effect",
                 "cuda_graphs",
                 "cuda_graphs_skipped",
                 "timing",

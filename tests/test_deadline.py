@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.end_to_end.test_app import gone
 from tests.supervisor.runs import alive
 
 STARTS = """\
@@ -40,7 +41,7 @@ def test_the_process_ends_with_all_of_its_descendants(name: str):
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=30)
     assert (done.returncode, done.stdout.splitlines()[1]) == (7, "restored")
     assert time.monotonic() - began < 5
-    assert not any(alive(int(pid)) for pid in done.stdout.split()[:2])
+    assert gone({int(pid) for pid in done.stdout.split()[:2]})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

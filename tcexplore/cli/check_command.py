@@ -31,7 +31,7 @@ def check(request: Request) -> int:
     """Run the file once and print the report; return the exit status."""
     try:
         job = make_job(request)
-        python = model_python(request.python, job.file)
+        python = model_python(request, job.file)
         files = read_gate_files(request.limits, request.config)
         require_outputs(request.outputs, (job.file, request.limits.allow, request.limits.baseline))
     except BadFileError as error:

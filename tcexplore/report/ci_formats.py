@@ -87,6 +87,7 @@ class _Places:
     def __init__(self, snapshot: Snapshot, root: str) -> None:
         self._root = root.rstrip(os.sep) + os.sep
         self.file = ev.Location(snapshot.file, 1)
+        self._model = os.path.realpath(snapshot.file)
 
     def shown(self, location: ev.Location | None, stack: Iterable[ev.Location] = ()) -> tuple[str, int, str]:
         """Return path and line in the repository, and the actual place if that is another one."""
@@ -99,6 +100,8 @@ class _Places:
 
     def _inside(self, location: ev.Location) -> bool:
         path = os.path.realpath(location.file)
+        if path == self._model:  # also outside of the repository
+            return True
         return path.startswith(self._root) and "site-packages" not in path
 
     def _place(self, location: ev.Location) -> tuple[str, int]:

@@ -124,7 +124,7 @@ def fields(definition: str, record: Any, **values: Any) -> Fields:
 @cache
 def definitions() -> dict[str, Any]:
     """Return the definitions of the schema, with the whole report as `report`."""
-    schema = json.loads(files("tcexplore.report").joinpath("schema.json").read_text())
+    schema = json.loads(files("tcexplore.report").joinpath("schema.json").read_text(encoding="utf-8"))
     return {**schema["$defs"], "report": schema}
 
 

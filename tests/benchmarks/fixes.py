@@ -1,11 +1,12 @@
-"""`python -m tests.benchmarks.fixes [breaks|fixes|hostile] [NAME…]`: graph breaks found and fixed.
+"""`python -m tests.benchmarks.fixes [breaks|fixes|hostile|costs] [NAME…]`: graph breaks found, fixed and costed.
 
 Breaks: in the samples, small programs with one kind of break each, and ten `transformers` architectures, tcexplore's
 breaks against those of torch's own trace of the same file, read from `TORCH_TRACE` in another process. It counts breaks
 that are missed, false or duplicate. Fixes: for the same programs and samples, the share of fixable breaks for which
 a fix is offered, and of those the share that is verified. Hostile: programs whose obvious fix is wrong, and a few
 whose fix is right; each verified fix is compared with the original by `tests.fixes.independent`, on inputs that
-tcexplore does not know. The seed is that of all runs, 0.
+tcexplore does not know. The seed is that of all runs, 0. Costs: the cost of a break from its gap, and from its verified
+fix, against the difference of both compiled files timed in a plain script; it counts breaks outside the interval.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from pathlib import Path
 
 from tcexplore.events import Config, Job
 from tcexplore.session import Snapshot
-from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, by_break
+from tcexplore.session.ranked_breaks import rank_breaks
+from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, by_break, fix_gain
 from tcexplore.studies.fix.fix_study import STUDY, FixOptions
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
 from tcexplore.supervisor import Supervisor
 from tests.fixes.architectures import ARCHITECTURES
 from tests.fixes.hostile import HOSTILE, WRONG
-from tests.fixes.programs import NOT_FIXABLE, PROGRAMS
+from tests.fixes.programs import FIXABLE, NOT_FIXABLE, PROGRAMS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TIMEOUT_S = 300.0
@@ -131,6 +133,83 @@ async def try_hostile(folder: Path, only: list[str]) -> int:
     return counts["WRONG"]
 
 
+TIME = """
+import random, runpy, statistics, sys, time
+import torch
+
+def load(file):
+    torch.manual_seed(0)
+    scope = runpy.run_path(file)
+    model, inputs = scope["model"], scope["inputs"]
+    return torch.compile(model), inputs if isinstance(inputs[0], tuple) else [inputs]
+
+def seconds(side):
+    function, calls = side
+    started = time.perf_counter()
+    for call in calls:
+        function(*call)
+    return time.perf_counter() - started
+
+sides = [load(file) for file in sys.argv[1:]]
+with torch.no_grad():
+    for _ in range(20):
+        for side in sides:
+            seconds(side)
+    pairs = []
+    for _ in range(400):
+        order = random.sample((0, 1), 2)
+        times = {which: seconds(sides[which]) for which in order}
+        pairs.append((times[0], times[1]))
+before, after = (statistics.median(column) for column in zip(*pairs))
+sys.stderr.write(f"{(before - after) * 1e6} {before * 1e6}")
+"""
+
+
+def time_by_hand(script: Path, before: Path, after: Path) -> tuple[float, float]:
+    """Return what the second file saves of a call of the first, and that call, in microseconds."""
+    command = [sys.executable, str(script), str(before), str(after)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    saved, call_us = map(float, done.stderr.splitlines()[-1].split()[-2:])
+    return saved, call_us
+
+
+async def compare_costs(folder: Path, only: list[str]) -> int:
+    """Print the cost of each break with its gain by hand; return how many are outside the interval."""
+    script, breaks, wrong = folder / "time_both.py", 0, 0
+    script.write_text(TIME)
+    async with Runs(Supervisor) as runs:
+        for number, name in enumerate(FIXABLE):
+            if only and name not in only:
+                continue
+            text = PROGRAMS[name].replace("torch.randn(8, 8", "torch.randn(64, 8")
+            path, changed = folder / f"cost_{number}.py", folder / f"cost_{number}_fixed.py"
+            path.write_text(text)
+            job = Job(run=1, file=str(path), source=text, time_for=1.0)
+            run = (await runs.run(job, TIMEOUT_S)).snapshot
+            gaps = {(c.graph_break.code, c.graph_break.kind): c for c in rank_breaks(run)}
+            state: StudyState[FixOptions, AttemptedFix | Snapshot] = StudyState(job, FixOptions(number=1), TIMEOUT_S)
+            await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+            for one in by_break(state.results):
+                timed = one.verified.after.change_timing if one.verified else None
+                gain = fix_gain(timed) if timed else None
+                if one.verified is None or gain is None:
+                    print(f"· {name}: no timed fix", flush=True)
+                    continue
+                changed.write_text(one.verified.change.after)
+                by_hand, call_us = time_by_hand(script, path, changed)
+                gap = gaps.get((one.broken.code, one.broken.kind))
+                at_least = gap.low_us if gap is not None else None
+                share, low, high = (us / gain.call_us for us in (gain.us, gain.low_us, gain.high_us))
+                inside = low <= by_hand / call_us <= high
+                above = at_least is None or at_least / run.timing.unit_us <= by_hand / call_us if run.timing else True
+                breaks, wrong = breaks + 1, wrong + (not (inside and above))
+                print(f"{'✔' if inside else '✖'}{'✔' if above else '✖'} {name}: by hand {by_hand / call_us:.1%}, "
+                      f"fix {share:.1%} [{low:.1%}, {high:.1%}], gap at least {at_least or 0:.1f} µs "
+                      f"of {run.timing.unit_us if run.timing else 0:.1f} µs", flush=True)  # fmt: skip
+    print(f"{breaks} breaks with a timed fix: {wrong} outside the interval or below the lower bound")
+    return wrong
+
+
 def _outcome(one: BreakFixes | None, path: Path) -> tuple[str, str]:
     """Return whether the fix of a break is verified, refused or wrong, and the reason."""
     if one is None:
@@ -157,6 +236,8 @@ def main(part: str = "", *only: str) -> int:
             wrong += asyncio.run(try_fixes(Path(folder), list(only)))
         if part in ("", "hostile"):
             wrong += asyncio.run(try_hostile(Path(folder), list(only)))
+        if part in ("", "costs"):
+            wrong += asyncio.run(compare_costs(Path(folder), list(only)))
     return wrong
 
 

@@ -199,7 +199,8 @@ async def compare_costs(folder: Path, only: list[str]) -> int:
                 breaks, outside = breaks + 1, outside + (not inside)
                 apart, below = apart + (not overlaps), below + (highest < at_least)
                 marks = ("✔" if inside else "~" if overlaps else "✖") + ("✔" if highest >= at_least else "✖")
-                print(f"{marks} {name}: by hand {by_hand:.1%} [{lowest:.1%}, {highest:.1%}], fix {share:.1%} [{low:.1%}, {high:.1%}], "
+                print(f"{marks} {name}: by hand "
+                      f"{by_hand:.1%} [{lowest:.1%}, {highest:.1%}], fix {share:.1%} [{low:.1%}, {high:.1%}], "
                       f"gap at least {at_least:.1%}", flush=True)  # fmt: skip
     print(f"{breaks} breaks with a timed fix: {outside} by hand outside of the interval, of which {apart} with both "
           f"intervals apart; below the lower bound of the gap {below}")  # fmt: skip

@@ -63,6 +63,7 @@ def make_job(request: Request) -> ev.Job:
         time_for=request.time_for,
         caches=_cache_folder() if request.limits.min_cache_hits is not None else "",
         recompile_queries=request.recompile_queries,
+        try_recompile_fixes=request.command == "check",
     )
 
 

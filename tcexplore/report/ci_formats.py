@@ -143,10 +143,14 @@ def _break(graph_break: ev.GraphBreak, places: _Places, level: IssueLevel) -> Ci
 
 def _recompiles(snapshot: Snapshot, places: _Places, level: IssueLevel) -> Iterator[CiIssue]:
     newest = {recompile.graph: recompile for recompile in reversed(snapshot.recompiles) if not recompile.limit_hit}
-    dynamic = {(fix.name, fix.dim) for fix in recompile_fixes(snapshot) if fix.kind == MARK_DYNAMIC}
+    marks = [fix for fix in recompile_fixes(snapshot) if fix.kind == MARK_DYNAMIC and fix.helps]
+    untried = {(fix.name, fix.dim) for fix in marks if not fix.tried}
+    avoids = {graph for fix in marks for graph in fix.avoids}
     for recompile in reversed(newest.values()):
         path, line, elsewhere = places.shown(recompile.location)
-        fix = f"mark_dynamic({recompile.name}, {recompile.dim})" if (recompile.name, recompile.dim) in dynamic else ""
+        size = recompile.name, recompile.dim
+        helps = recompile.kind == "size" and (size in untried or recompile.graph in avoids)
+        fix = f"mark_dynamic({recompile.name}, {recompile.dim})" if helps else ""
         message = _joined(
             f"Graph {recompile.graph}: {recompile.reason}", f"Try: torch._dynamo.{fix}" if fix else "", elsewhere
         )

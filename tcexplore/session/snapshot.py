@@ -62,6 +62,7 @@ class Snapshot:
     symbols: tuple[ev.GraphSymbols, ...] = ()
     extra_compiles: ev.ExtraCompiles | None = None
     recompile_answers: tuple[ev.RecompileAnswer, ...] = ()
+    recompile_fixes_tried: tuple[ev.RecompileFixTried, ...] = ()
     target: str = NATIVE
     """Target in view: `native` or a name of the device table."""
     codes: tuple[Code, ...] = ()

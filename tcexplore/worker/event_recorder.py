@@ -37,6 +37,8 @@ class EventRecorder:
         self.cuda_graphs: list[CudaGraphRecorded] = []
         self._graphs: set[str] = set()
         """Compile ids of all events."""
+        self.recompiled = False
+        """Whether any of the program's calls recompiled a frame."""
         self._closed = False
         self._extra = ExtraCompiles(compiles=0)
         self.profile: CallProfiled | None = None
@@ -71,7 +73,7 @@ class EventRecorder:
     def forget(self) -> None:
         """Forget the calls so far: they begin again."""
         self.kernels, self.wrappers, self.cuda_graphs = [], [], []
-        self._graphs, self._closed = set(), False
+        self._graphs, self._closed, self.recompiled = set(), False, False
 
     def close_graphs(self) -> None:
         """Drop the events of later compiles: tcexplore's own calls cause them, not the user's."""
@@ -117,6 +119,8 @@ class EventRecorder:
                 self.handle_target_kernel(event)
         elif isinstance(event, Wrapper) and event.target == NATIVE:
             self.wrappers.append(event)
+        elif isinstance(event, Recompiled):
+            self.recompiled = True
         elif isinstance(event, CallProfiled):
             self.profile = event
         elif isinstance(event, BreakCosts):

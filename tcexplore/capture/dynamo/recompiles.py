@@ -88,7 +88,11 @@ class _RecompileObserver:
     def guard_failed(
         self, message: str, manager: Any, code: Any, scope: Any, entry: Any, *_args: Any, **_kwargs: Any
     ) -> None:
-        """Read the failed guard of one entry, for which torch composed a message."""
+        """Read the failed guard of one entry, for which torch composed a message.
+
+        An entry that was invalidated has no code anymore.
+        """
+        code = code or getattr(self._frame, "f_code", None)
         failed = self._guards.read(message, manager, code, scope, current_compile_id() or "", str(entry))
         backend = getattr(getattr(manager, "cache_entry", None), "backend", self._backend)
         other = self._backend is not None and backend is not self._backend and backend != self._backend
@@ -174,7 +178,7 @@ class FailedGuards:
     def _location(self, manager: Any, cause: Cause, place: tuple[str, int, str] | None, code: Any) -> Location | None:
         """Return the line behind the guard, or the compiled function."""
         location = guard_location(manager, readable_source(cause.name)) or (place and self._user_files.find(*place))
-        if location or not self._user_files.owns(code.co_filename):
+        if location or code is None or not self._user_files.owns(code.co_filename):
             return location or None
         return self._user_files.location_of(code)
 
@@ -196,7 +200,7 @@ def _cause_of_code(manager: Any, scope: Any, code: str) -> Cause:
 _LOCAL = re.compile(r"\bL\['([^']+)'\](?P<further>[.\[])?")
 
 
-def value_origin(code: str, name: str, frame: CodeType) -> ValueOrigin:
+def value_origin(code: str, name: str, frame: CodeType | None) -> ValueOrigin:
     """Return where a guarded value comes from."""
     if is_carried(code) or is_carried(name):
         return "break"
@@ -204,6 +208,8 @@ def value_origin(code: str, name: str, frame: CodeType) -> ValueOrigin:
         return "global"
     local = _LOCAL.search(code)
     variable = local[1] if local else re.split(r"[.\[]", name.removeprefix("len("), maxsplit=1)[0]
+    if frame is None:
+        return ""
     if variable in frame.co_freevars:
         return "closure"
     arguments = frame.co_varnames[: frame.co_argcount + frame.co_kwonlyargcount + 2]

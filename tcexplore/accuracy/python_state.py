@@ -72,6 +72,11 @@ class PythonState:
             if isinstance(value, torch.Tensor) and id(value) not in registered:
                 yield path, value
 
+    def single_elements(self) -> dict[str, torch.Tensor]:
+        """Return copies of the tensors with one element by path, registered ones too."""
+        tensors = ((path, value) for path, value in self._walk() if isinstance(value, torch.Tensor))
+        return {path: tensor.detach().clone() for path, tensor in tensors if tensor.numel() == 1}
+
     def restore(self) -> None:
         """Set all containers, tensors and opaque objects back."""
         for container, contents in self._saved:
@@ -242,8 +247,6 @@ def _slots(value: object) -> dict[str, Any]:
 
 def _leaf(value: Any) -> Any:
     """Return a form of a value that can be compared."""
-    if isinstance(value, float):
-        return repr(value)
     if isinstance(value, SIMPLE):
         return value
     if isinstance(value, _Registry):

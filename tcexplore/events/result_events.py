@@ -148,6 +148,8 @@ class CallProfiled(Event):
     parts: tuple[CallPart, ...]
     device_busy_us: float | None = None
     """None without a device."""
+    eager_device_busy_us: float | None = None
+    """The same of an eager unit."""
     launch_gaps_us: float | None = None
     """Time in which the device waits between two tasks for the next launch; None without a device."""
     device_tasks: int = 0
@@ -217,6 +219,8 @@ class BreakCosts(Event):
     """Between two graphs without a known break."""
     around_us: float = 0.0
     """Before the first and after the last graph of a call."""
+    contradicted: str = ""
+    """Why the costs and the timing cannot be true of the same call; empty if they can."""
 
     def agrees_with(self, timing: TimingEstimate) -> bool:
         """Return whether these costs and the timing can be true of the same call.

@@ -1,14 +1,14 @@
-"""Measured figures that contradict the timing; a run leaves them out, with the reason."""
+"""Measured figures that contradict the timing; a run leaves them out or marks them, with the reason."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from tcexplore import events as ev
 
 PROFILE = "call profile and kernel times"
 KERNELS = "times of kernels longer than the call"
-BREAK_COSTS = "graph break costs"
 SYMBOL = "torch.profiler:profile"
 
 
@@ -27,7 +27,7 @@ def add_measured(
     measured: Measured,
     event: ev.TimingEstimate | ev.CallProfiled | ev.KernelTimed | ev.BreakCosts | ev.LinesTimed,
 ) -> Measured:
-    """Return the figures with a new one, without those that contradict the timing.
+    """Return the figures with a new one, without those that contradict the timing; costs of breaks stay, marked.
 
     A profile replaces an earlier one with its kernel times. Kernel times of a profile that is left out are, too.
     """
@@ -39,7 +39,7 @@ def add_measured(
             call_profile=event, kernel_times=measured.kernel_times if first else ()
         )
     elif isinstance(event, ev.BreakCosts):
-        measured = _without_reasons(measured, BREAK_COSTS)._replace(break_costs=event)
+        measured = measured._replace(break_costs=event)
     elif isinstance(event, ev.LinesTimed):
         measured = _without_reasons(measured, ev.RunFact.LINE_TIMES)._replace(lines_timed=event)
     elif not _has_reason(measured, PROFILE):
@@ -54,9 +54,12 @@ def _without_contradictions(measured: Measured, timing: ev.TimingEstimate) -> Me
         us = profile.total_us if profile.device_busy_us is None else profile.device_busy_us
         measured = _leave_out(measured, PROFILE, _reason("profiled", us, timing))
         measured = measured._replace(call_profile=None, kernel_times=())
-    if costs is not None and not costs.agrees_with(timing):
-        measured = _leave_out(measured, BREAK_COSTS, _reason("measured with its breaks", costs.total_us, timing))
-        measured = measured._replace(break_costs=None)
+    if costs is not None:
+        # They stay, with the contradiction: breaks whose costs vanish would change their order.
+        contradicted = (
+            "" if costs.agrees_with(timing) else _describe("measured with its breaks", costs.total_us, timing)
+        )
+        measured = measured._replace(break_costs=replace(costs, contradicted=contradicted))
     lines = measured.lines_timed
     if lines is not None and not lines.agrees_with(timing):
         measured = _leave_out(measured, ev.RunFact.LINE_TIMES, _line_reason(lines, timing))._replace(lines_timed=None)
@@ -69,8 +72,12 @@ def _without_contradictions(measured: Measured, timing: ev.TimingEstimate) -> Me
 
 
 def _reason(how: str, us: float, timing: ev.TimingEstimate) -> str:
+    return f"left out: {_describe(how, us, timing)}"
+
+
+def _describe(how: str, us: float, timing: ev.TimingEstimate) -> str:
     unit = "a call" if timing.calls == 1 else f"{timing.calls} calls"
-    return f"left out: {unit} {how} took {us:,.1f} µs, {_timed(timing)}"
+    return f"{unit} {how} took {us:,.1f} µs, {_timed(timing)}"
 
 
 def _line_reason(lines: ev.LinesTimed, timing: ev.TimingEstimate) -> str:

@@ -62,6 +62,7 @@ class Snapshot:
     symbols: tuple[ev.GraphSymbols, ...] = ()
     extra_compiles: ev.ExtraCompiles | None = None
     recompile_answers: tuple[ev.RecompileAnswer, ...] = ()
+    recompile_fixes_tried: tuple[ev.RecompileFixTried, ...] = ()
     target: str = NATIVE
     """Target in view: `native` or a name of the device table."""
     codes: tuple[Code, ...] = ()
@@ -81,6 +82,8 @@ class Snapshot:
     call_profile: ev.CallProfiled | None = None
     lines_timed: ev.LinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
+    first_break_costs: ev.BreakCosts | None = None
+    """The first costs of this run: they decide the order of the breaks, which later ones do not change."""
     fixes: tuple[ev.BreakFix, ...] = ()
     """What is known of the fixes of breaks, at most one of each break."""
     guard_filters: tuple[ev.GuardFilterTried, ...] = ()
@@ -89,6 +92,7 @@ class Snapshot:
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
     device: ev.DeviceFacts | None = None
+    profile_effect: ev.ProfileEffect | None = None
     kernel_times: tuple[ev.KernelTimed, ...] = ()
     autotuned: tuple[ev.Autotuned, ...] = ()
     cuda_graphs: tuple[ev.CudaGraphRecorded, ...] = ()
@@ -276,7 +280,10 @@ def _add_measured(snapshot: Snapshot, event: Any) -> Snapshot:
     from tcexplore.session.contradictions import Measured, add_measured
 
     measured = Measured(**{name: getattr(snapshot, name) for name in Measured._fields})
-    return replace(snapshot, **add_measured(measured, event)._asdict())
+    first = snapshot.first_break_costs
+    if first is None and isinstance(event, ev.BreakCosts):
+        first = event
+    return replace(snapshot, **add_measured(measured, event)._asdict(), first_break_costs=first)
 
 
 def _add_source(snapshot: Snapshot, event: ev.SourceRead) -> Snapshot:

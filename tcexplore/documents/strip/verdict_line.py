@@ -73,6 +73,11 @@ def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
     if divergence is not None:
         yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
         yield piece(divergence.subject, "", 1)
+    elif comparison.unread:
+        from tcexplore.documents.ranks_view import unread_sentence  # not imported before the first frame
+
+        yield piece(" ● NO VERDICT ", "badge.muted")
+        yield piece(unread_sentence(comparison), "", 1)
     else:
         so_far = " so far" if comparison.partial else ""
         style = "badge.muted" if so_far or comparison.ended_early else "badge.ok"
@@ -105,6 +110,8 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
         yield piece(" ✖ WRONG RESULT ", "badge.break")
         yield piece(f"{hint('bisect')} finds the stage", "muted", KEYS)
     yield _breaks(shown)
+    if figures.uncompiled:
+        yield piece(f" ✖ {count(figures.uncompiled, 'function')} not compiled ", "badge.break")
     fix = list(_fix(shown))
     yield from fix
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)

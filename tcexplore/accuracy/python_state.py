@@ -17,6 +17,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 NODE_LIMIT = 20_000
@@ -154,12 +155,19 @@ class TensorVersions:
     """Versions of tensors, which grow with each write to them."""
 
     def __init__(self, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
-        # Inference tensors have no version, and cannot be changed in place either.
-        self._before = [(path, tensor, tensor._version) for path, tensor in tensors if not tensor.is_inference()]
+        self._before: list[tuple[str, torch.Tensor, int]] = []
+        self._lazy: list[tuple[str, torch.Tensor]] = []
+        """Parameters that are created by the first call, and cannot be removed again."""
+        for path, tensor in tensors:
+            if is_lazy(tensor):
+                self._lazy.append((path, tensor))
+            elif not tensor.is_inference():  # inference tensors have no version, and cannot be changed in place either
+                self._before.append((path, tensor, tensor._version))
 
     def changed(self) -> Iterator[str]:
-        """Yield the paths of the tensors that were written to."""
-        return (path for path, tensor, version in self._before if tensor._version != version)
+        """Yield the paths of the tensors that were written to or created."""
+        yield from (path for path, tensor, version in self._before if tensor._version != version)
+        yield from (path for path, tensor in self._lazy if not is_lazy(tensor))
 
 
 def copy_small(
@@ -262,7 +270,11 @@ def _contents(container: Any) -> Any:
             return _class_state(container)
         case torch.nn.Module():
             own = dict(vars(container))
-            return own, {name: dict(own[name]) for name in ("_buffers", "_parameters", "_modules") if name in own}
+            return (
+                type(container),
+                own,
+                {name: dict(own[name]) for name in ("_buffers", "_parameters", "_modules") if name in own},
+            )
     return dict(getattr(container, "__dict__", {})), _slots(container)
 
 
@@ -305,7 +317,9 @@ def _set_definition(container: Any, contents: Any) -> None:
                 if not _filled(cell) or cell.cell_contents is not value:
                     cell.cell_contents = value
         case torch.nn.Module():
-            own, registries = contents
+            kind, own, registries = contents
+            if type(container) is not kind:  # a lazy module becomes another class when it gets its parameters
+                return
             _set_entries(vars(container), own)
             for name, entries in registries.items():
                 _set_entries(vars(container)[name], entries)

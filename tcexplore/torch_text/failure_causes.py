@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 from tcexplore.events import RecompileKind
+from tcexplore.torch_text.dynamo_names import readable_source
 
 BACKEND_MATCH = "BACKEND_MATCH failure"
 """torch's reason for an entry that only the backend keeps from matching."""
@@ -114,6 +115,7 @@ _REQUIRES_GRAD = re.compile(r"^tensor '(?P<name>.+)' requires_grad mismatch\. ex
 _NO_TENSOR = re.compile(r"^expected type of '(?P<name>.+)' to be a tensor type, ' but found <class '(?P<new>.+)'>")
 _GLOBAL_STATE = re.compile(r"^GLOBAL_STATE changed: (.+)$")
 _KEY_SET = re.compile(r"^DispatchKeySet\((.+)\)$")
+_FREED = re.compile(r"^Cache line invalidated because (?P<name>.+) got deallocated$")
 _DUPLICATE = re.compile(r"^Duplicate tensors? found")
 
 _SETTINGS = {
@@ -140,7 +142,7 @@ def cause_of_text(text: str, *, grad_enabled: bool) -> Cause | None:
             dim = match.groupdict().get("dim")
             reason = template.format(name=match["name"], dim=dim, old=old, new=new)
             return Cause(match["name"], old, new, reason, kind, None if dim is None else int(dim))
-    parsers = (_requires_grad, _not_a_tensor, _duplicate, _any_mismatch)
+    parsers = (_requires_grad, _not_a_tensor, _duplicate, _freed, _any_mismatch)
     return _global_state(text, grad_enabled) or next(filter(None, (parse(text) for parse in parsers)), None)
 
 
@@ -166,6 +168,14 @@ def _duplicate(text: str) -> Cause | None:
         return None
     reason = "The same tensor was passed twice; it was compiled for different ones."
     return Cause("", "different tensors", "the same tensor", reason, "aliasing")
+
+
+def _freed(text: str) -> Cause | None:
+    match = _FREED.match(text)
+    if not match:
+        return None
+    name = readable_source(match["name"])
+    return Cause(name, "", "", f"`{name}` no longer exists; it was compiled for that object.", "identity")
 
 
 def _any_mismatch(text: str) -> Cause | None:

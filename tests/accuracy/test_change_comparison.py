@@ -16,7 +16,7 @@ import torch
 from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.accuracy.input_variations import BranchCoverage
-from tcexplore.accuracy.python_state import PythonState
+from tcexplore.accuracy.python_state import PythonState, copy_small
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import BranchTest, ChangeChecked
 
@@ -302,3 +302,15 @@ def test_state_is_read_and_restored_without_methods_of_the_users_containers():
     state.restore()
     assert dict.copy(holder.entries) == {"a": 1}
     assert (holder.names, holder.steps) == ({"x"}, [1])
+
+
+def test_a_lazy_module_keeps_the_parameters_of_its_first_call():
+    model = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d())
+    python = PythonState({"self": model}, lambda _: False)
+    copies, versions = copy_small(model.named_parameters(), 1 << 10)
+    assert (copies, list(versions.changed())) == ([], [])
+    expected = model.eval()(X)
+    python.restore()
+    assert list(versions.changed()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert model[0].in_features == 4
+    assert torch.equal(model(X), expected)

@@ -1,6 +1,7 @@
 """Compare reports of programs with torch's own trace: `python -m tests.benchmarks.unseen_programs [NAME...]`.
 
-A name is that of a program or of a folder: `unseen` (many constructs), `stateful` (programs whose calls change state).
+A name is that of a program or of a folder: `unseen` (many constructs), `stateful` (calls that change state), or
+`libraries` (real packages with random weights; programs whose packages are not installed are skipped).
 Graphs, graph breaks, recompiles, calls over the limit, guarded entries, and the compiles of each call must be the same
 as in a run without tcexplore, and the JSON report must be consistent.
 """
@@ -8,18 +9,21 @@ as in a run without tcexplore, and the JSON report must be consistent.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.unseen_truth import BACKEND, cause, without_addresses
+from tests.benchmarks.unseen_truth import backend_of, cause, without_addresses
 from tests.report.consistency import inconsistencies
 
-FOLDERS = ("unseen", "stateful")
+FOLDERS = ("unseen", "stateful", "libraries")
+_IMPORT = re.compile(r"^(?:import|from) (\w+)", re.M)
 SHARED = "shared_code"
 """Program that compiles one function for two backends. tcexplore names only the entries of the same backend."""
 
@@ -28,12 +32,21 @@ def reported(file: Path) -> tuple[dict[str, Any], list[str]]:
     """Return the figures of tcexplore's report, and its inconsistencies."""
     command = [sys.executable, "-m", "tcexplore", "check", str(file), "--json", "--time-for", "0.3", "--follow", "100"]
     if "torch.compile(" not in file.read_text() and ".compile(" not in file.read_text():
-        command += ["--backend", BACKEND]
+        command += ["--backend", backend_of(file)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         report = json.loads(result.stdout)
     except json.JSONDecodeError:
         return {"error": result.stderr[-300:]}, []
+    wrong = inconsistencies(report)
+    wrong += [report["error"]["message"]] if report["error"] else []
+    if file.stem != SHARED:
+        wrong += [f"{r['graph']}: another backend" for r in report["recompiles"] if r["kind"] == "backend"]
+    return figures_of(report), wrong
+
+
+def figures_of(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of a JSON report, with the keys of torch's own."""
     compiled = {entry["graph"] for frame in report["frames"] for entry in frame["entries"]}
     causes: dict[str, list[str]] = {}
     for one in report["recompiles"]:
@@ -42,7 +55,7 @@ def reported(file: Path) -> tuple[dict[str, Any], list[str]]:
     conditions: dict[str, list[str]] = {graph: [] for graph in report["guard_latency_us"]}
     for guard in report["guards"]:
         conditions[guard["graph"]] += map(without_addresses, guard["code"])
-    figures = {
+    return {
         "graphs": len(report["graphs"]),
         "breaks": sorted(map(list, {(Path(b["file"]).name, b["line"]) for b in report["breaks"]})),
         "recompiles": len(causes),
@@ -52,11 +65,6 @@ def reported(file: Path) -> tuple[dict[str, Any], list[str]]:
         "conditions": [sorted(texts) for texts in conditions.values()],
         "calls": [call["compiles"] for call in report["calls"] if call["variant"] == "compiled"],
     }
-    wrong = inconsistencies(report)
-    wrong += [report["error"]["message"]] if report["error"] else []
-    if file.stem != SHARED:
-        wrong += [f"{r['graph']}: another backend" for r in report["recompiles"] if r["kind"] == "backend"]
-    return figures, wrong
 
 
 def compare(program: Path, folder: Path) -> bool:
@@ -65,19 +73,24 @@ def compare(program: Path, folder: Path) -> bool:
     shutil.copy(program, file)
     command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.unseen_truth", str(file)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode and "does not require grad" in result.stderr:
-        result = subprocess.run([*command, "--grad"], capture_output=True, text=True, check=False)
     if result.returncode:
         print(program.stem, result.stderr[-300:])
         return False
     truth = json.loads(result.stdout.strip().splitlines()[-1])
     figures, problems = reported(file)
-    problems += _guard_differences(truth.pop("conditions"), figures.pop("conditions", []))
     if program.stem == SHARED and _are_parts(figures["causes"], truth["causes"]):
         figures["causes"] = truth["causes"]
-    problems += [f"{k}: torch {v}, tcexplore {figures.get(k)}" for k, v in truth.items() if v != figures.get(k)]
-    print(program.stem, truth, *(problems or ["ok"]), sep="\n  ", flush=True)
+    problems += differences(truth, figures)
+    shown = {key: value for key, value in truth.items() if key != "conditions"}
+    print(program.stem, shown, *(problems or ["ok"]), sep="\n  ", flush=True)
     return not problems
+
+
+def differences(truth: dict[str, Any], figures: dict[str, Any]) -> list[str]:
+    """Return where the figures of a report are not torch's own."""
+    counted = {key: value for key, value in truth.items() if key != "conditions"}
+    wrong = [f"{k}: torch {v}, tcexplore {figures.get(k)}" for k, v in counted.items() if v != figures.get(k)]
+    return [*_guard_differences(truth["conditions"], figures.get("conditions", [])), *wrong]
 
 
 def _are_parts(causes: list[list[str]], expected: list[list[str]]) -> bool:
@@ -96,12 +109,22 @@ def _guard_differences(conditions: list[list[str]], reported: list[list[str]]) -
     return problems
 
 
+def _missing_packages(program: Path) -> list[str]:
+    """Return the packages that the program imports and that are not installed."""
+    packages = _IMPORT.findall(program.read_text()) if program.parent.name == "libraries" else []
+    return sorted({package for package in packages if find_spec(package) is None})
+
+
 def main(*names: str) -> int:
     """Print the comparison of each program; return the number of programs with a difference."""
     every = [program for folder in FOLDERS for program in sorted(Path(__file__).with_name(folder).glob("*.txt"))]
-    programs = [program for program in every if not names or {program.stem, program.parent.name} & set(names)]
+    named = [program for program in every if not names or {program.stem, program.parent.name} & set(names)]
+    programs = [program for program in named if not _missing_packages(program)]
     with tempfile.TemporaryDirectory() as folder:
         wrong = sum(not compare(program, Path(folder)) for program in programs)
+    for program in named:
+        if program not in programs:
+            print(f"{program.stem} skipped, not installed: {', '.join(_missing_packages(program))}")
     print(f"{wrong} of {len(programs)} programs with differences")
     return wrong
 

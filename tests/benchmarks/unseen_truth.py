@@ -1,6 +1,7 @@
-"""What torch's own trace says about a program: `python -m tests.benchmarks.unseen_truth FILE`, as JSON.
+"""What torch's own trace says about programs: `python -m tests.benchmarks.unseen_truth FILE...`, a line of JSON each.
 
-Runs the file without tcexplore, and makes its calls compiled. No eager call comes before, which could change state.
+Runs each file in a process of its own without tcexplore, and makes its calls compiled. No eager call comes before,
+which could change state.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import runpy
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,13 +22,19 @@ import torch
 from torch._dynamo import convert_frame, symbolic_convert
 
 BACKEND = "aot_eager"
+NEEDS_GRADIENTS = 3
+"""Status of a process whose program needs gradients."""
 _BREAK = re.compile(r"Graph break in user code at (.+):(\d+)")
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+)', re.M)
-_ADDRESS = re.compile(r"\d{9,}|\b0x[0-9a-f]+|(?<=SUPPORTED_NODES\) == )\d+")
+_ADDRESS = re.compile(
+    r"\d{9,}|\b0x[0-9a-f]+|(?<=SUPPORTED_NODES\) == )\d+|(?<=__builtins_dict___)\d+"
+    r"|(?<=dict_contains\()\d+(?=, [^)]*_hooks)"
+)
+"""Addresses, and numbers that torch counts in a process: of operators, of dicts of builtins and of hooks."""
 _SET = re.compile(r"frozenset\({(.*)}\)")
 _GUARD = re.compile(r"^[ |]*\+- [A-Z_]+: (.+)$", re.M)
 _VARIABLE = re.compile(r"\b[GL]\['([^']+)'\]")
-_SUBMODULE = re.compile(r"\._modules\['([^']+)'\]")
+_MEMBER = re.compile(r"\._(?:modules|buffers|parameters)\['([^']+)'\]")
 
 
 class TraceReader(logging.Handler):
@@ -46,6 +54,8 @@ class TraceReader(logging.Handler):
         """The failed guards of each recompile."""
         self.over_limit: list[str] = []
         self.breaks: dict[tuple[str, int], None] = {}
+        self._explained: set[tuple[str, int]] = set()
+        """Places of breaks that a line of the program stands for. The library's frame breaks there again by itself."""
 
     def handle(self, record: logging.LogRecord) -> bool:
         metadata, payload = getattr(record, "metadata", {}), getattr(record, "payload", None) or ""
@@ -67,12 +77,15 @@ class TraceReader(logging.Handler):
 
     def _compiled(self, graph: str, metrics: Any) -> None:
         if metrics.get("has_guarded_code"):
-            self.compiled.append(graph)
+            # torch says so of frames, too, that it skips because no ops were traced.
+            self.compiled += [graph] if graph in self.guarded else []
         elif "recompile limit" in str(metrics.get("fail_reason")):
             self.over_limit.append(graph)
-        elif "Unsupported" in str(metrics.get("fail_type")) and metrics["fail_user_frame_filename"]:  # `fullgraph=True`
-            file = os.path.basename(metrics["fail_user_frame_filename"])
-            self.breaks[file, metrics["fail_user_frame_lineno"]] = None
+        elif "Unsupported" in str(metrics.get("fail_type")) and metrics["fail_user_frame_filename"]:
+            # With `fullgraph=True`, or in a frame of a library that is compiled by itself.
+            place = metrics["fail_user_frame_filename"], metrics["fail_user_frame_lineno"]
+            if place not in self._explained:
+                self.breaks[os.path.basename(place[0]), place[1]] = None
 
     def _cause(self, text: str) -> str:
         frame, _, rest = cause(text).partition("/")
@@ -82,8 +95,13 @@ class TraceReader(logging.Handler):
         """Return the innermost line of the program, which may call a library that breaks."""
         traceback = text.partition("User code traceback:")[2].partition("\n\n")[0]
         match = _BREAK.search(text)
-        places = [*_FRAME.findall(traceback), *([match.groups()] if match else [])]
-        return next(((os.path.basename(f), int(n)) for f, n in reversed(places) if f.startswith(self._folder)), None)
+        found = [*_FRAME.findall(traceback), *([match.groups()] if match else [])]
+        places = [(file, int(line)) for file, line in found]
+        own = next((place for place in reversed(places) if place[0].startswith(self._folder)), None)
+        if own is None:
+            return None
+        self._explained.update(places)
+        return os.path.basename(own[0]), own[1]
 
     def result(self) -> dict[str, Any]:
         recompiled = [graph for graph in self.causes if graph in self.compiled]
@@ -104,7 +122,7 @@ def cause(text: str) -> str:
     Without a guard, the entry was compiled for another backend.
     """
     guard = without_addresses(text.partition("\n")[0].partition(" BACKEND_MATCH failure")[0])
-    return _SUBMODULE.sub(r".\1", _VARIABLE.sub(r"\1", guard))
+    return _MEMBER.sub(r".\1", _VARIABLE.sub(r"\1", guard))
 
 
 def without_addresses(guard: str) -> str:
@@ -113,7 +131,39 @@ def without_addresses(guard: str) -> str:
     return _SET.sub(lambda match: ", ".join(sorted(match[1].split(", "))), text)
 
 
-def main(file: str, grad: bool) -> None:
+def backend_of(program: Path) -> str:
+    """Return the backend that a program of calls is compiled with: a comment of it, or the default."""
+    match = re.search(r"^# backend: (\w+)", program.read_text(), re.M)
+    return match[1] if match else BACKEND
+
+
+def main(*files: str) -> None:
+    """Print what is traced of each file."""
+    for file in files:
+        if _in_child(file, grad=False) == NEEDS_GRADIENTS:
+            _in_child(file, grad=True)
+
+
+def _in_child(file: str, *, grad: bool) -> int:
+    """Trace the file in a forked process, which has imported nothing but torch; return its status."""
+    if child := os.fork():
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return status if status in (0, NEEDS_GRADIENTS) else sys.exit(status)
+    status = 1
+    try:
+        _trace(file, grad)
+        status = 0
+    except Exception as error:  # noqa: BLE001  any error of the program or of torch
+        status = NEEDS_GRADIENTS if not grad and "does not require grad" in str(error) else 1
+        if status == 1:
+            traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _trace(file: str, grad: bool) -> None:
     """Run the file and print what was traced. `grad` enables gradients in the calls of a model."""
     reader = TraceReader(os.path.dirname(file))
     logger = logging.getLogger("torch.__trace")
@@ -130,7 +180,7 @@ def main(file: str, grad: bool) -> None:
     names = runpy.run_path(file, run_name="__main__") if is_script else vars(_imported(path))
     calls = []
     if "inputs" in names:
-        compiled = torch.compile(names["model"], backend=BACKEND)
+        compiled = torch.compile(names["model"], backend=backend_of(path))
         for call in names["inputs"]:
             before = len(reader.compiled)
             _invoke(compiled, call, grad)
@@ -168,4 +218,4 @@ def _count_earlier_frames(reader: TraceReader) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], "--grad" in sys.argv)
+    main(*sys.argv[1:])

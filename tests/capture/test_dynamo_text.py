@@ -94,6 +94,7 @@ def test_a_check_is_split_from_torchs_comment():
         ("GLOBAL_STATE changed: future_setting ", "", "", "future_setting"),
         ("GLOBAL_STATE changed: grad_mode autocast(cpu)_enabled ", "", "", "Autocast"),
         ('Duplicate tensors found: ["x", "y"]', "different tensors", "the same tensor", "passed twice"),
+        ("Cache line invalidated because L['self'].act got deallocated", "", "", "`self.act` no longer exists"),
     ],
 )
 def test_causes_are_read_from_torchs_messages(text: str, old: str, new: str, words: str):

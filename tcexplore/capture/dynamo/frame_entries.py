@@ -137,6 +137,19 @@ def stopped_compiling(code: CodeType, isolation: int) -> str:
     return name if reference is not None and reference() is code else ""
 
 
+def watch_entries(hooks: Hooks, fact: str, added: Callable[[str], None]) -> None:
+    """Call `added` with the compile id after each compile that added a cache entry.
+
+    torch's `has_guarded_code` is no proof of an entry: it is true, too, of frames skipped because no ops were traced.
+    """
+
+    def compiled(result: Any, *_args: Any, **_kwargs: Any) -> None:
+        if guarded := getattr(result, "guarded_code", None):
+            added(str(guarded.compile_id))
+
+    hooks.watch(fact, f"{_CONVERT}:_compile", after=compiled)
+
+
 class StillCompilingError(RuntimeError):
     """Calls keep compiling, so nothing can be measured."""
 
@@ -150,7 +163,8 @@ class CompiledFrames:
         """Number of compiles, including those that failed."""
         self.graphs: list[str] = []
         """The compile ids of the frames with guarded code, forward only."""
-        trace.subscribe("frames that a call compiled", "compilation_metrics", self._compiled)
+        watch_entries(trace.hooks, "frames that a call compiled", self._entry_added)
+        trace.subscribe("attempts to compile", "compilation_metrics", self._attempted)
 
     def measure_warm(self, measure: Callable[[], T]) -> T:
         """Return the result of `measure` from calls that compile nothing; repeat it if they did.
@@ -164,8 +178,9 @@ class CompiledFrames:
                 return result
         raise StillCompilingError("every call compiles again, because the state of the program changes with each call")
 
-    def _compiled(self, event: TraceEvent) -> None:
+    def _attempted(self, _event: TraceEvent) -> None:
         self._attempts += 1
-        if event.meta.get("has_guarded_code"):
-            self.count += 1
-            self.graphs += [event.graph] if event.graph else []
+
+    def _entry_added(self, graph: str) -> None:
+        self.count += 1
+        self.graphs.append(graph)

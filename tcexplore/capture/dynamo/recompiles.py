@@ -88,7 +88,11 @@ class _RecompileObserver:
     def guard_failed(
         self, message: str, manager: Any, code: Any, scope: Any, entry: Any, *_args: Any, **_kwargs: Any
     ) -> None:
-        """Read the failed guard of one entry, for which torch composed a message."""
+        """Read the failed guard of one entry, for which torch composed a message.
+
+        An entry that was invalidated, since an object that it guards was freed, has no code anymore.
+        """
+        code = code or getattr(self._frame, "f_code", None)
         failed = self._guards.read(message, manager, code, scope, current_compile_id() or "", str(entry))
         backend = getattr(getattr(manager, "cache_entry", None), "backend", self._backend)
         other = self._backend is not None and backend is not self._backend and backend != self._backend

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
+from tcexplore.capture.dynamo.frame_entries import watch_entries
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
@@ -146,7 +147,7 @@ class Regions:
         self._counts_graphs = self._hooks.watch(GRAPHS_FACT, INSTALL_GRAPH, after=self._graph_installed)
         self._hooks.wrap(REGIONS_FACT, COMPILE_SYMBOL, self._wrap_compile)
         trace.subscribe("graphs of a region", "dynamo_start", self._compile_started)
-        trace.subscribe("graphs of a region", "compilation_metrics", self._compile_finished)
+        watch_entries(self._hooks, "graphs of a region", self._entry_added)
 
     def emit_calls(self) -> None:
         """Emit the calls of each region that was called since the last time."""
@@ -256,9 +257,9 @@ class Regions:
         if event.graph and (calls := self._thread.calls):
             self._hooks.emit(RegionGraph(region=calls[-1].region.number, graph=event.graph))
 
-    def _compile_finished(self, event: TraceEvent) -> None:
-        if event.graph and event.meta.get("has_guarded_code") and (calls := self._thread.calls):
-            calls[-1].graphs.append(event.graph)
+    def _entry_added(self, graph: str) -> None:
+        if calls := self._thread.calls:
+            calls[-1].graphs.append(graph)
 
 
 class _Call:

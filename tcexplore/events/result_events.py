@@ -148,6 +148,8 @@ class CallProfiled(Event):
     parts: tuple[CallPart, ...]
     device_busy_us: float | None = None
     """None without a device."""
+    eager_device_busy_us: float | None = None
+    """The same of an eager unit."""
     launch_gaps_us: float | None = None
     """Time in which the device waits between two tasks for the next launch; None without a device."""
     device_tasks: int = 0

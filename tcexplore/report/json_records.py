@@ -19,7 +19,6 @@ from tcexplore.documents.code.scheduler_reasons import explain_refusal
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.source.line_facts import times_of_lines
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
-from tcexplore.documents.timing.device_rows import is_launch_bound
 from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.events import Location
 from tcexplore.session import Snapshot
@@ -126,7 +125,7 @@ def fields(definition: str, record: Any, **values: Any) -> Fields:
 @cache
 def definitions() -> dict[str, Any]:
     """Return the definitions of the schema, with the whole report as `report`."""
-    schema = json.loads(files("tcexplore.report").joinpath("schema.json").read_text())
+    schema = json.loads(files("tcexplore.report").joinpath("schema.json").read_text(encoding="utf-8"))
     return {**schema["$defs"], "report": schema}
 
 
@@ -199,7 +198,6 @@ def timing(snapshot: Snapshot, calls: int | None = None) -> Fields | None:
         "timing",
         estimate,
         ci95=(estimate.low, estimate.high),
-        launch_bound=is_launch_bound(estimate),
         first_call_s=costs.first_call_s,
         compile_s=costs.compile_s,
         compile_overhead_s=costs.cost_s,

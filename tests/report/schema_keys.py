@@ -30,7 +30,7 @@ STATED_ELSEWHERE = {"run", "rank", "target", "location", "frame"}
 
 WITHOUT_KEY = {
     "CacheEntry": {"causes"},
-    "CallProfiled": {"replays", "replayed_tasks"},
+    "CallProfiled": {"eager_device_busy_us", "replays", "replayed_tasks"},
     "Config": {"override", "assembly", "opcheck", "follow", "mark_dynamic", "as_tensors", "buckets"},
     "FreshHeap": {"low", "high"},
     "FrameEntries": {"free_entries", "isolated", "error_at_limit"},
@@ -43,7 +43,7 @@ WITHOUT_KEY = {
     "KernelTimed": {"graph", "phase", "kernel"},
     "LineTraffic": {"unknown"},
     "RecompileAnswer": {"number"},
-    "RooflinePoint": {"graph", "phase", "kernel"},
+    "RooflinePoint": {"graph", "phase", "kernel", "peaks", "l2_bytes"},
     "Specialization": {"value", "reason", "user_code"},
     "Symbol": {"user_code"},
     "TimingEstimate": {"low", "high", "pairs_taken"},

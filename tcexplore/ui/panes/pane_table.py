@@ -123,7 +123,7 @@ GUARDS = PaneSpec(
         View(
             "guards",
             "tcexplore.documents.guards.guards_view:guards_document",
-            (*_GUARDS, "symbols", "frames", "timing", "lines_timed", "entry", "guard_filters"),
+            (*_GUARDS, "symbols", "frames", "timing", "lines_timed", "entry", "guard_filters", "recompile_fixes_tried"),
             _HAS_GUARDS,
             frozenset({"guard"}),
         ),
@@ -138,7 +138,7 @@ GUARDS = PaneSpec(
         View(
             "symbols",
             "tcexplore.documents.guards.symbols_view:symbols_document",
-            (*_GUARDS, "symbols", "frames"),
+            (*_GUARDS, "symbols", "frames", "recompile_fixes_tried"),
             _HAS_GUARDS,
         ),
         View(
@@ -201,6 +201,7 @@ TIMING = PaneSpec(
             (
                 *_CAPTURE,
                 "device",
+                "profile_effect",
                 "cuda_graphs",
                 "cuda_graphs_skipped",
                 "timing",

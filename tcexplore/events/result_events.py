@@ -182,6 +182,28 @@ class KernelCompiled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompileWorkerReport(Event):
+    """A job that takes long in torch's compile workers, or their end; torch 2.15 reports a job every minute."""
+
+    graph: str
+    """Compile id of the graph that waits for the job, empty if torch does not know it."""
+    job: int | None
+    """Number of the job in its pool. None: all workers ended, because the process that starts them did."""
+    phase: str
+    """`queued`, `running`, `querying_cache` or `compiling`; `ended`. Empty: torch does not know the phase."""
+    seconds: float | None
+    """Time since the job was submitted."""
+    phase_seconds: float | None = None
+    """Time in this phase."""
+    pid: int | None = None
+    """The worker of the job, or the process that ended."""
+    status: int | None = None
+    """Exit status of the process that ended; negative for a signal."""
+    text: str = ""
+    """Its last lines of output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphScript(Event):
     """torch's script (`fx_graph_runnable`) that compiles one of Inductor's graphs alone, and can minify it.
 

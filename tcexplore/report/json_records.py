@@ -34,6 +34,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "break": {"user_code": "code"},
     "cache_entry": {"compile_s": "seconds", "backward_compile_s": "backward_seconds"},
     "call": {"graph_s": "graph_seconds", "frame_s": "frame_seconds", "cpu_s": "cpu_seconds"},
+    "compile_worker": {"exit_status": "status", "output": "text"},
     "compile_time": {
         "wall_s": "wall_seconds",
         "graph_s": "graph_seconds",
@@ -248,4 +249,7 @@ def compile_time_fields(snapshot: Snapshot) -> Fields:
     """Return the whole tree of compile spans."""
     time = compile_time(snapshot)
     kernels = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)
-    return fields("compile_time", time, kernels=kernels, file_compiles_s=files_compiled(time.roots))
+    return fields(
+        "compile_time", time, kernels=kernels, file_compiles_s=files_compiled(time.roots),
+        compile_workers=snapshot.compile_workers,
+    )  # fmt: skip

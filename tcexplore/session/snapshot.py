@@ -98,6 +98,8 @@ class Snapshot:
     cuda_graphs: tuple[ev.CudaGraphRecorded, ...] = ()
     cuda_graphs_skipped: tuple[ev.CudaGraphSkipped, ...] = ()
     kernel_compiles: tuple[ev.KernelCompiled, ...] = ()
+    compile_workers: tuple[ev.CompileWorkerReport, ...] = ()
+    """The newest report on each job."""
     graph_scripts: tuple[ev.GraphScript, ...] = ()
     kernel_scripts: tuple[ev.KernelScript, ...] = ()
     output: tuple[ev.Output, ...] = ()
@@ -319,6 +321,12 @@ def _replace_recompile_answer(snapshot: Snapshot, event: ev.RecompileAnswer) -> 
     return replace(snapshot, recompile_answers=(*others, event))
 
 
+def _replace_worker_report(snapshot: Snapshot, event: ev.CompileWorkerReport) -> Snapshot:
+    """Add a report, and drop the earlier ones on the same job."""
+    others = tuple(report for report in snapshot.compile_workers if report.job is None or report.job != event.job)
+    return replace(snapshot, compile_workers=(*others, event))
+
+
 def _replace_guard_filter(snapshot: Snapshot, event: ev.GuardFilterTried) -> Snapshot:
     known = {tried.name: tried for tried in snapshot.guard_filters}
     return replace(snapshot, guard_filters=tuple({**known, event.name: event}.values()))
@@ -336,6 +344,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.BreakFix: _replace_fix,
         ev.GuardFilterTried: _replace_guard_filter,
         ev.RecompileAnswer: _replace_recompile_answer,
+        ev.CompileWorkerReport: _replace_worker_report,
         ev.FrameEntered: _add_frame,
         ev.TimingEstimate: _add_measured,
         ev.CallProfiled: _add_measured,

@@ -32,6 +32,7 @@ from tcexplore.studies.modes.modes_variants import (
     shape_fields,
     with_guard_filters,
     with_nested_breaks,
+    with_numerics,
     with_regions,
     with_shapes,
 )
@@ -102,8 +103,8 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         if "unbacked" in given.shapes and not given.vary:
             raise ValueError("--shapes unbacked needs the dimensions that vary: --vary 'x.0=8,16,32'")
         return ModesOptions(
-            given.modes, given.backends, given.dynamics, given.regions, given.nested_breaks, given.guard_filters,
-            given.shapes,
+            given.modes, given.backends, given.dynamics, given.regions, given.nested_breaks, given.numerics,
+            given.guard_filters, given.shapes,
         )  # fmt: skip
 
     def options_from(self, answers: Sequence[str]) -> ModesOptions:  # noqa: ARG002
@@ -258,8 +259,8 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
             pairs, (None,) if options.shapes else options.dynamic or DYNAMIC_SHAPES
         )
     ]
-    for vary in (with_shapes, with_regions, with_nested_breaks, with_guard_filters):
-        configs = [varied for config in configs for varied in vary(config, options)]
+    for vary in (with_shapes, with_regions, with_nested_breaks, with_numerics, with_guard_filters):
+        configs = list(dict.fromkeys(varied for config in configs for varied in vary(config, options)))
     return tuple(replace(job, config=config) for config in configs)
 
 

@@ -218,6 +218,7 @@ TIMING = PaneSpec(
                 "other_codes",
                 "recompiles",
                 "kernel_compiles",
+                "compile_workers",
                 "cache_lookups",
                 "status",
                 "expected_calls",

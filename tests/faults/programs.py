@@ -187,7 +187,8 @@ SABOTAGE = {
     "sys.modules": Fault(f"{FUNCTION}import sys\nsys.modules.clear()\n", "arguments user AttributeError"),
     "no torch in sys.modules": Fault(
         f"{FUNCTION}import sys\nsys.modules['torch'] = None\n",
-        ("dynamo user ModuleNotFoundError", "arguments user ModuleNotFoundError"),  # since torch 2.15
+        # The eager calls work; the arguments since torch 2.15.
+        ("dynamo compiler ModuleNotFoundError", "arguments user ModuleNotFoundError"),
     ),
     "json": Fault(
         f"{FUNCTION}import json\njson.dumps = json.loads = lambda *_, **__: 1 / 0\n",
@@ -284,7 +285,7 @@ EXITS = {
         "segmentation",
     ),
     "exit in forward": Fault(_forward("__import__('os')._exit(0)"), "worker user os._exit", "status 0"),
-    "SystemExit in forward": Fault(_forward("raise SystemExit('x')"), "eager user SystemExit", "during the run"),
+    "SystemExit in forward": Fault(_forward("raise SystemExit('x')"), "dynamo user SystemExit", "during the run"),
     "every descriptor": Fault("import os\nos.closerange(0, 4096)\n" + FUNCTION, "worker user os._exit"),
     "its parent": Fault("import os\nos.kill(os.getppid(), 9)\nwhile True: pass\n", "worker user SIGKILL"),
 }

@@ -205,10 +205,6 @@ SABOTAGE = {
     "os._exit, and then nothing works": Fault(
         f"{FUNCTION}import os, builtins\nos._exit = lambda *_: None\nbuiltins.isinstance = None\n", "worker user broken"
     ),
-    "closes every descriptor and goes on": Fault(
-        "import os, time\nos.closerange(3, 4096)\nwhile True: time.sleep(1)\n",
-        ("worker user SIGKILL", "worker user ConnectionError"),
-    ),
     "a process that keeps the socket": Fault(
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nos._exit(5)\n",
         "worker user os._exit",

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from tcexplore import events as ev
 from tcexplore.session.code import Code
 from tcexplore.session.snapshot import Snapshot
+from tcexplore.targets.target_names import NATIVE
 
 
 class OfKernel(Protocol):
@@ -61,7 +62,7 @@ def _first(events: Iterable[KernelEvent], kernel: ev.Kernel) -> KernelEvent | No
 class Achieved(NamedTuple):
     """Measured rates of a kernel over all launches in one call; None if torch counts no bytes or FLOPs."""
 
-    measured: ev.KernelTimed
+    measured: ev.CallPart
     memory: float | None
     """Bytes per second."""
     compute: float | None
@@ -73,11 +74,13 @@ class Achieved(NamedTuple):
     """Minimum time of the roofline over the measured time."""
 
 
-def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.KernelTimed | None:
-    """Return the measured time of a kernel on the device of this machine."""
-    wanted = (kernel.graph, kernel.phase, kernel.name, kernel.target)
-    times = (time for time in snapshot.kernel_times if (time.graph, time.phase, time.kernel, time.target) == wanted)
-    return next(times, None)
+def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.CallPart | None:
+    """Return the part of a call that a kernel takes on the device of this machine."""
+    if snapshot.call_account is None or kernel.target != NATIVE:
+        return None
+    wanted = ("kernel", kernel.graph, kernel.phase, kernel.name)
+    parts = (p for p in snapshot.call_account.parts if (p.kind, p.graph, p.phase, p.name) == wanted)
+    return next(parts, None)
 
 
 def achieved(snapshot: Snapshot, kernel: ev.Kernel, point: ev.RooflinePoint | None) -> Achieved | None:
@@ -85,9 +88,10 @@ def achieved(snapshot: Snapshot, kernel: ev.Kernel, point: ev.RooflinePoint | No
     time = measured_time(snapshot, kernel)
     if time is None or time.us <= 0:
         return None
+    runs = _runs(snapshot, kernel, time)
     moved = None if kernel.bytes_read is None else kernel.bytes_read + (kernel.bytes_written or 0)
-    memory = _rate(moved, time.us)
-    compute = _rate(kernel.flops, time.us)
+    memory = _rate(moved, time.us / runs)
+    compute = _rate(kernel.flops, time.us / runs)
     on_device = point is not None and time.device != "cpu"
     return Achieved(
         measured=time,
@@ -95,8 +99,14 @@ def achieved(snapshot: Snapshot, kernel: ev.Kernel, point: ev.RooflinePoint | No
         compute=compute,
         memory_share=memory / point.memory_peak if point and on_device and memory else None,
         compute_share=compute / point.peak if point and on_device and compute else None,
-        bound_share=point.implied_us / time.us if point and on_device else None,
+        bound_share=point.implied_us * runs / time.us if point and on_device else None,
     )
+
+
+def _runs(snapshot: Snapshot, kernel: ev.Kernel, part: ev.CallPart) -> float:
+    """Return how often one call runs the kernel's graph; the kernel's bytes and FLOPs are of one run."""
+    calls = snapshot.call_account.calls if snapshot.call_account is not None else 1
+    return part.launches / len(kernel.calls) / calls if kernel.calls else 1 / calls
 
 
 def _rate(amount: int | None, microseconds: float) -> float | None:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from tcexplore import events as ev
+from tcexplore.session.call_account import CallAccount, call_account
 from tcexplore.session.code import Code, code_in_view, event_fields, target_of
 from tcexplore.targets.target_names import NATIVE
 
@@ -55,7 +56,6 @@ class Snapshot:
     op_estimates: tuple[ev.OpEstimates, ...] = ()
     splits: tuple[ev.GraphSplit, ...] = ()
     skipped_frames: tuple[ev.FrameSkipped, ...] = ()
-    eager_ops: ev.EagerOps | None = None
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
     frames: tuple[ev.FrameEntered, ...] = ()
@@ -79,7 +79,9 @@ class Snapshot:
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
     call_profile: ev.CallProfiled | None = None
-    lines_timed: ev.LinesTimed | None = None
+    call_account: CallAccount | None = None
+    """Parts of the compiled call of `timing`, from `call_profile`."""
+    eager_lines: ev.EagerLinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
     fixes: tuple[ev.BreakFix, ...] = ()
     """What is known of the fixes of breaks, at most one of each break."""
@@ -89,7 +91,6 @@ class Snapshot:
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
     device: ev.DeviceFacts | None = None
-    kernel_times: tuple[ev.KernelTimed, ...] = ()
     autotuned: tuple[ev.Autotuned, ...] = ()
     cuda_graphs: tuple[ev.CudaGraphRecorded, ...] = ()
     cuda_graphs_skipped: tuple[ev.CudaGraphSkipped, ...] = ()
@@ -271,6 +272,15 @@ def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     return replace(snapshot, breaks=merged)
 
 
+def _add_timing(snapshot: Snapshot, event: ev.TimingEstimate) -> Snapshot:
+    """Add an estimate, and scale the account of the call to it."""
+    return replace(_add_measured(snapshot, event), call_account=call_account(snapshot.call_profile, event))
+
+
+def _add_profile(snapshot: Snapshot, event: ev.CallProfiled) -> Snapshot:
+    return replace(snapshot, call_profile=event, call_account=call_account(event, snapshot.timing))
+
+
 def _add_measured(snapshot: Snapshot, event: Any) -> Snapshot:
     """Add a measured figure, and leave out those that contradict the timing."""
     from tcexplore.session.contradictions import Measured, add_measured
@@ -330,11 +340,9 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.GuardFilterTried: _replace_guard_filter,
         ev.RecompileAnswer: _replace_recompile_answer,
         ev.FrameEntered: _add_frame,
-        ev.TimingEstimate: _add_measured,
-        ev.CallProfiled: _add_measured,
-        ev.KernelTimed: _add_measured,
+        ev.TimingEstimate: _add_timing,
+        ev.CallProfiled: _add_profile,
         ev.BreakCosts: _add_measured,
-        ev.LinesTimed: _add_measured,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
         ev.Output: _add_output,
         ev.SourceRead: _add_source,

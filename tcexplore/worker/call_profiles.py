@@ -1,9 +1,8 @@
-"""Optional facts about warm calls, from profilers: eager ops, costs of breaks, the parts and the lines of a call."""
+"""Optional facts about warm calls, from profilers: the parts of a compiled call, costs of breaks, eager lines."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,56 +34,49 @@ class CallProfiles:
     user_files: UserFiles
 
     def emit_all(self, program: Program, workload: Workload) -> None:
-        """Emit what profilers show of a call. Other load may slow down a profile: one that contradicts the timing is
-        taken once more.
-        """
+        """Emit what profilers show of a call."""
         if not self.job.profile:
             return
-        self.stages.run("eager ops", PROFILER, self._emit_eager_ops, workload)
-        program.restore()
-        self._emit_parts(program, workload)
-        if self.recorder.timing is not None and self.recorder.contradicts(self.recorder.timing):
-            self._emit_parts(program, workload)
-        self._emit_lines(program, workload)
-
-    def _emit_parts(self, program: Program, workload: Workload) -> None:
-        """Emit the parts of a compiled call: its breaks and kernels."""
-        self.stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
-        program.restore()
         self.stages.run(RunFact.CALL_PROFILE, PROFILER, self._emit_call_profile, workload)
         program.restore()
+        if not self.job.examine:
+            return
+        self._emit_costs(program)
+        if self.recorder.timing is not None and self.recorder.contradicts(self.recorder.timing):
+            # Other load may have slowed them down.
+            self._emit_costs(program)
+        self.stages.run(RunFact.LINE_TIMES, "tcexplore.timing.line_timer", self._emit_line_times, workload)
+        program.restore()
 
-    def _emit_lines(self, program: Program, workload: Workload) -> None:
-        """Emit the time of each line of the user's files."""
-        if self.job.examine:
-            self.stages.run(RunFact.LINE_TIMES, "tcexplore.timing.line_timer", self._emit_line_times, workload)
-            program.restore()
-
-    def _emit_eager_ops(self, workload: Workload) -> None:
-        from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
-
-        call, reset = _compiled_call(workload)
-        self.recorder.emit(self.frames.measure_warm(lambda: measure_eager_ops(call, reset)))
+    def _emit_costs(self, program: Program) -> None:
+        self.stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
+        program.restore()
 
     def _emit_break_costs(self, program: Program) -> None:
-        if self.job.examine and break_costs.any_graph_broke():
+        if break_costs.any_graph_broke():
             measure = partial(break_costs.measure_break_costs, program.call_all, program.compiled, program.restore)
             self.hooks.emit(self.frames.measure_warm(measure))
 
     def _emit_call_profile(self, workload: Workload) -> None:
         from tcexplore.capture.inductor.call_profile import profile_call
 
-        if self.job.examine:
-            call, reset = _compiled_call(workload)
-            measure = partial(profile_call, call, reset, self.recorder.kernels, self.recorder.wrappers)
-            for event in self.frames.measure_warm(lambda: list(measure())):
-                self.hooks.emit(event)
+        timing = self.recorder.timing
+        measure = partial(
+            profile_call,
+            workload.in_context(workload.compiled),
+            workload.reset or (lambda: None),
+            self.recorder.kernels,
+            self.recorder.wrappers,
+            timing.unit_us if timing is not None else None,
+            on_device=workload.device.type != "cpu",
+        )
+        self.hooks.emit(self.frames.measure_warm(measure))
 
     def _emit_line_times(self, workload: Workload) -> None:
         from tcexplore.timing.line_timer import LineTimer
 
         timer = LineTimer(workload, self.user_files, self.recorder.timing)
-        self.hooks.emit(self.frames.measure_warm(partial(timer.measure, self.recorder.kernels, self.recorder.wrappers)))
+        self.hooks.emit(self.frames.measure_warm(timer.measure))
 
 
 class ProfileStage:
@@ -124,8 +116,3 @@ class ProfileStage:
         on_gpu = self._workload.device.type != "cpu"
         waited = not on_gpu or time.monotonic() - self._began > GPU_TIMING_S
         return waited and timing is not None and timing.verdict != "measuring"
-
-
-def _compiled_call(workload: Workload) -> tuple[Callable[[], object], Callable[[], None]]:
-    """Return a compiled unit of calls, and what restores the state of the program after it."""
-    return workload.in_context(workload.compiled), workload.reset or (lambda: None)

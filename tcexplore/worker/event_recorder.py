@@ -10,7 +10,6 @@ from tcexplore.capture.hooks import Emit
 from tcexplore.events import (
     AtenGraph,
     BreakCosts,
-    CallProfiled,
     CudaGraphRecorded,
     Event,
     ExtraCompiles,
@@ -39,7 +38,6 @@ class EventRecorder:
         """Compile ids of all events."""
         self._closed = False
         self._extra = ExtraCompiles(compiles=0)
-        self.profile: CallProfiled | None = None
         self.break_costs: BreakCosts | None = None
         self.timing: TimingEstimate | None = None
         self._on_gpu: set[tuple[str, str]] = set()
@@ -87,9 +85,8 @@ class EventRecorder:
             self._send(extra)
 
     def contradicts(self, timing: TimingEstimate) -> bool:
-        """Return whether the profile or the break costs disagree with the timing."""
-        measured = (self.profile, self.break_costs)
-        return any(figures is not None and not figures.agrees_with(timing) for figures in measured)
+        """Return whether the break costs disagree with the timing."""
+        return self.break_costs is not None and not self.break_costs.agrees_with(timing)
 
     def gpu_kernels(self) -> list[Kernel]:
         """Return the run's kernels on a GPU; a library call counts if its graph has a tensor there."""
@@ -106,8 +103,6 @@ class EventRecorder:
                 self.handle_target_kernel(event)
         elif isinstance(event, Wrapper) and event.target == NATIVE:
             self.wrappers.append(event)
-        elif isinstance(event, CallProfiled):
-            self.profile = event
         elif isinstance(event, BreakCosts):
             self.break_costs = event
         elif isinstance(event, TimingEstimate):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tcexplore.capture.inductor.call_profile import PROFILER, call_parts
-from tcexplore.capture.inductor.kernel_times import kernel_times, launch_names
+from tcexplore.capture.inductor.kernel_steps import kernel_times, launch_names
 from tcexplore.capture.inductor.profiler_tree import (
     CALL,
     GRAPH,

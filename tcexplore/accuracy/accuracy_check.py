@@ -13,6 +13,7 @@ from tcexplore.accuracy.observation import (
     Observation,
     ObservationDiff,
     comparable,
+    compare_as_tensors,
     diff_observations,
     fill_rewritten,
     observe,
@@ -73,6 +74,7 @@ class _AccuracyCheck:
         if eager.random:
             self._use_fallback_random()
         compiled = self._observe(self._compiled, call)
+        compare_as_tensors(eager, compiled)
         fill_rewritten(eager, compiled)
         exact = self._reference.run(call, seconds, eager)
         self._differences |= dict.fromkeys(
@@ -140,7 +142,9 @@ def common_values(eager: Observation, compiled: Observation, exact: Observation 
         scale = max((rms(tensor) for tensor in exacts.values() if tensor.is_floating_point()), default=0.0)
         for name, tensor in sides[0].items():
             if comparable(tensor, sides[1].get(name)):
-                yield ComparedValue(name, tensor, sides[1][name], _usable_exact(exacts.get(name), tensor), scale)
+                precision = torch.float32 if name in eager.python_floats else tensor.dtype
+                exact_value = _usable_exact(exacts.get(name), tensor)
+                yield ComparedValue(name, tensor, sides[1][name], exact_value, scale, precision)
 
 
 def _usable_exact(exact: torch.Tensor | None, value: torch.Tensor) -> torch.Tensor | None:

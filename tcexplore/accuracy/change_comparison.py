@@ -20,10 +20,19 @@ from tcexplore.accuracy.input_variations import (
     Variation,
     call_modes,
     calling_with_gradients,
+    varied_weights,
     vary,
     with_gradients,
 )
-from tcexplore.accuracy.observation import Observation, diff_observations, fill_rewritten, observe
+from tcexplore.accuracy.observation import (
+    Observation,
+    compare_as_tensors,
+    diff_observations,
+    differing_state,
+    fill_rewritten,
+    observe,
+    without_state,
+)
 from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG, compare_value
 from tcexplore.capture.entry.entry import Call
 from tcexplore.capture.time_limit import TimeLimitError, time_limit
@@ -74,6 +83,8 @@ class _ChangeComparison:
         self._values: list[Deviation] = []
         self._differences: dict[str, None] = {}
         self._wrong = self._unrandomized = False
+        self._unstable: frozenset[str] = frozenset()
+        """State in which two eager calls of the original differ, such as the time of the last call."""
         self._writes_inputs = False
         """Whether a call writes to its inputs, whose gradients are then not compared."""
         self._varied = self._tried = 0
@@ -137,7 +148,7 @@ class _ChangeComparison:
                     return
                 missing = self._coverage.missing
                 changed = None if weights else vary(call, variation)
-                with _varied_weights((self._before, self._after), variation if weights else None):
+                with varied_weights((self._before, self._after), variation if weights else None):
                     observed = self._observe_original(changed or call, varied=True)
                     if self._coverage.missing == missing or isinstance(observed, CallTimeoutError):
                         continue
@@ -158,6 +169,8 @@ class _ChangeComparison:
             return None
         if isinstance(before, Observation) and before.random:
             self._use_unrandomized()
+        if isinstance(before, Observation) and before.changes_state and not varied:
+            self._find_unstable(before, _try_call(self._before, self._before.eager, call, None))
         self._compare_sides(before, self._after, self._after.eager, call, prefix, varied=varied)
         if not self._wrong:
             self._compare_sides(before, self._after, self._compiled, call, prefix, varied=varied)
@@ -191,6 +204,8 @@ class _ChangeComparison:
         self, before: Observation, after: Observation, prefix: str, side: str, *, compiled: bool
     ) -> None:
         self._zero_gradients |= dict.fromkeys(_fill_gradients(before, after))
+        before, after = (without_state(each, self._unstable) for each in (before, after))
+        compare_as_tensors(before, after)
         fill_rewritten(before, after)
         for difference in diff_observations(before, after, ("before", side)):
             self._add(prefix + difference.text, wrong=difference.wrong)
@@ -220,6 +235,14 @@ class _ChangeComparison:
             self._unrandomized = True
             self._compiled = self._after.unrandomized(lambda _: None)
 
+    def _find_unstable(self, first: Observation, second: Observation | Exception | CallTimeoutError) -> None:
+        """Leave out the state in which two eager calls of the original with the same inputs and seed differ."""
+        if not isinstance(second, Observation):
+            return
+        for name in sorted(differing_state(first, second) - self._unstable):
+            self._add(f"{name}: two eager calls of the original differ in it, so it is not compared", wrong=False)
+        self._unstable |= differing_state(first, second)
+
     # ---- sequences and modes
 
     def _compare_sequence(self, call: Call, prefix: str) -> None:
@@ -229,8 +252,10 @@ class _ChangeComparison:
         sides = ((self._before, self._before.eager), (self._after, self._after.eager), (self._after, self._compiled))
         results = [_try_sequence(subject, function, call, self._coverage if subject is self._before else None)
                    for subject, function in sides]  # fmt: skip
+        before = results[0]
+        if isinstance(before, Observation):
+            self._find_unstable(before, _try_sequence(self._before, self._before.eager, call, None))
         for index, after in enumerate(results[1:]):
-            before = results[0]
             side = "compiled after the change" if index else "after the change"
             if isinstance(before, Observation) and isinstance(after, Observation):
                 self._compare_observations(before, after, prefix, side, compiled=bool(index))
@@ -249,7 +274,7 @@ class _ChangeComparison:
         calls += [(vary(call, variation), None) for call in self._after.calls for variation in VARIATIONS[:2]]
         label = f"{mode.name}: "
         for index, (call, variation) in enumerate((*calls, *reaching)):
-            with _varied_weights((before, after), variation):
+            with varied_weights((before, after), variation):
                 # Each observation resets the mode, which is Python state.
                 with mode.applied(before):
                     original = _try_call(before, before.eager, prepared(call), TIME_LIMIT_S)
@@ -327,26 +352,6 @@ def _try_sequence(
                 if name in buffers and buffer.shape == buffers[name].shape:
                     buffer.copy_(buffers[name])
         subject.restore()
-
-
-@contextmanager
-def _varied_weights(subjects: tuple[Subject, Subject], variation: Variation | None) -> Iterator[None]:
-    """Change the floating-point parameters of both programs."""
-    modules = [subject.module for subject in subjects if subject.module is not None]
-    parameters = [p for module in modules for p in module.parameters() if p.is_floating_point()]
-    if variation is None:
-        yield
-        return
-    originals = [parameter.detach().clone() for parameter in parameters]
-    try:
-        with torch.no_grad():
-            for parameter in parameters:
-                parameter.copy_(variation(parameter.detach()))
-        yield
-    finally:
-        with torch.no_grad():
-            for parameter, original in zip(parameters, originals, strict=True):
-                parameter.copy_(original)
 
 
 @contextmanager

@@ -234,3 +234,23 @@ class BranchCoverage:
 
 def _within(at: tuple[int, int], span: Span) -> bool:
     return (span[0], span[1]) <= at < (span[2], span[3])
+
+
+@contextmanager
+def varied_weights(subjects: tuple[Subject, Subject], variation: Variation | None) -> Iterator[None]:
+    """Change the floating-point parameters of both programs."""
+    modules = [subject.module for subject in subjects if subject.module is not None]
+    parameters = [p for module in modules for p in module.parameters() if p.is_floating_point()]
+    if variation is None:
+        yield
+        return
+    originals = [parameter.detach().clone() for parameter in parameters]
+    try:
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.copy_(variation(parameter.detach()))
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, original in zip(parameters, originals, strict=True):
+                parameter.copy_(original)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -39,6 +40,10 @@ class Observation:
     """States of the random generators after the call."""
     state: dict[str, Any] = field(default_factory=dict)
     """Python state that the call changed, by path."""
+    python_floats: set[str] = field(default_factory=set)
+    """Names of the Python floats among the tensors: float64 tensors with the tolerance of float32."""
+    numbers: dict[str, float | torch.Tensor] = field(default_factory=dict)
+    """Numbers and tensors with one element in the Python state after the call, by path."""
 
     @property
     def changes_state(self) -> bool:
@@ -98,8 +103,10 @@ def _observe_state(
     observation.state = {
         path: after.get(path, "missing")
         for path in before.keys() | after.keys()
-        if before.get(path, missing) != after.get(path, missing)
+        if not _same_leaves(before.get(path, missing), after.get(path, missing))
     }
+    observation.numbers = {path: leaf for path, leaf in after.items() if isinstance(leaf, int | float)}
+    observation.numbers |= python.single_elements()
     for name, tensor in {**_buffers(module), **_other_tensors(python, inputs)}.items():
         if writable.get(name) is not tensor:
             observation.changed[name] = _copy(tensor)
@@ -218,14 +225,14 @@ def diff_observations(
         for name in one.keys() & other.keys():
             yield from _diff_tensors(name, one[name], other[name], sides)
     for name, value in first.plain.items():
-        if second.plain.get(name) != value:
+        if not _same_leaves(second.plain.get(name), value):
             other = (
                 repr(second.plain[name]) if name in second.plain else "a tensor" if name in second.outputs else "gone"
             )
             yield ObservationDiff(f"{name} is {value!r} {sides[0]}, {other} {sides[1]}", True)
     for path in sorted(first.state.keys() | second.state.keys()):
         one, other = (side.state.get(path, "unchanged") for side in (first, second))
-        if one != other:
+        if not _same_leaves(one, other):
             yield ObservationDiff(f"{path} becomes {one!r:.80} {sides[0]}, {other!r:.80} {sides[1]}", True)
     for name in first.outputs.keys() & second.outputs.keys():
         yield from _diff_aliases(name, first.aliases.get(name), second.aliases.get(name), sides)
@@ -243,6 +250,79 @@ def fill_rewritten(first: Observation, second: Observation) -> None:
                 compared = compare_value(ComparedValue(name, one.changed[name], unchanged))
                 if compared.verdict in (IDENTICAL, CLOSE):
                     other.changed[name] = unchanged
+
+
+def compare_as_tensors(first: Observation, second: Observation) -> None:
+    """Turn floats that both sides have into tensors, so that they are compared with the tolerance of tensors.
+
+    In the Python state, also a number that is a tensor with one element on the other side.
+    """
+    for name in first.plain.keys() & second.plain.keys():
+        pair = first.plain[name], second.plain[name]
+        if all(isinstance(value, float) for value in pair):
+            for side, tensor in zip((first, second), _equal_tensors(*pair), strict=True):
+                del side.plain[name]
+                side.outputs[name] = tensor
+                side.python_floats |= {name} if _fits_float32(tensor) else set()
+    changed = first.state.keys() | second.state.keys() | (first.changed.keys() ^ second.changed.keys())
+    for path in changed & first.numbers.keys() & second.numbers.keys():
+        pair = first.numbers[path], second.numbers[path]
+        if any(isinstance(value, float | torch.Tensor) for value in pair):
+            for side, tensor in zip((first, second), _equal_tensors(*pair), strict=True):
+                side.state.pop(path, None)
+                side.changed[path] = tensor
+                side.python_floats |= {path} if _fits_float32(tensor) else set()
+
+
+def _equal_tensors(one: float | torch.Tensor, other: float | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two values with one element as tensors of the same dtype and shape."""
+    given = [value for value in (one, other) if isinstance(value, torch.Tensor)]
+    if len(given) == 2:
+        return given[0], given[1]
+    dtype = given[0].dtype if given else torch.float64
+    if any(isinstance(value, float) for value in (one, other)) and not dtype.is_floating_point:
+        dtype = torch.float64
+    like = given[0] if given else torch.empty(())
+    first, second = (torch.as_tensor(value, dtype=dtype, device=like.device) for value in (one, other))
+    return first.reshape(like.shape), second.reshape(like.shape)
+
+
+def _fits_float32(tensor: torch.Tensor) -> bool:
+    """Return whether a value is a float64 of which float32 keeps the magnitude."""
+    return tensor.dtype == torch.float64 and bool(tensor.abs() < torch.finfo(torch.float32).max)
+
+
+def differing_state(first: Observation, second: Observation) -> frozenset[str]:
+    """Return the names of Python state, buffers and parameters in which two observations differ."""
+    names = {
+        path
+        for path in first.state.keys() | second.state.keys()
+        if not _same_leaves(first.state.get(path), second.state.get(path))
+    }
+    for name in first.changed.keys() | second.changed.keys():
+        one, other = first.changed.get(name), second.changed.get(name)
+        if name.startswith("input"):
+            continue
+        if one is None or other is None or not comparable(one, other) or not _same_values(one, other):
+            names.add(name)
+    return frozenset(names)
+
+
+def without_state(observation: Observation, names: frozenset[str]) -> Observation:
+    """Return a copy of an observation without some Python state, buffers and parameters."""
+
+    def others(values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name not in names}
+
+    kinds = ("state", "changed", "unchanged", "numbers", "outputs", "plain")
+    kept: dict[str, Any] = {kind: others(getattr(observation, kind)) for kind in kinds}
+    return replace(observation, python_floats=set(observation.python_floats), **kept)
+
+
+def _same_leaves(one: Any, other: Any) -> bool:
+    """Return whether two leaves are equal; NaN equals NaN."""
+    both_nan = isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other)
+    return both_nan or bool(one == other)
 
 
 def comparable(eager: torch.Tensor, compiled: torch.Tensor | None) -> bool:

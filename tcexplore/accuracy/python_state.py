@@ -71,6 +71,11 @@ class PythonState:
             if isinstance(value, torch.Tensor) and id(value) not in registered:
                 yield path, value
 
+    def single_elements(self) -> dict[str, torch.Tensor]:
+        """Return copies of the tensors with one element by path, registered ones too."""
+        tensors = ((path, value) for path, value in self._walk() if isinstance(value, torch.Tensor))
+        return {path: tensor.detach().clone() for path, tensor in tensors if tensor.numel() == 1}
+
     def restore(self) -> None:
         """Set all containers, tensors and opaque objects back."""
         for container, contents in self._saved:
@@ -121,11 +126,12 @@ class PythonState:
         match value:
             case dict():
                 return ((f"{path}[{key!r}]" if isinstance(key, SIMPLE) else f"{path}[{type(key).__name__}]", item)
-                        for key, item in value.items())  # fmt: skip
-            case list() | tuple() | deque():
-                return ((f"{path}[{index}]", item) for index, item in enumerate(value))
-            case set() | frozenset():
-                return ((f"{path}{{{item!r}}}", item) for item in value if isinstance(item, SIMPLE))
+                        for key, item in dict.items(value))  # fmt: skip
+            case list() | tuple() | deque() | set() | frozenset():
+                items = _builtin_type(value).__iter__(value)
+                if isinstance(value, set | frozenset):
+                    return ((f"{path}{{{item!r}}}", item) for item in items if isinstance(item, SIMPLE))
+                return ((f"{path}[{index}]", item) for index, item in enumerate(items))
             case torch.nn.Module():
                 return _module_children(path, value)
             case ModuleType():
@@ -185,6 +191,11 @@ def _module_children(path: str, module: torch.nn.Module) -> Iterator[tuple[str, 
             yield f"{path}.{name}", item
 
 
+def _builtin_type(container: Any) -> Any:
+    """Return the built-in type of a container, whose methods a subclass may have overridden to run code."""
+    return next(kind for kind in (dict, list, tuple, deque, set, frozenset) if isinstance(container, kind))
+
+
 class _Registry:
     """The parameters, buffers or submodules of a module, whose entries may be replaced."""
 
@@ -228,8 +239,6 @@ def _slots(value: object) -> dict[str, Any]:
 
 def _leaf(value: Any) -> Any:
     """Return a form of a value that can be compared."""
-    if isinstance(value, float):
-        return repr(value)
     if isinstance(value, SIMPLE):
         return value
     if isinstance(value, _Registry):
@@ -240,8 +249,12 @@ def _leaf(value: Any) -> Any:
 def _contents(container: Any) -> Any:
     """Return a shallow copy of what a container holds."""
     match container:
-        case dict() | list() | set() | deque():
-            return container.copy()
+        case dict():
+            return dict(dict.items(container))
+        case list() | deque():
+            return list(_builtin_type(container).__iter__(container))
+        case set():
+            return set(set.__iter__(container))
         case FunctionType():
             cells = [(cell, cell.cell_contents) for cell in container.__closure__ or () if _filled(cell)]
             return dict(vars(container)), cells
@@ -312,11 +325,12 @@ def _set_attributes(owner: Any, current: dict[str, Any], contents: dict[str, Any
 
 def _set_entries(entries: dict[Any, Any], contents: dict[Any, Any], *, added: bool = True) -> None:
     """Set entries of a dict back, and remove the added ones, except for those that Dynamo keeps."""
-    for key in [key for key in entries if key not in contents]:
+    # Read without methods of a subclass, which may run code, such as that of a default.
+    for key in [key for key in dict.__iter__(entries) if key not in contents]:
         if added and not (isinstance(key, str) and key.startswith(("_dynamo", "__", "_compiled_call"))):
             del entries[key]
     for key, value in contents.items():
-        if key not in entries or entries[key] is not value:
+        if not dict.__contains__(entries, key) or dict.__getitem__(entries, key) is not value:
             entries[key] = value
 
 

@@ -41,6 +41,13 @@ class ComparedValue(NamedTuple):
     Relative errors of much smaller values, such as a gradient that is zero except for rounding, are relative to this
     times the square root of the machine epsilon.
     """
+    precision: torch.dtype | None = None
+    """The dtype that the tolerance is for; None for that of the values."""
+
+    @property
+    def eps(self) -> float:
+        """The machine epsilon of the precision of a floating-point value."""
+        return float(torch.finfo(self.precision or self.eager.dtype).eps)
 
 
 class _Errors(NamedTuple):
@@ -69,7 +76,7 @@ def compare_value(value: ComparedValue) -> Deviation:
         return _deviation(value, WRONG, None, None, errors)
     finite = torch.isfinite(a)
     max_abs = _largest((a - b)[finite])
-    largest = max(_largest(a[finite]), value.scale * math.sqrt(torch.finfo(value.eager.dtype).eps))
+    largest = max(_largest(a[finite]), value.scale * math.sqrt(value.eps))
     verdict = _verdict_by_errors(value, errors) if None not in errors else _verdict_by_eager(value)
     return _deviation(value, verdict, max_abs, max_abs / largest if largest else None, errors)
 
@@ -82,7 +89,7 @@ def rms(values: torch.Tensor) -> float:
 
 
 def _verdict_by_errors(value: ComparedValue, errors: _Errors) -> AccuracyVerdict:
-    eps = torch.finfo(value.eager.dtype).eps
+    eps = value.eps
     allowed, error = MAX_ERROR_RATIO * (errors.eager or 0.0), errors.compiled or 0.0
     if error <= allowed + ALLOWED_ROUNDINGS * eps:
         return AS_ACCURATE
@@ -91,10 +98,11 @@ def _verdict_by_errors(value: ComparedValue, errors: _Errors) -> AccuracyVerdict
 
 def _verdict_by_eager(value: ComparedValue) -> AccuracyVerdict:
     try:
-        torch.testing.assert_close(value.compiled, value.eager, equal_nan=True, check_stride=False)
+        compiled, eager = (side.to(value.precision or side.dtype) for side in (value.compiled, value.eager))
+        torch.testing.assert_close(compiled, eager, equal_nan=True, check_stride=False)
     except AssertionError:
         error = _relative(value.compiled, _wide(value.eager), value.scale)
-        return NOT_CLOSE if error is not None and error <= math.sqrt(torch.finfo(value.eager.dtype).eps) else WRONG
+        return NOT_CLOSE if error is not None and error <= math.sqrt(value.eps) else WRONG
     return CLOSE
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
 
@@ -12,13 +12,13 @@ from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.documents.source.line_facts import broken_expression
-from tcexplore.events import BreakFix, GraphBreak
+from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
-from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
+from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 
 TEACHES = (
     "A graph break is where Dynamo leaves the graph and runs your Python. Each one appears here with its line, torch's "
@@ -52,6 +52,7 @@ def breaks_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     parts += [fixed(_break(snapshot, costed, toggled, width)) for costed in rank_breaks(snapshot)]
     parts += [
         fixed(_together(snapshot, width)),
+        fixed(_uncompiled(snapshot, toggled, width)),
         fixed(_outside(snapshot, toggled)),
         fixed(_skipped(snapshot, toggled, width)),
     ]
@@ -59,7 +60,9 @@ def breaks_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 
 def _title(snapshot: Snapshot) -> str:
-    return str(len(snapshot.breaks)) if snapshot.complete or snapshot.breaks else ""
+    breaks = str(len(snapshot.breaks)) if snapshot.complete or snapshot.breaks else ""
+    uncompiled = len(uncompiled_functions(snapshot)) if snapshot.compiled else 0
+    return ", ".join(filter(None, (breaks, f"{count(uncompiled, 'function')} not compiled" if uncompiled else "")))
 
 
 def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -152,7 +155,9 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
     if fix is not None and fix.note:
         yield from wrapped(fix.note, width, indent=3, lead=_NOTES.get(fix.state, "Instead: "))
     if lost := format_cost(costed, snapshot):
-        yield from wrapped(f"{lost}, {explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
+        yield from wrapped(f"{lost}{explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
+    if costed.contradicted:
+        yield from wrapped(f"Doubtful: {costed.contradicted}.", width, "warn", indent=3)
 
 
 def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
@@ -233,16 +238,35 @@ def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
     yield BLANK
 
 
-def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterable[Row]:
-    """Yield the frames that Dynamo skipped."""
-    if not snapshot.skipped_frames or not snapshot.compiled:
-        return
-    opened = "skipped" not in toggled
-    where = places(snapshot.file)
-    yield fold(
-        "skipped", opened, ("skipped frames", "heading"), (f"  {len(snapshot.skipped_frames)}", "muted"), indent=0
-    )
-    for skipped in snapshot.skipped_frames if opened else ():
+def _uncompiled(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield the functions that are not compiled at all."""
+    functions = uncompiled_functions(snapshot)
+    if functions and snapshot.compiled:
+        heading = (f"✖ {count(len(functions), 'function')} not compiled", "break")
+        yield from _frames(snapshot, "uncompiled", heading, functions, toggled, width)
+        yield BLANK
+
+
+def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield the other frames that Dynamo skipped."""
+    functions = uncompiled_functions(snapshot)
+    others = [frame for frame in snapshot.skipped_frames if frame not in functions]
+    if others and snapshot.compiled:
+        yield from _frames(snapshot, "skipped", ("skipped frames", "heading"), others, toggled, width)
+
+
+def _frames(
+    snapshot: Snapshot,
+    name: str,
+    title: tuple[str, str],
+    frames: Sequence[FrameSkipped],
+    toggled: frozenset[str],
+    width: int,
+) -> Iterator[Row]:
+    """Yield a fold with frames that Dynamo skipped, each with torch's reason."""
+    opened, where = name not in toggled, places(snapshot.file)
+    yield fold(name, opened, title, (f"  {len(frames)}" if name == "skipped" else "", "muted"), indent=0)
+    for skipped in frames if opened else ():
         links = line_links(skipped.frame)
         function = f"{skipped.frame.function}, " if skipped.frame.function else ""
         yield row(f"   {function}{where.describe(skipped.frame)}", links=links, location=skipped.frame)
@@ -250,29 +274,44 @@ def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterabl
 
 
 def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
-    """Return `164 µs per call (40%)`, empty if unknown."""
-    if costed.cost_us is None or costed.share is None:
+    """Return `at least 64 µs per call (16%)`, with a timed fix `164 µs [150 µs, 178 µs] per call (40%)`."""
+    if costed.us is None or costed.share is None:
         return ""
-    return f"{duration(costed.cost_us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
+    if costed.high_us is None or costed.low_us is None:
+        return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
+    low, high = (_signed(end) for end in (costed.low_us, costed.high_us))
+    return f"{_signed(costed.us)} [{low}, {high}] {_unit(snapshot)} ({_percent(costed.share)})"
 
 
 def format_cost_briefly(costed: RankedBreak) -> str:
-    """Return `164 µs 40%`, empty if unknown."""
-    if costed.cost_us is None or costed.share is None:
+    """Return `≥64 µs 16%`, with a timed fix `164 µs 40%`; `?` marks a doubtful cost. Empty if unknown."""
+    if costed.us is None or costed.share is None:
         return ""
-    return f"{duration(costed.cost_us / 1e6)} {_percent(costed.share)}"
+    at_least, doubtful = "≥" if costed.high_us is None else "", " ?" if costed.contradicted else ""
+    return f"{at_least}{_signed(costed.us)} {_percent(costed.share)}{doubtful}"
+
+
+def _signed(us: float) -> str:
+    """Return a duration; a fix that makes the call slower has a negative one."""
+    return f"-{duration(-us / 1e6)}" if us < 0 else duration(us / 1e6)
 
 
 def explain_cost(costed: RankedBreak) -> str:
-    """Return what the time is spent on, empty if unknown."""
-    if costed.cost_us is None:
+    """Return what the time is spent on, as the rest of the sentence; empty if unknown."""
+    gap = None if costed.gap_us is None else duration(costed.gap_us / 1e6)
+    if costed.us is None:
         return ""
+    start = ": the call now minus the call with the fix" if costed.basis == "verified fix" else ""
+    if gap is None:
+        return start
     if costed.whole_function:
-        return "the time outside the graphs: the function runs as plain Python"
+        return f"{start}; {gap} outside the graphs: the function runs as plain Python"
     times = "" if costed.gaps == 1 else f" ({costed.gaps} times)"
     ops = sum(n for _, n, _ in costed.ops)
-    eager = f"{count(ops, 'op')} {'runs' if ops == 1 else 'run'} eagerly in between: {_names(costed)}"
-    return f"from the end of this graph to the start of the next{times}; {eager if ops else 'no op runs in between'}"
+    eager = f"in which {count(ops, 'op')} {'runs' if ops == 1 else 'run'} eagerly: {_names(costed)}"
+    eager = eager if ops else "in which no op runs"
+    fusion = "" if costed.basis == "verified fix" else ". What fusion across the break would save is not in it"
+    return f"{start}; {gap} from the end of this graph to the start of the next{times}, {eager}{fusion}"
 
 
 def format_shared_cost(snapshot: Snapshot) -> str:
@@ -285,7 +324,7 @@ def format_shared_cost(snapshot: Snapshot) -> str:
 
 
 def _percent(share: float) -> str:
-    return "<1%" if share < 0.01 else f"{share * 100:.0f}%"
+    return "<1%" if abs(share) < 0.01 else f"{share * 100:.0f}%"
 
 
 def _unit(snapshot: Snapshot) -> str:

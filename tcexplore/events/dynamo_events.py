@@ -187,6 +187,8 @@ class FrameSkipped(Event):
     reason: str
     """torch's reason."""
     graph: str | None = None
+    has_ops: bool = True
+    """Whether it may run tensor operations, which then run eagerly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

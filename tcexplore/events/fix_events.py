@@ -12,6 +12,18 @@ FixState = Literal["proposed", "verifying", "verified", "untested", "refused", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FixGain:
+    """Time of a compiled call that a fix saves, from pairs of calls with and without it."""
+
+    us: float
+    low_us: float
+    high_us: float
+    """Ends of the 95% interval."""
+    call_us: float
+    """A compiled call without the fix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BreakFix(Event):
     """The best known change that could remove a graph break; it replaces the last one of the same break."""
 
@@ -31,6 +43,8 @@ class BreakFix(Event):
     """Kernels before and after."""
     speedup: float | None = None
     """Time of a compiled call before over after; None if it is undecided."""
+    gain: FixGain | None = None
+    """Cost of the break; None before the verified fix is timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -225,6 +225,8 @@ class BreakCosts(Event):
     """Between two graphs without a known break."""
     around_us: float = 0.0
     """Before the first and after the last graph of a call."""
+    contradicted: str = ""
+    """Why the costs and the timing cannot be true of the same call; empty if they can."""
 
     def agrees_with(self, timing: TimingEstimate) -> bool:
         """Return whether these costs and the timing can be true of the same call.

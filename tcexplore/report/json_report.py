@@ -11,13 +11,13 @@ from tcexplore.documents.locations import display_path
 from tcexplore.report import json_records
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
-from tcexplore.session.cache_entries import cache_entries
+from tcexplore.session.cache_entries import cache_entries, graphless_compiles
 from tcexplore.session.communication import collective_calls
 from tcexplore.session.compile_time import timeline
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_times import line_traffic
-from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
+from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
 from tcexplore.targets.target_names import NATIVE
 
@@ -48,6 +48,7 @@ def report(
         "config": configuration(snapshot),
         "limits_exceeded": exceeded,
         "breaks": [_ranked_break(ranked) for ranked in rank_breaks(snapshot)],
+        "uncompiled_functions": uncompiled_functions(snapshot),
         "missing": list(_missing(snapshot)),
         "collectives": tuple(collective_calls(snapshot)),
         **rank_fields(snapshot.rank_comparison),
@@ -84,7 +85,7 @@ def rank_fields(comparison: ev.RanksCompared | None) -> Fields:
 
 def _ranked_break(ranked: RankedBreak) -> Fields:
     """Return a graph break with its cost, null if unknown."""
-    cost = fields("break_cost", ranked, us=ranked.cost_us) if ranked.cost_us is not None else None
+    cost = fields("break_cost", ranked) if ranked.us is not None else None
     return fields("break", ranked.graph_break, cost=cost)
 
 
@@ -100,6 +101,7 @@ def _guard_fields(snapshot: Snapshot) -> Fields:
         ],
         "guard_latency_us": {installed.graph: installed.latency_us for installed in snapshot.guards},
         "frames": cache_entries(snapshot),
+        "graphless_compiles": graphless_compiles(snapshot),
         "recompile_fixes": recompile_fixes(snapshot),
     }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.events.base import frame_number
+from tcexplore.events.base import backward_number, frame_number
 from tcexplore.session.snapshot import Snapshot
 
 BACKWARD = "entire_backward_compile"
@@ -68,6 +69,35 @@ def cache_entries(snapshot: Snapshot) -> tuple[FrameEntries, ...]:
     return tuple(
         _frame(number, entered, facts) for (number, _), entered in frames.items() if facts.any_compiled(entered)
     )
+
+
+class GraphlessCompile(NamedTuple):
+    """A compile id with guards or compile times, but without a graph."""
+
+    graph: str
+    location: ev.Location | None
+    reason: str
+
+
+NO_OPS = "the frame has no ops to compile; its cache entry has guards and changed bytecode only"
+DISCARDED = "torch discarded what it traced, and runs the frame eagerly"
+
+
+def graphless_compiles(snapshot: Snapshot) -> tuple[GraphlessCompile, ...]:
+    """Return the compile ids that other facts name although torch made no graph with them, each with the reason."""
+    guarded = {installed.graph for installed in snapshot.guards}
+    timed = {span.graph: None for span in snapshot.phase_times if span.graph}
+    known = {graph.graph for graph in snapshot.graphs}
+    frames = {entered.graph: entered.frame for entered in snapshot.frames}
+    skipped = {frame.graph: frame for frame in snapshot.skipped_frames if frame.graph}
+    graphless = []
+    for graph in dict.fromkeys((*(installed.graph for installed in snapshot.guards), *timed)):
+        if graph in known or backward_number(graph):
+            continue
+        reason = skipped[graph].reason if graph in skipped else NO_OPS if graph in guarded else DISCARDED
+        location = skipped[graph].frame if graph in skipped else frames.get(graph)
+        graphless.append(GraphlessCompile(graph, location, reason))
+    return tuple(graphless)
 
 
 class _EntryFacts:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.session.ranked_breaks import uncompiled_functions
 
 if TYPE_CHECKING:
     from tcexplore.session.snapshot import Snapshot
@@ -222,6 +223,8 @@ class RunSummary:
     wrong: bool
     past: str = ""
     """As in `Snapshot`."""
+    uncompiled: int = 0
+    """Functions whose ops run eagerly since Dynamo skipped their whole frame."""
 
 
 def wrong_result(snapshot: Snapshot) -> bool:
@@ -237,6 +240,7 @@ def summarize(snapshot: Snapshot) -> RunSummary:
         status=snapshot.status,
         target=snapshot.target,
         breaks=len(snapshot.breaks),
+        uncompiled=len(uncompiled_functions(snapshot)),
         graphs=len(snapshot.graphs),
         ops=sum(graph.ops for graph in snapshot.graphs),
         kernels=sum(kernel.generated for kernel in snapshot.code.kernels),

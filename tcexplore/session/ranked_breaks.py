@@ -1,53 +1,100 @@
-"""Graph breaks of a run by their cost."""
+"""Graph breaks of a run by their cost, and functions that are not compiled at all."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tcexplore import events as ev
 
 if TYPE_CHECKING:
     from tcexplore.session.snapshot import Snapshot
 
+CostBasis = Literal["verified fix", "gap, at least"]
+"""`verified fix`: the call now minus the call with the fix. `gap, at least`: the time from the end of a graph to the
+start of the next, without the ops in between; what fusion across the break would save is not in it."""
+
 
 class RankedBreak(NamedTuple):
     """A break and its cost in one warm unit of calls; None if unknown."""
 
     graph_break: ev.GraphBreak
-    cost_us: float | None = None
+    us: float | None = None
+    low_us: float | None = None
+    """Lower end of the interval; for a gap the cost itself."""
+    high_us: float | None = None
+    """Upper end of the interval; None for a gap."""
+    basis: CostBasis | None = None
     share: float | None = None
     """Share of the unit's time."""
+    gap_us: float | None = None
+    """The time outside the graphs, with the ops, which a graph would have to run too."""
     gaps: int = 0
     """Number of times that a graph ended here."""
     ops: tuple[tuple[str, int, float], ...] = ()
     """Ops that run in between: (name, times, microseconds)."""
     whole_function: bool = False
     """Dynamo skipped the function: everything outside the graphs counts as the cost of this break."""
+    contradicted: str = ""
+    """Why the cost contradicts the timing; empty if it does not."""
 
 
 def rank_breaks(snapshot: Snapshot) -> tuple[RankedBreak, ...]:
-    """Return every break, the most expensive first; those of unknown cost last, in the order of their appearance."""
-    measured = snapshot.break_costs
+    """Return every break, the one with the longest gap first; those of unknown cost last, in order of appearance.
+
+    The first measurement of a run decides the order; later ones, and the gains of fixes, only refine the costs.
+    """
+    latest, first = snapshot.break_costs, snapshot.first_break_costs or snapshot.break_costs
+    keys = {id(each.graph_break): (-(each.us or 0.0), -(each.gap_us or 0.0)) for each in _gaps(snapshot, first)}
+    ranked = [_with_gain(each, snapshot.fix_of(each.graph_break)) for each in _gaps(snapshot, latest)]
+    return tuple(sorted(ranked, key=lambda each: keys[id(each.graph_break)]))
+
+
+def _gaps(snapshot: Snapshot, measured: ev.BreakCosts | None) -> list[RankedBreak]:
+    """Return the breaks in their order of appearance, with the time outside the graphs."""
     if measured is None:
-        return tuple(map(RankedBreak, snapshot.breaks))
+        return list(map(RankedBreak, snapshot.breaks))
     costs = {(cost.location.file, cost.location.line): cost for cost in measured.costs}
     known = [_cost(broken, costs) for broken in snapshot.breaks]
     around = measured.elsewhere_us + measured.around_us
     ranked = []
     for broken, cost in zip(snapshot.breaks, known, strict=True):
         if cost is not None:
-            share = _share(cost.us, measured.total_us)
-            ranked.append(RankedBreak(broken, cost.us, share, cost.gaps, cost.ops))
+            ranked.append(_gap(broken, cost.us, cost.ops, measured)._replace(gaps=cost.gaps))
         elif known.count(None) == 1 and around:
-            ranked.append(RankedBreak(broken, around, _share(around, measured.total_us), whole_function=True))
+            ops = snapshot.eager_ops.ops if snapshot.eager_ops else ()
+            ranked.append(_gap(broken, around, ops, measured)._replace(whole_function=True, ops=()))
         else:
             ranked.append(RankedBreak(broken))
-    return tuple(sorted(ranked, key=lambda broken: -(broken.cost_us or 0.0)))
+    return ranked
+
+
+def _gap(
+    broken: ev.GraphBreak, us: float, ops: tuple[tuple[str, int, float], ...], measured: ev.BreakCosts
+) -> RankedBreak:
+    at_least = max(0.0, us - sum(op_us for _, _, op_us in ops))
+    share = at_least / measured.total_us if measured.total_us else None
+    return RankedBreak(
+        broken, at_least, at_least, None, "gap, at least", share, gap_us=us, ops=ops, contradicted=measured.contradicted
+    )
+
+
+def _with_gain(ranked: RankedBreak, fix: ev.BreakFix | None) -> RankedBreak:
+    """Return a break with the gain of its fix as its cost, once that is timed."""
+    gain = fix.gain if fix is not None and fix.state == "verified" else None
+    if gain is None:
+        return ranked
+    share = gain.us / gain.call_us if gain.call_us else None
+    return ranked._replace(
+        us=gain.us, low_us=gain.low_us, high_us=gain.high_us, basis="verified fix", share=share, contradicted=""
+    )
 
 
 def _cost(broken: ev.GraphBreak, costs: dict[tuple[str, int], ev.BreakCost]) -> ev.BreakCost | None:
     return costs.get((broken.location.file, broken.location.line)) if broken.location else None
 
 
-def _share(us: float, total: float) -> float | None:
-    return us / total if total else None
+def uncompiled_functions(snapshot: Snapshot) -> tuple[ev.FrameSkipped, ...]:
+    """Return the functions whose ops run eagerly since Dynamo skipped their whole frame, each once."""
+    compiled = {graph.frame for graph in snapshot.graphs}
+    skipped = (frame for frame in snapshot.skipped_frames if frame.has_ops and frame.frame not in compiled)
+    return tuple({frame.frame: frame for frame in skipped}.values())

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from tcexplore import events as ev
 from tcexplore.session.call_account import CallAccount, call_account
 from tcexplore.session.code import Code, code_in_view, event_fields, target_of
+from tcexplore.session.contradictions import mark_contradiction
 from tcexplore.targets.target_names import NATIVE
 
 RunStatus = Literal["running", "ok", "failed", "superseded"]
@@ -83,6 +84,8 @@ class Snapshot:
     """Parts of the compiled call of `timing`, from `call_profile`."""
     eager_lines: ev.EagerLinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
+    first_break_costs: ev.BreakCosts | None = None
+    """The first costs of this run: they decide the order of the breaks, which later ones do not change."""
     fixes: tuple[ev.BreakFix, ...] = ()
     """What is known of the fixes of breaks, at most one of each break."""
     guard_filters: tuple[ev.GuardFilterTried, ...] = ()
@@ -274,19 +277,17 @@ def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
 
 def _add_timing(snapshot: Snapshot, event: ev.TimingEstimate) -> Snapshot:
     """Add an estimate, and scale the account of the call to it."""
-    return replace(_add_measured(snapshot, event), call_account=call_account(snapshot.call_profile, event))
+    account, costs = call_account(snapshot.call_profile, event), mark_contradiction(snapshot.break_costs, event)
+    return replace(snapshot, timing=event, call_account=account, break_costs=costs)
 
 
 def _add_profile(snapshot: Snapshot, event: ev.CallProfiled) -> Snapshot:
     return replace(snapshot, call_profile=event, call_account=call_account(event, snapshot.timing))
 
 
-def _add_measured(snapshot: Snapshot, event: Any) -> Snapshot:
-    """Add a measured figure, and leave out those that contradict the timing."""
-    from tcexplore.session.contradictions import Measured, add_measured
-
-    measured = Measured(**{name: getattr(snapshot, name) for name in Measured._fields})
-    return replace(snapshot, **add_measured(measured, event)._asdict())
+def _add_break_costs(snapshot: Snapshot, event: ev.BreakCosts) -> Snapshot:
+    costs = mark_contradiction(event, snapshot.timing)
+    return replace(snapshot, break_costs=costs, first_break_costs=snapshot.first_break_costs or event)
 
 
 def _add_source(snapshot: Snapshot, event: ev.SourceRead) -> Snapshot:
@@ -342,7 +343,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.FrameEntered: _add_frame,
         ev.TimingEstimate: _add_timing,
         ev.CallProfiled: _add_profile,
-        ev.BreakCosts: _add_measured,
+        ev.BreakCosts: _add_break_costs,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
         ev.Output: _add_output,
         ev.SourceRead: _add_source,

@@ -49,8 +49,9 @@ def run_fields(figures: RunFigures) -> Fields:
         "accuracy": json_records.accuracy(run.accuracy),
         "memory": json_records.memory(run),
         "breaks": summary.breaks,
+        "uncompiled_functions": summary.uncompiled,
         "graphs": summary.graphs,
         "kernels": summary.kernels,
         "extern_kernels": summary.extern,
-        "recompiles": len(run.recompiles),
+        "recompiles": summary.recompiles,
     }

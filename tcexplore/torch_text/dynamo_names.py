@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from types import CodeType
 
 from tcexplore.events import Phase
 
@@ -13,6 +14,11 @@ _CLASS_ITEM = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^']+)'\]")
 _DICT_ITEM = re.compile(r"dict\.__getitem__\((.+?), '([^']+)'\)")
 _CARRIED = re.compile(r"\b___stack\d+\b")
 _QUOTED_CARRIED = re.compile(r"`___stack\d+`")
+_WRAP_INLINE = "torch/_dynamo/external_utils.py"
+"""The file with the function that Dynamo puts around a module of torch."""
+
+_WRAPPED = re.compile(r"\bL\['fn'\]|(?<![\w.'\"])fn\b(?=[.\[])")
+
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
@@ -22,6 +28,16 @@ def readable_source(source: str) -> str:
     source = _CLASS_ITEM.sub(r"type(\1).\2", source)
     source = _DICT_ITEM.sub(r"\1['\2']", source)
     return _MEMBER.sub(r".\1", _ROOT.sub(r"\1", source))
+
+
+def wraps_module(code: CodeType) -> bool:
+    """Return whether a frame is torch's own, which calls a module whose `forward` is not the user's as `fn`."""
+    return code.co_name == "inner" and code.co_filename.endswith(_WRAP_INLINE)
+
+
+def name_wrapped(source: str) -> str:
+    """Return a source of a frame that `wraps_module` with the module as `self`, as in the frame of a `forward`."""
+    return _WRAPPED.sub(lambda match: match[0].replace("fn", "self"), source)
 
 
 def is_carried(source: str) -> bool:

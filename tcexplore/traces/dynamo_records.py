@@ -295,7 +295,8 @@ def read_failure(context: TraceContext, graph: str, metrics: Mapping[str, Any]) 
     place = context.sources.place(frame.file, frame.line, frame.function) or start.caller
     reason_text = explain_reason(reason, further) if explained else ev.clean(f"{kind}: {text}")
     if place is not None:
-        context.emit(ev.FrameSkipped(frame=place, reason=reason_text, graph=graph))
+        has_ops = "No ops traced" not in reason_text
+        context.emit(ev.FrameSkipped(frame=place, reason=reason_text, graph=graph, has_ops=has_ops))
 
 
 def _read_fatal_break(context: TraceContext, graph: str, reasons: BreakReasons, metrics: Mapping[str, Any]) -> None:

@@ -50,6 +50,7 @@ class Examination:
 
     def emit_results(self) -> None:
         """Emit `Accuracy` and `Memory`; a failure costs that fact only."""
+        self._restore()
         self._stages.run(RunFact.ACCURACY, "tcexplore.accuracy", lambda: self._hooks.emit(self._accuracy()))
         self._restore()
         self._stages.run(RunFact.MEMORY, "torch.profiler:profile", self._emit_memory)

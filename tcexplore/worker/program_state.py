@@ -35,9 +35,11 @@ def user_state(
     `loaded` are the names of modules imported before the model file, `largest_copied` is that of `PythonState`.
     """
     roots: dict[str, object] = {} if model is None else {"self": model}
+    # Not those of a library that defines the model: it has hundreds of modules.
+    files = {user_files.file, *user_files.imported(since=loaded)}
     for name, imported in (*sys.modules.items(), (file.__name__, file)):
         source = getattr(imported, "__file__", None)
-        if name not in loaded and source and user_files.owns(os.path.abspath(source)):
+        if name not in loaded and source and os.path.abspath(source) in files:
             roots[name] = imported
 
     def owned(value: Any) -> bool:

@@ -48,7 +48,7 @@ from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
-from tcexplore.worker.failure import to_failed
+from tcexplore.worker.failure import describe_error, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
 from tcexplore.worker.optional_stages import OptionalStages
@@ -235,7 +235,7 @@ class Run:
         emit_repeated_blocks(program.module, self._emit)
         if self.job.baseline is not None:
             self._state = user_state(program.module, module, self.user_files, self._loaded)
-        state = ProgramState(program.module, module, self.user_files, self._loaded)
+        state = self._program_state(program, module)
         while True:
             try:
                 self._make_calls(program, state)
@@ -244,7 +244,16 @@ class Run:
             else:
                 return program
 
-    def _make_calls(self, program: Program, state: ProgramState) -> None:
+    def _program_state(self, program: Program, module: ModuleType) -> ProgramState | None:
+        """Return the state before the calls; None if it cannot be read, since objects of the program raise."""
+        try:
+            return ProgramState(program.module, module, self.user_files, self._loaded)
+        except Exception as error:  # noqa: BLE001  the program's own attributes may raise anything
+            message, _ = describe_error(error, self.user_files)
+            self._hooks.report_missing(SAME_STATE, type(error).__name__, f"the state cannot be read: {message}")
+            return None
+
+    def _make_calls(self, program: Program, state: ProgramState | None) -> None:
         """Make the compiled calls first, as in a plain script, then the eager ones."""
         self.calls.emit_grad_mode(program)
         self.progress.enter("dynamo")
@@ -272,10 +281,10 @@ class Run:
         self._stages.compiled = True
 
     @staticmethod
-    def _restore(program: Program, state: ProgramState) -> tuple[str, ...]:
+    def _restore(program: Program, state: ProgramState | None) -> tuple[str, ...]:
         """Set inputs and state back; return the paths of what cannot be set back."""
         program.restore()
-        return state.restore()
+        return () if state is None else state.restore()
 
     def _call_eagerly(self, program: Program) -> None:
         """Make the eager calls, which also tell whose fault a failure is.
@@ -294,7 +303,7 @@ class Run:
                 raise _RestartError("target") from error
             raise error from None
 
-    def _restart(self, program: Program, state: ProgramState, need: RestartNeed) -> None:
+    def _restart(self, program: Program, state: ProgramState | None, need: RestartNeed) -> None:
         """Forget the calls so far, and let the program have what it needs."""
         self._restore(program, state)
         self._hooks.remove()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,6 +120,47 @@ def test_calls_in_a_row_reach_what_one_call_does_not():
     changed = text.replace("min(state['n'], 2)", "1")
     result = compare(text, changed)
     assert "called 3 times" in result.differences[0]
+
+
+def test_a_float_in_the_state_has_the_tolerance_of_a_tensor():
+    text = "state = {'s': 0.0}\ndef model(x):\n    state['s'] = 0.25 + %s\n    return x * 2\n"
+    assert compare(text % "0", text % "7e-9").verdict == "close to eager"
+    different = compare(text % "0", text % "7e-3")
+    assert (different.verdict, different.differences) == (
+        "wrong",
+        ("state['s'] differs by up to 0.007, after the change",),
+    )
+    returned = "def model(x):\n    return x * 2, 0.25 + %s\n"
+    assert compare(returned % "0", returned % "7e-9").verdict == "close to eager"
+    assert compare(returned % "0", returned % "7e-3").verdict == "wrong"
+    assert compare(text % "float('nan')", text % "float('nan')").verdict == "close to eager"
+    assert compare(text % "float('nan')", text % "1.0").verdict == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("number", "tensor", "verdict"),
+    [
+        ("state['n'] = 3.5", "state['n'] = torch.tensor(3.5)", "identical"),
+        ("state['n'] = x.sum().item()", "state['n'] = x.sum()", "identical"),
+        ("state['n'] = 3.5", "state['n'] = torch.tensor(4.5)", "wrong"),
+        ("state['n'] += 1", "state['n'] = state['n'] + torch.tensor(1)", "identical"),
+        ("state['n'] += 1", "state['n'] = state['n'] + torch.tensor(2)", "wrong"),
+        ("state['n'] = 0", "state['n'] = torch.tensor(0)", "identical"),
+    ],
+)
+def test_a_number_in_the_state_that_becomes_a_tensor_is_compared_by_value(number: str, tensor: str, verdict: str):
+    text = "state = {'n': 0}\ndef model(x):\n    %s\n    return x * 2\n"
+    assert compare(text % number, text % tensor).verdict == verdict
+    in_tensor = text.replace("{'n': 0}", "{'n': torch.tensor(0)}")
+    assert compare(text % number, in_tensor % tensor).verdict == verdict
+
+
+def test_state_in_which_two_eager_calls_differ_is_not_compared():
+    text = "import time\nstate = {'t': 0.0}\ndef model(x):\n    state['t'] = time.perf_counter()\n    return x * 2\n"
+    result = compare(text, text.replace("x * 2", "x + x"))
+    assert result.verdict == "identical"
+    assert result.differences == ("state['t']: two eager calls of the original differ in it, so it is not compared",)
+    assert compare(text, text.replace("x * 2", "x * 3")).verdict == "wrong"
 
 
 def test_state_is_restored_in_place():
@@ -244,3 +286,19 @@ def test_each_test_of_an_if_with_elif_is_seen_to_hold_and_not_to_hold():
     assert missing[20, -1] == {("x > 0", True), *inner}
     assert missing[20, -1, 1] == {("x > 5", True)}
     assert missing[20, -1, 1, 7] == set()
+
+
+class _Loading(dict[str, int]):
+    def items(self) -> Any:
+        raise ImportError("loads a library")
+
+
+def test_state_is_read_and_restored_without_methods_of_the_users_containers():
+    holder = SimpleNamespace(entries=_Loading(a=1), names={"x"}, steps=[1])
+    state = PythonState({"holder": holder}, lambda _: True)
+    holder.entries["b"] = 2
+    holder.names.add("y")
+    holder.steps.append(2)
+    state.restore()
+    assert dict.copy(holder.entries) == {"a": 1}
+    assert (holder.names, holder.steps) == ({"x"}, [1])

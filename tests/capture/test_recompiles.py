@@ -13,6 +13,8 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore import events as ev
+from tcexplore.capture.dynamo.recompiles import FailedGuards
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import GraphCaptured, Recompiled
 from tcexplore.session.recompile_fixes import BREAK, TENSOR, recompile_fixes
 from tcexplore.session.snapshot import Snapshot, start_snapshot
@@ -104,6 +106,27 @@ def test_a_changed_attribute_of_the_module():
     recompile = recompile_after(lambda: setattr(model, "scale", 3), model)
     assert (recompile.failed_guard, recompile.old, recompile.new) == ("self.scale == 2", "2", "3")
     assert recompile.location == location_of(guard_programs.Scaled.forward, "self.scale")
+
+
+def test_an_attribute_of_a_module_in_a_compiled_container_has_the_path_in_that_container():
+    model = torch.nn.Sequential(guard_programs.Scaled(), torch.nn.GELU())
+    recompile = recompile_after(lambda: setattr(model[0], "scale", 3), model)
+    assert (recompile.name, recompile.origin) == ("self.0.scale", "attribute")
+    assert (recompile.failed_guard, recompile.old, recompile.new) == ("self.0.scale == 2", "2", "3")
+    assert recompile.location == location_of(guard_programs.Scaled.forward, "self.scale")
+
+
+def test_the_size_of_an_argument_is_no_attribute():
+    calls = [(torch.ones(n, 4),) for n in (4, 5, 8)]
+    recompiles = select(Recompiled, capture(guard_programs.looks_at_the_shape, *calls))
+    assert {recompile.origin for recompile in recompiles} == {"argument"}
+    assert "x.size()[0]" in recompiles[1].name
+
+
+def test_a_guard_without_a_frame_has_no_line_and_no_origin():
+    guards = FailedGuards(UserFiles(guard_programs.__file__))
+    read = guards.read("0/0: L['x'] == 3", FailedGuards, None, {"x": 4}, "0/1", "0/0")
+    assert (read.failed_guard, read.location, read.origin) == ("x == 3", None, "")
 
 
 def test_a_switch_from_train_to_eval():

@@ -132,7 +132,7 @@ async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Pa
     assert (judged.train, judged.varied) == (True, 4)
     assert (tmp_path / "helper.py").read_text() == HELPER
     assert (tmp_path / "model.py").read_text() == MAIN
-    assert all(costed.cost_us is not None and costed.cost_us > 0 for costed in rank_breaks(first))
+    assert all(costed.gap_us is not None and costed.gap_us > 0 for costed in rank_breaks(first))
     assert refused[5].verified is None
     assert "gradient of input[0] differs in NaN or infinity" in refused[5].verifications[0].objection
     assert {line: one.verified for line, one in unsafe.items()} == {14: None, 16: None}

@@ -11,9 +11,7 @@ from tests.report.timing_consistency import timing_contradictions
 _OF_GRAPHS = ("aten_graphs", "kernels", "wrappers", "passes", "partitions")
 """Records that belong to a listed graph."""
 _OF_COMPILES = ("guards", "recompiles", "symbols", "phase_times", "breaks")
-"""Records that belong to a compile, which may have no graph."""
-_ATTEMPT = "compile_attempt_0"
-"""torch's span of each compile of a frame, also of one that compiles nothing: then only its time is reported."""
+"""Records that belong to a compile, which may have no graph: then `graphless_compiles` or a limit explains it."""
 
 
 def assert_report_consistent(report: dict[str, Any]) -> None:
@@ -36,7 +34,7 @@ def _repeated(report: dict[str, Any]) -> Iterator[str]:
 
 def _unlisted(report: dict[str, Any]) -> Iterator[str]:
     graphs = {graph["id"] for graph in report["graphs"]}
-    known = graphs | _compiles(report) | {span["graph"] for span in report["phase_times"] if span["name"] == _ATTEMPT}
+    known = graphs | _graphless(report)
     for key, listed in (*((key, graphs) for key in _OF_GRAPHS), *((key, known) for key in _OF_COMPILES)):
         named = {record["graph"] for record in report[key]} - {None, ""}
         yield from (f"{key} names {graph}, which is not listed" for graph in sorted(named - listed))
@@ -46,11 +44,11 @@ def _unlisted(report: dict[str, Any]) -> Iterator[str]:
     yield from (f"a call compiles {graph}, which is not listed" for graph in sorted(called - known))
 
 
-def _compiles(report: dict[str, Any]) -> set[str]:
-    """Return the compile ids of all frames, with those that were not compiled."""
-    frames = report["frames"]
-    listed = {entry["graph"] for frame in frames for entry in (*frame["entries"], *frame["over_limit"])}
-    return listed | {skipped["graph"] for skipped in report["skipped_frames"]}
+def _graphless(report: dict[str, Any]) -> set[str]:
+    """Return the compile ids that have no graph for a reason that the report gives."""
+    over_limit = {entry["graph"] for frame in report["frames"] for entry in frame["over_limit"]}
+    skipped = {frame["graph"] for frame in report["skipped_frames"]}
+    return over_limit | skipped | {compile_["graph"] for compile_ in report["graphless_compiles"]}
 
 
 def _miscounted(report: dict[str, Any]) -> Iterator[str]:

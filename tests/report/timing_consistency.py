@@ -50,10 +50,12 @@ def _of_profile(report: dict[str, Any], unit_us: float) -> list[str]:
 
 def _of_parts(report: dict[str, Any], unit_us: float) -> list[str]:
     kernels = [(kernel["name"], kernel["measured"]["us"]) for kernel in report["kernels"] if kernel["measured"]]
-    costs = [(broken["reason"], broken["cost"]["us"]) for broken in report["breaks"] if broken["cost"]]
+    known = [broken for broken in report["breaks"] if broken["cost"] and not broken["cost"]["contradicted"]]
+    costs = [(broken["reason"], broken["cost"]["us"]) for broken in known]
     return [f"{name} takes {us} µs of {unit_us} µs" for name, us in (*kernels, *costs) if us > unit_us]
 
 
 def _of_breaks(report: dict[str, Any]) -> list[str]:
-    shares = [broken["cost"]["share"] for broken in report["breaks"] if broken["cost"]]
+    costs = [broken["cost"] for broken in report["breaks"] if broken["cost"]]
+    shares = [cost["share"] for cost in costs if cost["basis"] == "gap, at least"]
     return ["breaks cost more than the call"] if sum(share or 0.0 for share in shares) > 1.0001 else []

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tcexplore import events as ev
-from tcexplore.documents.breaks_view import explain_cost, format_cost, format_cost_briefly, format_shared_cost
-from tcexplore.session import Snapshot
-from tcexplore.session.ranked_breaks import rank_breaks
+from tcexplore.documents.breaks_view import (
+    breaks_document,
+    explain_cost,
+    format_cost,
+    format_cost_briefly,
+    format_shared_cost,
+)
+from tcexplore.documents.strip.verdict_line import run_verdict
+from tcexplore.report.json_report import report
+from tcexplore.session import Snapshot, summarize
+from tcexplore.session.ranked_breaks import rank_breaks, uncompiled_functions
+from tcexplore.studies.fix.fix_result import fix_gain
+from tests.timing.test_timing_notes import ESTIMATE
 
 FILE = "/home/me/model.py"
 
@@ -30,19 +42,84 @@ def test_the_most_expensive_break_is_first_and_a_whole_function_gets_the_remaini
     large = ev.BreakCost(location=at(5), us=50.0, gaps=2, ops=(("aten.relu", 2, 30.0),))
     snapshot = run(ev.BreakCosts(costs=(small, large), total_us=200.0, units=5, elsewhere_us=15.0, around_us=5.0))
     ranked = rank_breaks(snapshot)
-    assert [(c.graph_break.location.line, c.cost_us, c.whole_function) for c in ranked if c.graph_break.location] == [
-        (5, 50.0, False), (7, 20.0, True), (3, 10.0, False),
+    assert [(c.graph_break.location.line, c.us, c.gap_us, c.whole_function) for c in ranked] == [
+        (5, 20.0, 50.0, False), (7, 20.0, 20.0, True), (3, 10.0, 10.0, False),
     ]  # fmt: skip
-    assert format_cost_briefly(ranked[0]) == "50.0 µs 25%"
-    assert format_cost(ranked[0], snapshot) == "50.0 µs per call (25%)"
-    assert "(2 times); 2 ops run eagerly in between: aten.relu" in explain_cost(ranked[0])
+    assert {(c.low_us == c.us, c.high_us, c.basis) for c in ranked} == {(True, None, "gap, at least")}
+    assert format_cost_briefly(ranked[0]) == "≥20.0 µs 10%"
+    assert format_cost(ranked[0], snapshot) == "at least 20.0 µs per call (10%)"
+    assert "50.0 µs from the end of this graph" in explain_cost(ranked[0])
+    assert "(2 times), in which 2 ops run eagerly: aten.relu" in explain_cost(ranked[0])
     assert "plain Python" in explain_cost(ranked[1])
     assert "15.0 µs" in format_shared_cost(snapshot)
 
 
 def test_unknown_costs_are_not_shown():
     ranked = rank_breaks(run())
-    assert [c.graph_break.location.line for c in ranked if c.graph_break.location] == [3, 5, 7]
+    assert [c.graph_break.location.line for c in ranked] == [3, 5, 7]
     assert {(format_cost_briefly(c), format_cost(c, run()), explain_cost(c)) for c in ranked} == {("", "", "")}
     two_unknown = rank_breaks(run(ev.BreakCosts(costs=(), total_us=9.0, units=3, around_us=9.0)))
-    assert {c.cost_us for c in two_unknown} == {None}
+    assert {c.us for c in two_unknown} == {None}
+
+
+def measured(first: float, second: float) -> ev.BreakCosts:
+    costs = tuple(ev.BreakCost(location=at(line), us=us, gaps=1) for line, us in ((3, first), (5, second)))
+    return ev.BreakCosts(costs=costs, total_us=200.0, units=5)
+
+
+TIMED = ev.ChangeTimed(before_us=200.0, after_us=100.0, speedup=2.0, low=1.6, high=2.5, verdict="faster", pairs=20)
+FIX = ev.BreakFix(location=at(3), kind="k", state="verified", gain=fix_gain(TIMED))
+
+
+def test_the_cost_of_a_break_is_the_gain_of_its_verified_fix():
+    snapshot = run(measured(10.0, 50.0), FIX)
+    costed = {c.graph_break.location.line: c for c in rank_breaks(snapshot)}[3]
+    assert (costed.us, costed.basis, costed.share, costed.gap_us) == (100.0, "verified fix", 0.5, 10.0)
+    assert costed.low_us == pytest.approx(75.0)
+    assert costed.high_us == pytest.approx(120.0)
+    assert format_cost_briefly(costed) == "100 µs 50%"
+    assert format_cost(costed, snapshot) == "100 µs [75.0 µs, 120 µs] per call (50%)"
+    assert "the call now minus the call with the fix" in explain_cost(costed)
+    slower = replace(FIX, gain=fix_gain(replace(TIMED, speedup=0.8, low=0.5, high=1.25)))
+    (costed,) = (c for c in rank_breaks(run(slower)) if c.graph_break.location.line == 3)
+    assert format_cost_briefly(costed) == "-50.0 µs -25%"
+
+
+def test_a_fix_on_top_of_another_costs_what_it_adds():
+    both = replace(TIMED, after_us=50.0, speedup=4.0, low=3.8, high=4.2)
+    gain = fix_gain(both, TIMED)
+    assert gain.us == 50.0
+    assert gain.low_us < 50.0 < gain.high_us
+    assert fix_gain(replace(TIMED, verdict="measuring")) is None
+
+
+def test_the_order_of_breaks_is_decided_once():
+    snapshot, orders = run(), []
+    estimate = replace(ESTIMATE, compiled_us=5000.0)
+    later = (measured(10.0, 50.0), FIX, measured(90.0, 5.0), estimate, replace(FIX, state="refused", gain=None))
+    for event in later:
+        snapshot = snapshot.apply(replace(event, run=1))
+        orders.append([c.graph_break.location.line for c in rank_breaks(snapshot)])
+    assert orders == [[5, 3, 7]] * 5
+    doubtful = rank_breaks(snapshot)[0]
+    assert format_cost_briefly(doubtful) == "≥5.00 µs 2% ?"
+    assert "took 200.0 µs, but 5,000.0 µs when timed" in doubtful.contradicted
+
+
+def test_functions_that_are_not_compiled_stand_beside_the_breaks():
+    skipped = [
+        ev.FrameSkipped(frame=ev.Location(FILE, line, name), reason="in a loop", has_ops=has_ops)
+        for line, name, has_ops in ((1, "forward", True), (1, "forward", True), (9, "helper", True), (12, "log", False))
+    ]
+    graph = ev.GraphCaptured(graph="1/0", ops=1, nodes=(), code="", frame=ev.Location(FILE, 9, "helper"))
+    snapshot = run(graph, *skipped)
+    assert [frame.frame.function for frame in uncompiled_functions(snapshot)] == ["forward"]
+    assert summarize(snapshot).uncompiled == 1
+    assert "✖ 3 graph breaks    ✖ 1 function not compiled" in run_verdict(snapshot).text
+    document = breaks_document(snapshot)
+    assert document.title == "3, 1 function not compiled"
+    text = "\n".join(document.row(index).text for index in range(len(document)))
+    assert "✖ 1 function not compiled" in text
+    assert "skipped frames" in text
+    report_ = report(snapshot, None)
+    assert [frame["function"] for frame in report_["uncompiled_functions"]] == ["forward"]

@@ -35,7 +35,9 @@ EAGER_OPS = EagerOps(
     ops=(("aten::mean", 1, 9.0), ("aten::item", 1, 2.5), ("aten::_local_scalar_dense", 1, 1.0)), region_entries=2
 )
 
-SKIPPED = FrameSkipped(frame=at("super().__init__", "__init__"), reason="no tensor operations in the frame")
+SKIPPED = FrameSkipped(
+    frame=at("super().__init__", "__init__"), reason="no tensor operations in the frame", has_ops=False
+)
 
 
 def guards(graph: str = "0/0", batch: str = "64") -> GuardsInstalled:

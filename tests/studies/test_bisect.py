@@ -55,6 +55,24 @@ async def test_stages_that_had_nothing_to_do_are_named():
     assert "No compiler stage was exercised: no graph was captured." in printed("bisect", state)
 
 
+async def test_results_that_were_not_compared_do_not_count_as_good():
+    script = ev.EntryFound(name="", kind="script", rule="", calls=())
+    state = await bisected(lambda _: [script, GRAPH, ev.Finished()])
+    stages = json_of("bisect", state)["stages"]
+    assert [stage["fails"] for stage in stages] == [False, *[None] * (len(stages) - 1)]
+    assert stages[1]["not_compared"] == "a script has no eager form to compare with"
+    too_large = ev.Accuracy(verdict="not judged", reason="it is too large")
+    state = await bisected(lambda _: [GRAPH, too_large, ev.Finished()])
+    assert [(s["fails"], s["not_compared"]) for s in json_of("bisect", state)["stages"]][1] == (None, "it is too large")
+    good = json_of("bisect", await bisected(lambda _: GOOD))["stages"]
+    assert {(stage["fails"], stage["not_compared"]) for stage in good} == {(False, None)}
+
+
+async def test_stages_that_the_budget_left_out_are_no_success():
+    state, _ = await played("bisect", lambda job: GOOD if job.config.backend == "eager" else [], job=JOB, budget_s=0.2)
+    assert (len(state.skipped), STUDY.exit_status(state)) == (3, 1)
+
+
 @pytest.mark.parametrize(
     ("event", "stage"),
     [

@@ -14,7 +14,7 @@ from tcexplore.studies.fix.fix_result import AttemptedFix
 from tcexplore.studies.fix.fix_study import STUDY, FixOptions
 from tcexplore.studies.study import StudyState
 from tests.fixes.test_verification import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, run, verification
-from tests.studies.playback import JOB, json_of, printed
+from tests.studies.playback import JOB, json_of, played, printed
 
 TIMED = ev.ChangeTimed(before_us=200, after_us=100, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=20)
 
@@ -51,7 +51,32 @@ def test_the_json_has_every_attempt():
     first = fields["breaks"][0]["fixes"][0]
     assert (first["verified"], first["inputs"], first["objection"], first["speed"]["speedup"]) == (True, 4, None, 2.0)
     assert fields["breaks"][1]["fixes"][0]["objection"] == "the break is still there"
+    costs = [one["cost"] for one in fields["breaks"]]
+    assert costs[1:] == [None, None]
+    assert (costs[0]["us"], costs[0]["basis"]) == (100.0, "verified fix")
+    assert costs[0]["low_us"] < 100.0 < costs[0]["high_us"]
     assert STUDY.exit_status(state()) == 1
+
+
+async def test_breaks_that_the_budget_left_out_are_named_and_are_no_success():
+    job = replace(JOB, file=FILE, source=TEXT)
+
+    def story(of: ev.Job) -> list[ev.Event]:
+        return [] if of.baseline else [GRAPH, broken(4), broken(5, ITEM), ev.Finished()]  # a fix never ends
+
+    state, _ = await played("fix", story, job=job, budget_s=0.2)
+    assert [step.partition(":")[0] for step in json_of("fix", state)["skipped"]] == [
+        "break 1, line 4",
+        "break 2, line 5",
+    ]
+    assert STUDY.exit_status(state) == 1
+    report = " ".join(printed("fix", state).split())
+    assert "0 breaks with a verified fix; not all breaks were tried" in report
+    assert "not tried to the end: break 2, line 5" in report
+    one, _ = await played("fix", story, FixOptions(number=2), job, budget_s=0.2)
+    assert [step.partition(":")[0] for step in one.skipped] == ["break 2, line 5"]
+    nothing, _ = await played("fix", lambda _: [], job=job, budget_s=0.1)
+    assert (nothing.skipped, STUDY.exit_status(nothing)) == (("unmodified file",), 1)
 
 
 def test_the_command_line_selects_a_break_and_writing():

@@ -10,9 +10,12 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli.arguments import parse
+from tcexplore.session.economics import RunFigures
+from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.modes.modes_study import planned_jobs
 from tcexplore.studies.modes.modes_variants import SHAPES, ModesOptions
 from tcexplore.studies.study import StudyState
+from tcexplore.studies.study_json import run_fields
 from tests.studies import playback
 from tests.studies.playback import JOB, MACHINE, Playback, json_of, played, printed, timed
 
@@ -116,6 +119,14 @@ def test_kinds_of_shapes_replace_dynamic():
     assert [config.mark_unbacked for config in configs] == [(), (), (), ("x.0",), ()]
     assert configs[-1].settings == ("torch.fx.experimental._config.backed_size_oblivious=True",)
     assert {(config.backend, config.mode) for config in configs} == {("inductor", "default")}
+
+
+def test_recompiles_are_graphs_and_not_records():
+    entries = [("0/1", "0/0"), ("0/2", "0/1"), ("0/2", "0/0"), ("0/3", "0/2"), ("0/3", "0/1"), ("0/3", "0/0")]
+    run = start_snapshot(JOB)
+    for graph, failed in entries:
+        run = run.apply(ev.Recompiled(run=JOB.run, graph=graph, failed_entry=failed, failed_guard="", reason=""))
+    assert run_fields(RunFigures(run))["recompiles"] == 3
 
 
 async def test_kinds_of_shapes_have_their_recompiles_in_the_table_and_in_json():

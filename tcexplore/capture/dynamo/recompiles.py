@@ -19,7 +19,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BackwardCaptured, Location, Recompiled, ValueOrigin
-from tcexplore.torch_text.dynamo_names import describe_carried, is_carried, readable_source
+from tcexplore.torch_text.dynamo_names import describe_carried, is_carried, name_wrapped, readable_source, wraps_module
 from tcexplore.torch_text.failure_causes import (
     BACKEND_MATCH,
     OTHER_BACKEND,
@@ -155,6 +155,9 @@ class FailedGuards:
         """
         text = message.removeprefix(f"{entry}: ").split("\nUser stack trace:")[0]
         check = split_check(text)
+        if code is not None and wraps_module(code):
+            check = check._replace(code=name_wrapped(check.code))
+            scope = {**scope, "self": scope.get("fn")}
         cause = cause_of_text(check.code.strip(), grad_enabled=torch.is_grad_enabled())
         cause = cause or _cause_of_code(manager, scope, check.code)
         return Recompiled(
@@ -172,9 +175,9 @@ class FailedGuards:
         )
 
     def _location(self, manager: Any, cause: Cause, place: tuple[str, int, str] | None, code: Any) -> Location | None:
-        """Return the line behind the guard, or the compiled function."""
+        """Return the line behind the guard, or the compiled function, if torch names one."""
         location = guard_location(manager, readable_source(cause.name)) or (place and self._user_files.find(*place))
-        if location or not self._user_files.owns(code.co_filename):
+        if location or code is None or not self._user_files.owns(code.co_filename):
             return location or None
         return self._user_files.location_of(code)
 
@@ -193,23 +196,30 @@ def _cause_of_code(manager: Any, scope: Any, code: str) -> Cause:
     return cause_of_values(values, readable_source(code))._replace(kind=kind_of_check(code, values))
 
 
+_METADATA = r"(?:size|stride|storage_offset|dim)\(\)|shape\b|ndim\b"
+"""What a guard reads of a tensor that is an argument itself."""
+
 _LOCAL = re.compile(r"\bL\['([^']+)'\](?P<further>[.\[])?")
 
 
-def value_origin(code: str, name: str, frame: CodeType) -> ValueOrigin:
-    """Return where a guarded value comes from."""
+def value_origin(code: str, name: str, frame: CodeType | None) -> ValueOrigin:
+    """Return where a guarded value comes from; `frame` is the code of the frame, None for a guard outside of frames."""
     if is_carried(code) or is_carried(name):
         return "break"
     if "G['" in code:
         return "global"
     local = _LOCAL.search(code)
     variable = local[1] if local else re.split(r"[.\[]", name.removeprefix("len("), maxsplit=1)[0]
+    if frame is None:
+        return ""
+    if wraps_module(frame) and variable == "self":
+        return "attribute"
     if variable in frame.co_freevars:
         return "closure"
     arguments = frame.co_varnames[: frame.co_argcount + frame.co_kwonlyargcount + 2]
     if variable not in arguments:
         return ""
-    return "attribute" if re.search(rf"\b{re.escape(variable)}\.", name) else "argument"
+    return "attribute" if re.search(rf"\b{re.escape(variable)}(?:\[[^\]]*\])*\.(?!{_METADATA})", name) else "argument"
 
 
 MAX_LENGTH = 80

@@ -87,4 +87,8 @@ class _SkipObserver:
         frame = self._user_files.location_of(code)
         if (frame, reason) not in self._emitted:
             self._emitted.add((frame, reason))
-            self._hooks.emit(FrameSkipped(frame=frame, reason=reason, graph=current_compile_id()))
+            self._hooks.emit(
+                FrameSkipped(
+                    frame=frame, reason=reason, graph=current_compile_id(), has_ops=reason not in (NO_TENSORS, NO_OPS)
+                )
+            )

@@ -16,7 +16,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Guard, GuardsInstalled, Location
-from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.dynamo_names import name_wrapped, readable_source, wraps_module
 from tcexplore.torch_text.guard_text import RELATIONS, Check, GuardedValue, is_structural, split_check, summarize
 
 _FACT = "guards"
@@ -88,7 +88,7 @@ class _GuardObserver:
             ),
             location=location,
             user_code=self._user_files.line(location),
-            name=readable_source(leaf.source),
+            name=readable_source(name_wrapped(leaf.source) if records.wraps_module else leaf.source),
         )
 
 
@@ -99,6 +99,8 @@ class _GuardRecords:
         self._builder = builder
         self._user_files = user_files
         output_graph = builder.check_fn_manager.output_graph
+        code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
+        self.wraps_module = code is not None and wraps_module(code)
         self._traced: dict[Any, Any] = getattr(output_graph, "input_source_to_sizes_strides", {})
         self._commented: dict[str, Location | None] = {}
         self._by_source: dict[str, list[Any]] = defaultdict(list)

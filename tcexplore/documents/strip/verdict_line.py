@@ -105,6 +105,8 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
         yield piece(" ✖ WRONG RESULT ", "badge.break")
         yield piece(f"{hint('bisect')} finds the stage", "muted", KEYS)
     yield _breaks(shown)
+    if figures.uncompiled:
+        yield piece(f" ✖ {count(figures.uncompiled, 'function')} not compiled ", "badge.break")
     fix = list(_fix(shown))
     yield from fix
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)

@@ -9,6 +9,9 @@ from tcexplore.events import Failed
 from tcexplore.events.run_events import BEFORE_COMPILE
 from tcexplore.session.snapshot import Snapshot
 
+SCRIPT_NOT_COMPARED = "a script has no eager form to compare with"
+NO_COMPARISON = "the run ended before eager and compiled were compared"
+
 GOOD_VERDICTS = ("not judged", "identical", "as accurate as eager", "close to eager")
 
 
@@ -73,6 +76,18 @@ class BisectStep:
     def fails(self) -> bool:
         """Return whether the run crashes or has a wrong result."""
         return bool(self.failed or self.wrong)
+
+    @property
+    def not_compared(self) -> str:
+        """Return why the results of a run that ended were not compared with eager's; empty if they were."""
+        if self.stage is EAGER or self.failed:
+            return ""
+        if self.run.is_script:
+            return SCRIPT_NOT_COMPARED
+        accuracy = self.run.accuracy
+        if accuracy is None:
+            return NO_COMPARISON
+        return accuracy.reason or NO_COMPARISON if accuracy.verdict == "not judged" else ""
 
 
 def unexercised(steps: Sequence[BisectStep]) -> dict[BisectStage, str]:

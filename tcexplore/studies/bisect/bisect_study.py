@@ -30,8 +30,8 @@ from tcexplore.studies.study_json import Fields
 from tcexplore.studies.study_runs import Runs
 from tcexplore.studies.timed_cells import compiles_at_once
 
-STAGE_FAILS, USER_CODE_FAILS = 1, 2
-"""Exit statuses: a compiler stage fails; the model file fails without a compiler."""
+STAGE_FAILS, NOT_ALL_TRIED, USER_CODE_FAILS = 1, 1, 2
+"""Exit statuses: a compiler stage fails; the budget ended the study; the model file fails without a compiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
     examples = ("model.py", "model.py --repro repro")
     description = "Find the compiler stage that crashes or gives a wrong result: run the file with each stage."
     studies_scripts = True
-    exit_note = "1 a stage fails"
+    exit_note = "1 a stage fails, or the budget was spent before all stages were tried"
     compile_options = frozenset({"dynamic"})
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -105,7 +105,10 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
         return bisect_document(state.results, stages_of(state), over=state.over, written=written, width=width)
 
     def fields(self, state: StudyState[BisectOptions, BisectStep]) -> Fields:
-        """Return the steps; `stage` is the first one that fails, null without one."""
+        """Return the steps; `stage` is the first one that fails, null without one.
+
+        `fails` is null for a run without an error whose results were not compared.
+        """
         failing, idle = first_failure(state.results), unexercised(state.results)
         return {
             "stage": failing.stage.name if failing else None,
@@ -130,7 +133,7 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
     def exit_status(self, state: StudyState[BisectOptions, BisectStep]) -> int:
         failing = first_failure(state.results)
         if failing is None:
-            return 0
+            return NOT_ALL_TRIED if state.skipped else 0
         return USER_CODE_FAILS if failing.stage is EAGER else STAGE_FAILS
 
 
@@ -167,7 +170,8 @@ def _stage_fields(step: BisectStep) -> Fields:
         "stage": step.stage.name,
         "adds": step.stage.adds,
         "config": configuration(step.run) if step.stage.backend else None,
-        "fails": step.fails,
+        "fails": None if step.not_compared else step.fails,
+        "not_compared": step.not_compared or None,
         "error": failure(step.failed),
         "accuracy": json_records.accuracy(step.run.accuracy) if step.stage.backend else None,
     }

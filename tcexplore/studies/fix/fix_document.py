@@ -61,9 +61,15 @@ def break_document(view: BreakView, width: int = 78) -> StaticDocument:
 
 
 def fix_document(
-    run: Snapshot | None, breaks: Sequence[BreakFixes], written: Sequence[str], over: bool, width: int = 78
+    run: Snapshot | None,
+    breaks: Sequence[BreakFixes],
+    untried: Sequence[str],
+    written: Sequence[str],
+    *,
+    over: bool,
+    width: int = 78,
 ) -> StaticDocument:
-    """Return the document of all breaks; `run` is the run of the unmodified file."""
+    """Return the document of all breaks; `run` is the run of the unmodified file, `untried` names breaks left out."""
     if run is None:
         return StaticDocument("", tuple(wrapped("Waiting for the run of the unmodified file.", width, "muted")))
     if run.failure is not None:
@@ -75,7 +81,12 @@ def fix_document(
         view = BreakView(fixes.broken, run.file, fixes.verifications, number=fixes.number, advice=fixes.advice)
         rows += [*_break(view, width), *_body(view, width), BLANK]
     fixed = sum(fixes.verified is not None for fixes in breaks)
-    rows += wrapped(f"{fixed} of {count(len(breaks), 'break')} with a verified fix", width, "strong")
+    if untried:
+        rows += wrapped(f"{count(fixed, 'break')} with a verified fix; not all breaks were tried", width, "strong")
+    else:
+        rows += wrapped(f"{fixed} of {count(len(breaks), 'break')} with a verified fix", width, "strong")
+    for step in untried:
+        rows += wrapped(step, width, "warn", indent=1, lead="not tried to the end: ")
     if written:
         rows += wrapped(f"written: {', '.join(map(display_path, written))}", width, "ok")
     elif fixed and over:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, cast
 
-from tcexplore.events import BranchTest, BreakFix, GraphBreak, Job, Span
+from tcexplore.events import BranchTest, BreakFix, ChangeTimed, FixGain, GraphBreak, Job, Span
 from tcexplore.events.fix_events import FixState
 from tcexplore.fixes.fix import Change
 from tcexplore.fixes.proposals import advice, installed, proposals
@@ -100,7 +100,24 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
         inputs=verified.inputs if verified else 0,
         kernels=(summarize(run).kernels, summarize(verified.after).kernels) if verified else None,
         speedup=timed.speedup if timed and timed.verdict in DECIDED else None,
+        gain=fix_gain(timed) if timed else None,
     )  # fmt: skip
+
+
+def fix_gain(timed: ChangeTimed, earlier: ChangeTimed | None = None) -> FixGain | None:
+    """Return what a fix saves of the call before the change; None as long as its time is not known.
+
+    `earlier` is the timing of the fixes that the changed file already had.
+    """
+    if timed.verdict == "measuring" or (earlier is not None and earlier.verdict == "measuring"):
+        return None
+    before = timed.before_us
+    us, low, high = (1 - 1 / speedup for speedup in (timed.speedup, timed.low, timed.high))
+    if earlier is not None:
+        us -= 1 - 1 / earlier.speedup
+        low -= 1 - 1 / earlier.high
+        high -= 1 - 1 / earlier.low
+    return FixGain(us=before * us, low_us=before * low, high_us=before * high, call_us=before)
 
 
 def _first_line(change: Change) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,14 +17,17 @@ from tcexplore.fixes.verification import Verification, facts
 from tcexplore.report.json_report import failure, graph_break
 from tcexplore.session import Snapshot
 from tcexplore.studies.fix.fix_document import BreakView, break_document, fix_document
-from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, FixedFiles, FixTarget, by_break
+from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, FixedFiles, FixTarget, by_break, fix_gain
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 from tcexplore.studies.study_runs import Runs, failure_status
 from tcexplore.watch import UnreadableError
 
 UNFIXED = 1
-"""Exit status if a break has no verified fix."""
+"""Exit status if a break has no verified fix, or the study ended before it was tried."""
+
+UNMODIFIED = "unmodified file"
+"""The first step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         "For each graph break, try a change to your lines that removes it, and verify in a separate process that the "
         "break is gone and the results are the same. Nothing is written without --write."
     )
-    exit_note = "1 a break has no verified fix"
+    exit_note = "1 a break has no verified fix, or the budget was spent before all were tried"
     timed = True
     live = True
 
@@ -76,19 +79,26 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
             async for attempt in _attempts(state, 1, target, files, runs, announce):
                 yield attempt
             return
-        announce("unmodified file")
+        runs.steps.plan((UNMODIFIED,))
+        announce(UNMODIFIED)
         run = (await runs.run(replace(state.job, time_for=0.0), state.timeout)).snapshot
         yield run
-        number, seen = 0, set[tuple[str, str, str]]()
+        number, seen = 0, set[_BreakKey]()
+        steps = _steps(run)
+        runs.steps.plan(step for index, step in enumerate(steps.values(), 1) if self._chosen(state, index))
         while (broken := _next_break(run, seen)) is not None:
             number += 1
-            if state.options.number not in (None, number):
+            if not self._chosen(state, number):
                 continue
             async for attempt in _attempts(state, number, fix_target(files, run, broken), files, runs, announce):
                 yield attempt
                 if attempt.verification is not None and attempt.verification.verified:
                     files.adopt(attempt.verification.change)
                     run = attempt.verification.after
+            runs.steps.finish(steps.get(_break_key(broken), ""))
+
+    def _chosen(self, state: FixState, number: int) -> bool:
+        return state.options.number in (None, number)
 
     def document(
         self,
@@ -98,7 +108,9 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
     ) -> Document:
         target = state.options.target
         if target is None:
-            return fix_document(_original(state), by_break(state.results), state.written, state.over, width)
+            breaks = by_break(state.results)
+            untried = () if _original(state) is None else state.skipped
+            return fix_document(_original(state), breaks, untried, state.written, over=state.over, width=width)
         done = by_break(state.results)
         verifications = done[0].verifications if done else ()
         current = None if state.over else under_way(state)
@@ -107,11 +119,14 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         return break_document(view, width)
 
     def fields(self, state: FixState) -> Fields:
-        """Return the fixes; times are microseconds of one compiled call."""
+        """Return the fixes; times are microseconds of one compiled call.
+
+        Each run has the verified fixes of the breaks before it, so `cost` is what a fix saves beyond those.
+        """
         run = _original(state)
         return {
             "error": failure(run.failure) if run else None,
-            "breaks": [_break_fields(fixes) for fixes in by_break(state.results)],
+            "breaks": list(_fields_of_breaks(by_break(state.results))),
             "written": [display_path(file) for file in state.written],
         }
 
@@ -135,7 +150,8 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         run = _original(state)
         if run is not None and run.failure is not None:
             return failure_status(run)
-        return 0 if all(fixes.verified for fixes in by_break(state.results)) else UNFIXED
+        tried = all(fixes.verified for fixes in by_break(state.results))
+        return 0 if tried and run is not None and not state.skipped else UNFIXED
 
 
 def fix_target(files: FixedFiles, run: Snapshot, broken: ev.GraphBreak) -> FixTarget:
@@ -173,25 +189,54 @@ async def _attempts(
             return
 
 
-def _next_break(run: Snapshot, seen: set[tuple[str, str, str]]) -> ev.GraphBreak | None:
-    """Return the first break that is not in `seen`, identified by its code since lines move."""
+_BreakKey = tuple[str, str, str]
+
+
+def _break_key(broken: ev.GraphBreak) -> _BreakKey:
+    """Return the identity of a break: its code, since lines move."""
+    return broken.location.file if broken.location else "", broken.code, broken.kind
+
+
+def _next_break(run: Snapshot, seen: set[_BreakKey]) -> ev.GraphBreak | None:
+    """Return the first break that is not in `seen`."""
     for broken in run.breaks:
-        key = (broken.location.file if broken.location else "", broken.code, broken.kind)
-        if key not in seen:
-            seen.add(key)
+        if _break_key(broken) not in seen:
+            seen.add(_break_key(broken))
             return broken
     return None
+
+
+def _steps(run: Snapshot) -> dict[_BreakKey, str]:
+    """Return a name for each break of the unmodified file, such as `break 1, line 5: print("mean", y.mean())`."""
+    steps: dict[_BreakKey, str] = {}
+    for broken in run.breaks:
+        place = f", line {broken.location.line}" if broken.location else ""
+        steps.setdefault(_break_key(broken), f"break {len(steps) + 1}{place}: {broken.code or broken.kind}")
+    return steps
 
 
 def _original(state: FixState) -> Snapshot | None:
     return next((result for result in state.results if isinstance(result, Snapshot)), None)
 
 
-def _break_fields(fixes: BreakFixes) -> Fields:
+def _fields_of_breaks(breaks: Sequence[BreakFixes]) -> Iterator[Fields]:
+    earlier: ev.ChangeTimed | None = None
+    for fixes in breaks:
+        timed = fixes.verified.after.change_timing if fixes.verified else None
+        gain = fix_gain(timed, earlier) if timed else None
+        cost = (
+            {"us": gain.us, "low_us": gain.low_us, "high_us": gain.high_us, "basis": "verified fix"} if gain else None
+        )
+        yield _break_fields(fixes, cost)
+        earlier = timed or earlier
+
+
+def _break_fields(fixes: BreakFixes, cost: Fields | None) -> Fields:
     return {
         "number": fixes.number,
         "break": graph_break(fixes.broken),
         "fixed": fixes.verified is not None,
+        "cost": cost,
         "advice": None if fixes.verified else fixes.advice or None,
         "fixes": [_fix_fields(verification) for verification in fixes.verifications],
     }

@@ -109,7 +109,7 @@ BREAKS = PaneSpec(
         View(
             "breaks",
             "tcexplore.documents.breaks_view:breaks_document",
-            (*_CAPTURE, "breaks", "fixes", "call_account", "break_costs"),
+            (*_CAPTURE, "breaks", "fixes", "call_account", "break_costs", "first_break_costs"),
             ("breaks", "graphs", "skipped_frames"),
             frozenset({"break", "line"}),
         ),

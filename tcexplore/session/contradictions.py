@@ -16,6 +16,4 @@ def mark_contradiction(costs: ev.BreakCosts | None, timing: ev.TimingEstimate | 
         return costs
     unit = "a call" if timing.calls == 1 else f"{timing.calls} calls"
     took = f"took {costs.total_us:,.1f} µs, but {timing.unit_us:,.1f} µs when timed"
-    return replace(
-        costs, contradicted="" if costs.agrees_with(timing) else f"{unit} measured with its breaks {took}"
-    )
+    return replace(costs, contradicted="" if costs.agrees_with(timing) else f"{unit} measured with its breaks {took}")

@@ -111,7 +111,7 @@ def line_times(
     lines_of_parts: tuple[PartLine, ...],
 ) -> LineTimes | None:
     """Return the time of each line; None if it was not measured. The eager call is scaled to that of the timing."""
-    if timed is None and account is None:
+    if timed is None and all(part.line is None for part in lines_of_parts):
         return None
     scale = timing.eager_us / timed.call_us if timed and timing and timed.call_us else 1.0
     eager = {_key(line.location, line.phase): line.us * scale for line in timed.lines} if timed else {}

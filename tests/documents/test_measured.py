@@ -81,7 +81,7 @@ def test_reports_contain_device_facts():
     assert fields["cuda_graphs"]["launches_saved_per_call"] == 1
     assert [choice["chosen"] for choice in fields["autotuned"][0]["choices"]] == [True, False, False]
     assert (fields["timing"]["launch_bound"], fields["timing"]["device_compiled_us"]) == (True, 22.0)
-    assert fields["call_profile"]["launch_gaps_us"] == 31.0
+    assert fields["call_account"]["launch_gaps_us"] == 31.0
     text = " ".join(check_text(measured.run(), 100).split())
     for words in ("1 CUDA graph recorded", "mutated inputs", "NVIDIA H200", "the best template 1.47×", "LAUNCH-BOUND"):
         assert words in text, words

@@ -1,8 +1,7 @@
-"""The calls are profiled after the timing has a verdict; a profile that contradicts it is taken again, once."""
+"""The calls are profiled after the timing has a verdict; costs of breaks that contradict it are measured again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -15,19 +14,25 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import CallProfiled, Event, Job, TimingEstimate
+from tcexplore.events import BreakCosts, CallProfiled, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import call_profiles
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.optional_stages import OptionalStages
-from tests.session.test_contradictions import TIMING, profile
+from tests.session.test_contradictions import TIMING, costs
 
 
 class Profiling:
     """A stage whose profiles take the given microseconds, in turn."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *profiles_us: float, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *profiles_us: float,
+        costs_us: tuple[float, ...] = (),
+        device: str = "cpu",
+    ) -> None:
         self.events: list[Event] = []
         self.recorder = EventRecorder(self.events.append)
         hooks, files = Hooks(self.recorder.emit), UserFiles("model.py")
@@ -36,10 +41,18 @@ class Profiling:
             SimpleNamespace(measure_warm=lambda measure: measure()), self.recorder, files,
         )  # fmt: skip
         remaining = iter(profiles_us)
-        emit_profile: Callable[..., None] = lambda *_: self.recorder.emit(profile(next(remaining)))  # noqa: E731
-        monkeypatch.setattr(CallProfiles, "_emit_parts", emit_profile)
-        for name in ("_emit_eager_ops", "_emit_line_times"):
-            monkeypatch.setattr(CallProfiles, name, lambda *_: None)
+        costs_again = iter(costs_us)
+
+        def emit_profile(*_: object) -> None:
+            self.recorder.emit(CallProfiled(run=1, total_us=next(remaining), repeats=5, parts=()))
+
+        def emit_costs(*_: object) -> None:
+            if (us := next(costs_again, None)) is not None:
+                self.recorder.emit(costs(us))
+
+        monkeypatch.setattr(CallProfiles, "_emit_call_profile", emit_profile)
+        monkeypatch.setattr(CallProfiles, "_emit_break_costs", emit_costs)
+        monkeypatch.setattr(CallProfiles, "_emit_line_times", lambda *_: None)
         program: Any = SimpleNamespace(restore=lambda: None)
         workload = Workload(
             eager=lambda: None, compiled=lambda: None, calls=1, train=False, device=torch.device(device)
@@ -67,11 +80,11 @@ def test_a_profile_waits_for_a_verdict_and_is_taken_once(monkeypatch: pytest.Mon
     assert profiling.profiles_us == [1000.0]
 
 
-def test_a_profile_that_contradicts_the_timing_is_taken_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    profiling = Profiling(monkeypatch, 5000.0, 4000.0)
+def test_costs_that_contradict_the_timing_are_measured_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    profiling = Profiling(monkeypatch, 1000.0, costs_us=(5000.0, 4000.0))
     profiling.recorder.emit(estimate())
     profiling.stage.run()
-    assert profiling.profiles_us == [5000.0, 4000.0]
+    assert [event.total_us for event in profiling.events if isinstance(event, BreakCosts)] == [5000.0, 4000.0]
 
 
 def test_a_gpu_is_timed_for_a_while_before_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:

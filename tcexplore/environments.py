@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,8 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from tcexplore.bounded_process import NoAnswerError, run_bounded
 from tcexplore.events import clean
 from tcexplore.model_python import OWN_PYTHON, ModelPython, install_hint
+from tcexplore.trust import NOBODY, Consent, RepositoryText, refusal, root_of
 
 ANSWER_S = 20.0
 """Seconds for an interpreter to start and answer."""
@@ -61,6 +61,8 @@ class SkippedPython(NamedTuple):
     path: str
     source: str
     reason: str
+    untrusted: bool = False
+    """Whether the user did not consent to run it."""
 
 
 class PythonChoice(NamedTuple):
@@ -73,12 +75,18 @@ class PythonChoice(NamedTuple):
 # ---- the option
 
 
-def named_python(path: str, variables: Mapping[str, str] = os.environ) -> ModelPython:
+def named_python(path: str, variables: Mapping[str, str] = os.environ, consent: Consent = NOBODY) -> ModelPython:
     """Return the interpreter that `--python PATH` names. Raises `PythonNotUsableError`.
 
-    PATH is an interpreter, the folder of a virtual or conda environment, or the name of a conda environment.
+    PATH is an interpreter, the folder of a virtual or conda environment, or the name of a conda environment. One that
+    the configuration of a project names is run only with the user's consent.
     """
-    return _queried(ModelPython(_executable(path, variables), "--python"), shown=path)
+    executable = _executable(path, variables)
+    if isinstance(path, RepositoryText):
+        purpose = f"run the model with {executable} ({path.place})"
+        if reason := refusal(executable, path.root, consent, purpose):
+            raise PythonNotUsableError(f"{path.place}: python = {str(path)!r} is not run.", reason)
+    return _queried(ModelPython(executable, "--python"), shown=path)
 
 
 def _executable(path: str, variables: Mapping[str, str]) -> str:
@@ -109,20 +117,26 @@ def _conda_environments(name: str, variables: Mapping[str, str]) -> Iterator[str
     if conda := variables.get("CONDA_EXE"):
         yield from filter(os.path.isdir, [os.path.join(os.path.dirname(os.path.dirname(conda)), "envs", name)])
     with suppress(OSError, UnicodeDecodeError):
-        known = Path("~/.conda/environments.txt").expanduser().read_text().splitlines()
+        known = Path("~/.conda/environments.txt").expanduser().read_text(encoding="utf-8").splitlines()
         yield from (folder for folder in known if os.path.basename(folder) == name and os.path.isdir(folder))
 
 
 # ---- the search
 
 
-def choose_python(file: str, variables: Mapping[str, str] = os.environ) -> PythonChoice:
-    """Return the first of the candidates that can run the worker, else the interpreter that runs tcexplore."""
+def choose_python(file: str, variables: Mapping[str, str] = os.environ, consent: Consent = NOBODY) -> PythonChoice:
+    """Return the first of the candidates that can run the worker, else the interpreter that runs tcexplore.
+
+    An environment that nobody named is run only with the user's consent.
+    """
     skipped: list[SkippedPython] = []
     for folder, source in candidates(file, variables):
         try:
             if _same(folder, sys.prefix):
                 return PythonChoice(_own(), tuple(skipped))
+            if source == folder and (reason := _refusal(folder, consent)):
+                skipped.append(SkippedPython(folder, source, reason, untrusted=True))
+                continue
             return PythonChoice(_queried(ModelPython(_interpreter(folder), source)), tuple(skipped))
         except PythonNotUsableError as error:
             skipped.append(SkippedPython(folder, source, str(error)))
@@ -144,7 +158,7 @@ def candidates(file: str, variables: Mapping[str, str] = os.environ) -> Iterator
     for folder in _project_folders(os.path.dirname(os.path.abspath(file))):
         for name in (".venv", "venv"):
             path = os.path.join(folder, name)
-            if os.path.exists(os.path.join(path, "pyvenv.cfg")) and _is_trusted(path, file):
+            if os.path.exists(os.path.join(path, "pyvenv.cfg")):
                 yield path, path
 
 
@@ -157,14 +171,12 @@ def _project_folders(folder: str) -> list[str]:
     return above[:1]
 
 
-def _is_trusted(path: str, file: str) -> bool:
-    """Return whether an environment that nobody named belongs to the user, to root, or to the file's owner."""
-    owners = {os.getuid(), 0}
-    with suppress(OSError):
-        owners.add(os.stat(file).st_uid)
-    with suppress(OSError):
-        return os.stat(path).st_uid in owners
-    return False
+def _refusal(folder: str, consent: Consent) -> str:
+    """Return why an environment that nobody named may not be run; empty if it may."""
+    interpreter = _interpreter(folder)
+    # The root is that of the folder that holds the environment, which may itself be a link to another place.
+    root = root_of(os.path.dirname(os.path.abspath(folder)))
+    return refusal(interpreter, root, consent, f"run the model with {interpreter}")
 
 
 def _same(folder: str, other: str) -> bool:
@@ -190,35 +202,20 @@ def _queried(python: ModelPython, shown: str = "") -> ModelPython:
 def _query(python: ModelPython, name: str) -> ModelPython:
     """Return an interpreter with the folder and the versions that it reports; without torch, that version is empty."""
     try:
-        process = subprocess.Popen(
-            [python.executable, "-c", _QUERY], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=python.environment(), process_group=0, text=True, errors="replace",
-        )  # fmt: skip
+        answer = run_bounded([python.executable, "-c", _QUERY], ANSWER_S, env=python.environment())
     except OSError as error:
         raise PythonNotUsableError(f"{name} cannot be run: {(error.strerror or str(error)).lower()}.") from None
-    try:
-        output, errors = process.communicate(timeout=ANSWER_S)
-    except subprocess.TimeoutExpired:
-        _kill_group(process)
-        raise PythonNotUsableError(f"{name} gives no answer within {ANSWER_S:g} s.") from None
+    except NoAnswerError as error:
+        raise PythonNotUsableError(f"{name} {error}.") from None
+    output, errors = (text.decode("utf-8", "replace") for text in (answer.output, answer.errors))
     lines = output.rpartition(f"\n{_MARK}\n")[2].splitlines()
-    if process.returncode or len(lines) not in (4, 5):
+    if answer.status or len(lines) not in (4, 5):
         reason = (_last_line(errors) or _last_line(output) or "no output")[:200]
-        raise PythonNotUsableError(f"{name} is not a working Python (status {process.returncode}): {reason}")
+        raise PythonNotUsableError(f"{name} is not a working Python (status {answer.status}): {reason}")
     number, executable, prefix, version = lines[:4]
     # A wrapper that sets variables stays; one that starts a second process would hide the worker's parent.
-    program = python.executable if number == str(process.pid) else executable
+    program = python.executable if number == str(answer.pid) else executable
     return python._replace(executable=program, prefix=prefix, version=version, torch="".join(lines[4:]))
-
-
-def _kill_group(process: subprocess.Popen[str]) -> None:
-    """Kill a process and what it started, which may hold its pipes open."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
 
 
 def _last_line(text: str) -> str:

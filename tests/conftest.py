@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import subprocess
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from tests.supervisor.runs import Runs
 
 @pytest.fixture(scope="session", autouse=True)
 def no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the configuration and the active environment of the user who runs the tests out of them."""
+    """Keep configuration, remembered choices and active environment of the user who runs the tests out of them."""
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
             patch.delenv(variable, raising=False)
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 
@@ -120,3 +122,15 @@ async def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
     await runs.until(lambda event: isinstance(event, Standby) and event.primed)
     yield runs
     await runs.supervisor.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MB; mounting one needs root."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)

@@ -72,6 +72,10 @@ class Terminal:
             os.close(self._master)
         self._master = -1
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size; the program gets SIGWINCH."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def type(self, keys: str) -> None:
         """Send keys."""
         os.write(self._master, keys.encode())

@@ -15,8 +15,9 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python", "quantities",
-         "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces", "ui", "watch")  # fmt: skip
+FRONT = ("bounded_process", "cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python",
+         "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces", "trust", "ui",
+         "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
 PURE = ("documents", "events", "files", "fixes", "keymap", "quantities", "session", "studies", "torch_text", "traces")
@@ -34,11 +35,12 @@ MAY_IMPORT = {
     "watch": {"events", "file_activity", "files", "notebook", "watch"},
     "files": {"files"},
     "torch_text": {"events", "torch_text"},
-    "traces": {"events", "session", "targets", "torch_text", "traces"},
+    "traces": {"bounded_process", "events", "session", "targets", "torch_text", "traces"},
     "fixes": {"documents", "events", "files", "fixes", "keymap", "notebook", "quantities", "session", "targets"},
     "documents": {"documents", "events", "keymap", "quantities", "session", "targets"},
     "studies": {
         "argument_types",
+        "bounded_process",
         "documents",
         "environments",
         "events",
@@ -53,6 +55,7 @@ MAY_IMPORT = {
         "session",
         "studies",
         "targets",
+        "trust",
         "watch",
     },
     "report": {"documents", "events", "files", "keymap", "quantities", "report", "session", "targets"},

@@ -14,6 +14,7 @@ from tcexplore.cli.configuration.config_values import (
     config_values,
     configurable,
     converted,
+    guarded,
     set_by_environment,
 )
 from tcexplore.cli.error_line import print_error
@@ -68,6 +69,11 @@ def model_path(given: argparse.Namespace) -> str:
         return str(target)
 
 
+def trusts(given: argparse.Namespace) -> bool:
+    """Return whether `--trust` was given."""
+    return bool(getattr(given, "trust", False))
+
+
 def configure(parser: Parser, given: argparse.Namespace, files: Sequence[ConfigFile]) -> None:
     """Set the options that the command line leaves out from configuration files. Raises `ConfigError`."""
     if not files:
@@ -80,7 +86,7 @@ def configure(parser: Parser, given: argparse.Namespace, files: Sequence[ConfigF
     for name, value in config_values(files, parser, model_path(given)).items():
         action = options[name]
         if not hasattr(given, action.dest):
-            setattr(given, action.dest, converted(action, value))
+            setattr(given, action.dest, guarded(name, converted(action, value), value, trusted=trusts(given)))
 
 
 def parse(arguments: Sequence[str]) -> Request:
@@ -130,7 +136,7 @@ def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Re
         history=not given.no_history,
         target_given=hasattr(given, "target"),
         appearance=make_appearance(given.theme, given.keymap, given.targets),
-        python=tuple(given.python) if fake is None else only_python(parser, given),
+        python=tuple(given.python) if fake is None else only_python(parser, given), trust=given.trust,
     )  # fmt: skip
 
 
@@ -142,14 +148,14 @@ def _check(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> 
     return Request(
         "check", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=given.time_for,
         calls=given.calls, limits=limits(given), recompile_queries=tuple(given.recompile_check),
-        outputs=outputs(given), fake=fake_ranks(parser, given), python=only_python(parser, given),
+        outputs=outputs(given), fake=fake_ranks(parser, given), python=only_python(parser, given), trust=given.trust,
     )  # fmt: skip
 
 
 def _export(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
     return Request(
         "export", given.file, argv, replace(config(given), assembly=True), timeout=given.timeout, time_for=0.0,
-        export=Export(given.kernel, given.to, given.force), python=only_python(parser, given),
+        export=Export(given.kernel, given.to, given.force), python=only_python(parser, given), trust=given.trust,
     )  # fmt: skip
 
 
@@ -170,7 +176,7 @@ def _run(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Re
 
 
 def _doctor(parser: Parser, given: argparse.Namespace, _argv: tuple[str, ...]) -> Request:
-    return Request("doctor", python=only_python(parser, given))
+    return Request("doctor", python=only_python(parser, given), trust=given.trust)
 
 
 _REQUESTS: dict[str, Callable[[Parser, argparse.Namespace, tuple[str, ...]], Request]] = {

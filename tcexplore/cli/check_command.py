@@ -31,7 +31,7 @@ def check(request: Request) -> int:
     """Run the file once and print the report; return the exit status."""
     try:
         job = make_job(request)
-        python = model_python(request.python, job.file)
+        python = model_python(request, job.file)
         files = read_gate_files(request.limits, request.config)
         require_outputs(request.outputs, (job.file, request.limits.allow, request.limits.baseline))
     except BadFileError as error:
@@ -63,6 +63,7 @@ def make_job(request: Request) -> ev.Job:
         time_for=request.time_for,
         caches=_cache_folder() if request.limits.min_cache_hits is not None else "",
         recompile_queries=request.recompile_queries,
+        try_recompile_fixes=request.command == "check",
     )
 
 

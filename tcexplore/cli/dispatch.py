@@ -26,6 +26,7 @@ def dispatch(arguments: Sequence[str] | None = None) -> int:
     130 interrupted.
     """
     _prepare_streams()
+    _leave_removed_folder()
     try:
         try:
             request = parse(sys.argv[1:] if arguments is None else arguments)
@@ -46,6 +47,14 @@ def dispatch(arguments: Sequence[str] | None = None) -> int:
 def _discard_stdout() -> None:
     """Discard the remaining output: flushing it at exit would print another error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _leave_removed_folder() -> None:
+    """Go to the root if the working folder was removed: no relative path could be resolved."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        os.chdir("/")
 
 
 def _prepare_streams() -> None:
@@ -88,7 +97,7 @@ def _check(request: Request) -> int:
 def _doctor(request: Request) -> int:
     from tcexplore.cli.doctor import doctor
 
-    return doctor(request.python)
+    return doctor(request)
 
 
 def _imported(place: str) -> Callable[[Request], int]:

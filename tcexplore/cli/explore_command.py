@@ -48,7 +48,7 @@ def explore(request: Request) -> int:
     try:
         path, name = split(request.target)
         check_path(path)
-        pythons = model_pythons(request.python, path)
+        pythons = model_pythons(request, path)
     except BadFileError as error:
         return refuse(error.sentence)
     from tcexplore.ui.run_app import Choices, run_app

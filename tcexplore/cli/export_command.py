@@ -28,7 +28,7 @@ def export(request: Request) -> int:
     assert export_request is not None, "the parser sets it"
     try:
         job = replace(make_job(request), examine=False, runnable=True)
-        python = model_python(request.python, job.file)
+        python = model_python(request, job.file)
         with progress(sys.stderr) as line:
             outcome = asyncio.run(run_once(job, request.timeout, line, python))
     except BadFileError as error:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from tcexplore.cli.error_line import print_error
+from tcexplore.cli.terminal_question import terminal_ask
+from tcexplore.trust import Consent
+
 if TYPE_CHECKING:
+    from tcexplore.cli.request import Request
     from tcexplore.environments import PythonChoice
     from tcexplore.model_python import ModelPython
+
+
+INSTALL_HINT = "Install torch there, or name another Python with --python."
 
 
 class BadFileError(Exception):
@@ -80,41 +87,53 @@ def read(path: str) -> str:
     return text
 
 
-def model_python(named: Sequence[str], file: str) -> ModelPython:
+def model_python(request: Request, file: str) -> ModelPython:
     """Return the interpreter for the worker.
 
     Raises `BadFileError` if `--python` names one that cannot run it, or if none of the file's environments can and
     tcexplore's own Python has no torch either.
     """
-    choice = python_choice(named, file)
+    choice = python_choice(request, file)
     if choice.python.own and choice.skipped and find_spec("torch") is None:
-        reasons = " ".join(skipped.reason for skipped in choice.skipped)
-        raise BadFileError(reasons, "Install torch there, or name another Python with --python.", kind="python")
+        texts = (f"{each.path}: {each.reason}" if each.untrusted else each.reason for each in choice.skipped)
+        untrusted = any(each.untrusted for each in choice.skipped)
+        hint = "Name another Python with --python." if untrusted else INSTALL_HINT
+        raise BadFileError(" ".join(texts), hint, kind="python")
+    for skipped in choice.skipped:
+        if skipped.untrusted:
+            print_error(f"{skipped.path} is not used: {skipped.reason}")
     return choice.python
 
 
-def model_pythons(named: Sequence[str], file: str) -> tuple[ModelPython, ...]:
+def model_pythons(request: Request, file: str) -> tuple[ModelPython, ...]:
     """Return the environments of a command that may compare several, usually one. Raises `BadFileError`."""
-    if len(named) < 2:
-        return (model_python(named, file),)
-    pythons = named_pythons(named)
+    if len(request.python) < 2:
+        return (model_python(request, file),)
+    pythons = named_pythons(request)
     if len({python.executable for python in pythons}) < len(pythons):
         raise BadFileError("--python names the same Python twice.", kind="python")
     return pythons
 
 
-def python_choice(named: Sequence[str], file: str) -> PythonChoice:
+def python_choice(request: Request, file: str) -> PythonChoice:
     """Return the interpreter for the worker, and the environments that are skipped. Raises `BadFileError`."""
     from tcexplore.environments import PythonChoice, choose_python
 
-    return PythonChoice(named_pythons(named)[0]) if named else choose_python(file)
+    if request.python:
+        return PythonChoice(named_pythons(request)[0])
+    return choose_python(file, consent=consent(request))
 
 
-def named_pythons(named: Sequence[str]) -> tuple[ModelPython, ...]:
+def named_pythons(request: Request) -> tuple[ModelPython, ...]:
     """Return the interpreters that `--python` names. Raises `BadFileError`."""
     from tcexplore.environments import PythonNotUsableError, named_python
 
     try:
-        return tuple(map(named_python, named))
+        return tuple(named_python(path, consent=consent(request)) for path in request.python)
     except PythonNotUsableError as error:
         raise BadFileError(str(error), error.hint, kind="python") from None
+
+
+def consent(request: Request) -> Consent:
+    """Return how the user can trust a folder: by `--trust`, or by an answer on a terminal. `doctor` never asks."""
+    return Consent(request.trust, None if request.command == "doctor" else terminal_ask())

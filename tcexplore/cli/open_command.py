@@ -69,7 +69,7 @@ def open_trace(request: Request) -> int:
         return refuse(str(error))
     from tcexplore.ui.run_app import run_trace_app
 
-    return run_trace_app(job, choice.rank, opened.problems, before, request.appearance)
+    return run_trace_app(job, choice.rank, opened, before, request.appearance)
 
 
 def _follow(choice: TraceChoice, appearance: Appearance) -> int:
@@ -110,11 +110,11 @@ def report_trace(request: Request) -> int:
     for problem in opened.problems:
         print_error(problem)
     run = TraceRun(process, 1, len(job.ranks))
-    comparison = compare_ranks(job, opened.problems, in_turns=request.fake is not None)
+    comparison = compare_ranks(job, opened.problems, in_turns=request.fake is not None, unread=opened.unread)
     if request.fake is not None and request.fake.rank is not None:
         comparison = replace(comparison, divergence=None)  # the other ranks are missing on purpose
     snapshot = replace(read_snapshot(run), rank_comparison=comparison)
-    return publish(request, Outcome(snapshot, run.machine), files)
+    return publish(request, Outcome(snapshot, run.machine), files) or (USER_ERROR if opened.unread else 0)
 
 
 def choose(choice: TraceChoice, *, whole: bool = True) -> tuple[OpenedTrace, TraceJob]:
@@ -123,7 +123,7 @@ def choose(choice: TraceChoice, *, whole: bool = True) -> tuple[OpenedTrace, Tra
     from tcexplore.traces.trace_job import NothingReadError, open_inputs
 
     try:
-        opened = open_inputs(trace_inputs(choice.paths), whole=whole)
+        opened = open_inputs(trace_inputs(choice.paths, print_error), whole=whole)
     except NothingReadError as error:
         raise TraceChoiceError("; ".join(error.problems[:5])) from None
     jobs = opened.jobs
@@ -165,7 +165,7 @@ def explore_ranks(request: Request) -> int:
     from tcexplore.ui.run_app import run_ranks_app
 
     try:
-        python = model_python(request.python, request.target)
+        python = model_python(request, request.target)
     except BadFileError as error:
         return refuse(error.sentence)
     assert request.fake is not None, "the parser sets it"
@@ -179,7 +179,7 @@ def check_ranks(request: Request) -> int:
     from tcexplore.cli.open_command import report_trace
 
     try:
-        python = model_python(request.python, request.target)
+        python = model_python(request, request.target)
     except BadFileError as error:
         return refuse(error.sentence)
     command = fake_ranks_command(request, python)

@@ -177,11 +177,16 @@ def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COM
 
 
 def python_option(parser: Any) -> None:
-    """Add the model's Python."""
+    """Add the model's Python, and the consent to run the one of the model's folder."""
     parser.add_argument(
         "--python", action="append", type=argument_types.name, default=[], metavar="PATH",
         help="the model's Python: an interpreter, or the folder of a virtual or conda environment (default: the active "
         "environment, or .venv beside FILE or above it, or the Python of tcexplore)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="run the .venv or the Python that the repository of FILE names, now and later (default: ask once on a "
+        "terminal, else no); FILE itself is always run",
     )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def study_request(name: StudyName, parser: Parser, given: argparse.Namespace, ar
     time_for = given.time_for if study.timed else 0.0
     return Request(
         name, given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=time_for,
-        budget_s=given.budget, study=options, python=python,
+        budget_s=given.budget, study=options, python=python, trust=given.trust,
     )  # fmt: skip
 
 

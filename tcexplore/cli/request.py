@@ -122,6 +122,8 @@ class Request(NamedTuple):
     config: Config = Config()
     python: tuple[str, ...] = ()
     """`--python`; only the app and a study of environments take more than one."""
+    trust: bool = False
+    """Whether to trust the folder of the model file: to run its interpreter."""
     json: bool = False
     timeout: float = TIMEOUT
     time_for: float = TIME_FOR

@@ -125,7 +125,7 @@ def _summarize(job: TracedJob, *, as_json: bool) -> None:
             print_error("the job compiled nothing: torch wrote no trace")
         return
     trace = max(opened.jobs, key=lambda known: sum(len(process.index) for process in known.processes))
-    comparison = compare_ranks(trace, opened.problems)
+    comparison = compare_ranks(trace, opened.problems, unread=opened.unread)
     if not as_json:
         print_error(f"{summary_sentence(comparison)}; {_place(job)}")
         return

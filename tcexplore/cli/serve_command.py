@@ -13,8 +13,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from tcexplore.cli.error_line import refuse
-from tcexplore.cli.file_argument import BadFileError, check_path, split
+from tcexplore.cli.file_argument import BadFileError, check_path, model_pythons, split
 from tcexplore.cli.request import Request
+from tcexplore.deadline import Deadline, has_descendants, kill_descendants
+from tcexplore.model_python import OWN_PYTHON
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 """The only address that the server listens on."""
+
+CLOSE_S = 0.5
+"""Seconds for open pages to close when the server ends."""
+
+POLL_S = 0.02
+"""Seconds between two looks for apps that have not ended."""
 
 COOKIE = "tcexplore_token"
 
@@ -31,7 +39,9 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 def serve(request: Request) -> int:
     """Serve the app until Ctrl-C; return the exit status. Each open page runs a separate app."""
     try:
-        check_path(split(request.target)[0])
+        path = split(request.target)[0]
+        check_path(path)
+        model_pythons(request, path)  # asks here, since the apps have no terminal to ask on
     except BadFileError as error:
         return refuse(error.sentence)
     try:
@@ -40,9 +50,11 @@ def serve(request: Request) -> int:
         return refuse("`tcexplore serve` needs textual-serve. Try: python -m pip install 'tcexplore[serve]'")
     try:
         listener = _listen(request.port)
-    except OSError as error:
-        return refuse(f"port {request.port} of {HOST} cannot be used: {error.strerror}. Try: --port 0")
-    command = shlex.join([sys.executable, "-m", "tcexplore", *request.app_arguments])
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or "ports are numbered from 0 to 65535"
+        return refuse(f"port {request.port} of {HOST} cannot be used: {reason}. Try: --port 0")
+    # Not `python -m`: modules in the working folder would replace those of Python.
+    command = shlex.join(OWN_PYTHON.command("tcexplore.__main__", *request.app_arguments))
     asyncio.run(_serve(command, os.path.basename(request.target), listener))
     return 0
 
@@ -52,7 +64,7 @@ def _listen(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
-    except OSError:
+    except (OSError, OverflowError):
         listener.close()
         raise
     return listener
@@ -67,17 +79,23 @@ async def _serve(command: str, title: str, listener: socket.socket) -> None:
     application = await server._make_app()
     application.middlewares.append(_access(token, server))
     application.on_startup.clear()  # it would print a banner with the command
-    runner = web.AppRunner(application, access_log=None)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=CLOSE_S)
     await runner.setup()
+    end = Deadline()
     try:
         await web.SockSite(runner, listener).start()
         _announce(listener.getsockname()[1], token)
         stopped = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         await stopped.wait()
     finally:
+        # Pages may be open, and their apps stopped or busy: neither is waited for longer.
+        end.begin(0)
+        kill_descendants(number=signal.SIGTERM)
         await runner.cleanup()
+        while has_descendants():  # noqa: ASYNC110  until the deadline; the pages' apps are textual-serve's
+            await asyncio.sleep(POLL_S)
 
 
 def _announce(port: int, token: str) -> None:

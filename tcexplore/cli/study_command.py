@@ -30,7 +30,7 @@ def run_study_command(request: Request) -> int:
     kind = load_study(request.command)
     try:
         job = replace(study_job(make_job(request)), time_for=request.time_for)
-        pythons, options = model_pythons(request.python, job.file), request.study
+        pythons, options = model_pythons(request, job.file), request.study
         if len(pythons) > 1:
             kind, options = kind.across_environments(options, job, pythons)
         state = StudyState[Any, Any](job, options, request.timeout, request.budget_s)

@@ -54,7 +54,7 @@ def _title(comparison: RanksCompared) -> str:
     ranks = count(len(comparison.rows), "rank")
     divergence = comparison.divergence
     if divergence is None:
-        return f"{ranks}, identical"
+        return f"{ranks}, {'no verdict' if comparison.unread else 'identical'}"
     compared = divergence.kind not in ("unfinished rank", "missing rank")
     return f"{ranks}, {f'{divergence.kind} differs' if compared else divergence.subject}"
 
@@ -73,10 +73,15 @@ def summary_sentence(comparison: RanksCompared) -> str:
     text = f"{len(rows)} ranks, {text}"
     divergence = comparison.divergence
     if divergence is None:
-        return f"{text}; all ranks compile the same"
+        return f"{text}; {unread_sentence(comparison) or 'all ranks compile the same'}"
     at = divergence.location
     place = f" at {at.file}:{at.line}" if at else ""
     return f"{text}; {divergence.subject}: {divergence.kind}{place}"
+
+
+def unread_sentence(comparison: RanksCompared) -> str:
+    """Return that files were not read; empty if all were."""
+    return f"{count(comparison.unread, 'file')} could not be read" if comparison.unread else ""
 
 
 def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
@@ -84,6 +89,8 @@ def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
     divergence = comparison.divergence
     if divergence is not None:
         yield from _divergence(divergence, width)
+    elif comparison.unread:
+        yield row((" ● NO VERDICT ", "badge.muted"), (f"  {unread_sentence(comparison)}", ""))
     elif len(comparison.rows) < 2:
         yield row((" ● one process ", "badge.muted"), ("  no other rank to compare with", "muted"))
     else:

@@ -21,6 +21,10 @@ LONGEST_TEXT = 8 * 1024 * 1024
 LARGEST = 256 * 1024 * 1024
 """Maximum size of a frame's body in bytes."""
 
+# Bound here: the model file may replace `json.dumps` and `json.loads`.
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+_from_json = json.loads
+
 Decoder = Callable[[Any], Any]
 
 
@@ -30,7 +34,7 @@ class ProtocolError(ValueError):
 
 def encode(record: Any) -> bytes:
     """Return one frame: the header, then the JSON of `record` with its type name under `$`."""
-    body = json.dumps({"$": type(record).__name__, **_plain(record)}, separators=(",", ":")).encode()
+    body = _to_json({"$": type(record).__name__, **_plain(record)}).encode()
     return HEADER.pack(len(body)) + body
 
 
@@ -40,7 +44,7 @@ def decode(body: bytes, vocabulary: dict[str, type], text: Callable[[str], str] 
     Ignore unknown fields. Raise `ProtocolError` for a malformed body.
     """
     try:
-        data = json.loads(body)
+        data = _from_json(body)
         cls = vocabulary[data["$"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ProtocolError(f"not an event of this protocol: {body[:80]!r}") from error

@@ -165,7 +165,7 @@ class Kernel(Event):
     calls: tuple[KernelCall, ...] = ()
     target: str = "native"
     dtypes: tuple[str, ...] = ()
-    """Types of the floating-point tensors that its nodes read, e.g. `float32`."""
+    """Types of the floating-point and complex tensors that its nodes read, e.g. `float32`."""
     user_op: UserOp | None = None
     """The user's kernel that it is, the custom op that it calls, or FlexAttention; None for torch's kernels."""
 

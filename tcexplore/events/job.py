@@ -67,6 +67,8 @@ class Job:
     """Paths of local modules, each with a text that replaces its own."""
     recompile_queries: tuple[str, ...] = ()
     """Inputs such as `f32[33,512], True` to check for a recompile after the compile."""
+    try_recompile_fixes: bool = False
+    """Whether changes that might avoid its recompiles are tried in copies of the process."""
     trace: str = ""
     """The trace that the run was read from, with the rank if there are several; empty for a live run."""
     python: str = ""

@@ -116,6 +116,8 @@ class RanksCompared(Event):
     """Sentences: why ranks ended before the end of the script. Only what they compiled before is compared."""
     partial: bool = False
     """Whether the job is still running: the verdict covers only what all ranks have compiled so far."""
+    unread: int = 0
+    """Files that were not read; the notes say why. Then no rank is called missing, nor do all agree."""
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:

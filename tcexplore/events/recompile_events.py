@@ -75,6 +75,37 @@ class ZeroOneSpecialization:
     value: str
 
 
+RecompileChangeKind = Literal["mark_dynamic", "mark_unbacked", "dynamic", "tensor", "attribute", "unspec_int"]
+"""`tensor`: an argument, `attribute`: an attribute of a module becomes a tensor. `unspec_int`: the setting
+`torch._dynamo.config.allow_unspec_int_on_nn_module`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecompileChange:
+    """A change that might avoid recompiles."""
+
+    kind: RecompileChangeKind
+    name: str = ""
+    """Argument or attribute; empty for `dynamic`."""
+    dim: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecompileFixTried(Event):
+    """The calls repeated with changes, in a copy of the process that compiles with Dynamo only."""
+
+    changes: tuple[RecompileChange, ...]
+    """Several: all of them together."""
+    avoids: tuple[str, ...] = ()
+    """Compile ids of the recompiles that did not happen."""
+    graphs_before: int = 0
+    """Compiles of the unchanged calls, recompiles included."""
+    graphs_after: int | None = None
+    """None if the calls failed."""
+    problem: str = ""
+    """Why the calls failed, or what they broke; empty if nothing did."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSymbols(Event):
     """Symbols of one graph, from its guards; empty if all of its sizes are numbers."""
@@ -129,3 +160,5 @@ class RecompileAnswer(Event):
     frames: tuple[FrameAnswer, ...] = ()
     problem: str = ""
     """Why there is no answer."""
+    changed_with: tuple[str, ...] = ()
+    """Inputs whose sizes were changed with those that were asked for: the call raises otherwise."""

@@ -166,6 +166,8 @@ class CallProfiled(Event):
     """Number of times that a unit enters a compiled region."""
     device_busy_us: float | None = None
     """None without a device."""
+    eager_device_busy_us: float | None = None
+    """The same of an eager unit."""
     launch_gaps_us: float | None = None
     """Time in which the device waits between two tasks for the next launch; None without a device."""
     device_tasks: int = 0

@@ -173,6 +173,12 @@ class RooflinePoint(Event):
     peak: float
     """FLOP per second, of `precision`."""
     precision: str
+    """The fastest arithmetic that torch's settings allow for the kernel: `fp32`, `fp64`, `fp64_matrix`, `tf32`, `bf16`
+    (also float16) or `fp8`."""
+    peaks: tuple[tuple[str, float], ...] = ()
+    """FLOP per second of each known arithmetic, dense."""
+    l2_bytes: int | None = None
+    """Size of the L2 cache; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tcexplore.events.base import Event, Location
@@ -47,8 +47,8 @@ class PairsMeasured(Event):
     """Eager against eager."""
 
 
-LAUNCH_BOUND_NOTE = "Launch-bound"
-"""First word of a note that other views look up."""
+LAUNCH_BOUND = 0.7
+"""If kernels run for less than this share of a call's time, the device waits for launches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,21 @@ class FreshHeap:
     warm_compiled_page_faults: float = 0.0
     differs: bool = False
     """Whether the page faults of a side differ so much that its calls take noticeably longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileEffect(Event):
+    """The ratio eager over compiled in short pairs right before and right after profiles on a GPU.
+
+    A profiler that stays attached makes each launch slower.
+    """
+
+    ratio_before: float
+    ratio_after: float
+    noise: float
+    """Deviation of one from the other by chance: three standard errors. 0.02 is 2%."""
+    changed: bool
+    """They differ by more than noise and 1%: the timing before the profiles stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +135,16 @@ class TimingEstimate(Event):
     fastest_compiled_us: float | None = None
     fastest_control_us: float | None = None
     """The same of eager as the second side of a control pair."""
-    device_eager_us: float | None = None
-    """Time in which the device works, without gaps between launches; None on a CPU."""
-    device_compiled_us: float | None = None
+    eager_kernels_us: float | None = None
+    """Time in which kernels, copies and fills run in one call, from a profile after the timing. What overlaps counts
+    once. None before the profile, and on a CPU."""
+    compiled_kernels_us: float | None = None
+    eager_device_span_us: float | None = None
+    """From the start of a call's first kernel to the end of its last, with the gaps between them, while launches are
+    queued ahead. None on a CPU."""
+    compiled_device_span_us: float | None = None
+    launch_bound: bool | None = None
+    """Whether kernels run for less than 70% of the time of a compiled call. None if `compiled_kernels_us` is None."""
     fresh_heap: FreshHeap | None = None
     """The timing with a fresh heap; None on a GPU, for calls of a second or more, and if page faults cost too little
     to matter."""
@@ -131,6 +153,12 @@ class TimingEstimate(Event):
     def unit_us(self) -> float:
         """Time of one compiled unit: all its calls."""
         return self.compiled_us * self.calls
+
+    def with_kernels(self, eager_us: float | None, compiled_us: float | None) -> TimingEstimate:
+        """Return this estimate with the time in which kernels run, in microseconds per unit."""
+        eager, compiled = (None if us is None else us / self.calls for us in (eager_us, compiled_us))
+        bound = None if compiled is None else compiled < LAUNCH_BOUND * self.compiled_us
+        return replace(self, eager_kernels_us=eager, compiled_kernels_us=compiled, launch_bound=bound)
 
     @property
     def differing_fresh_heap(self) -> FreshHeap | None:

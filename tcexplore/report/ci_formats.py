@@ -87,6 +87,7 @@ class _Places:
     def __init__(self, snapshot: Snapshot, root: str) -> None:
         self._root = root.rstrip(os.sep) + os.sep
         self.file = ev.Location(snapshot.file, 1)
+        self._model = os.path.realpath(snapshot.file)
 
     def shown(self, location: ev.Location | None, stack: Iterable[ev.Location] = ()) -> tuple[str, int, str]:
         """Return path and line in the repository, and the actual place if that is another one."""
@@ -99,6 +100,8 @@ class _Places:
 
     def _inside(self, location: ev.Location) -> bool:
         path = os.path.realpath(location.file)
+        if path == self._model:  # also outside of the repository
+            return True
         return path.startswith(self._root) and "site-packages" not in path
 
     def _place(self, location: ev.Location) -> tuple[str, int]:
@@ -140,10 +143,14 @@ def _break(graph_break: ev.GraphBreak, places: _Places, level: IssueLevel) -> Ci
 
 def _recompiles(snapshot: Snapshot, places: _Places, level: IssueLevel) -> Iterator[CiIssue]:
     newest = {recompile.graph: recompile for recompile in reversed(snapshot.recompiles) if not recompile.limit_hit}
-    dynamic = {(fix.name, fix.dim) for fix in recompile_fixes(snapshot) if fix.kind == MARK_DYNAMIC}
+    marks = [fix for fix in recompile_fixes(snapshot) if fix.kind == MARK_DYNAMIC and fix.helps]
+    untried = {(fix.name, fix.dim) for fix in marks if not fix.tried}
+    avoids = {graph for fix in marks for graph in fix.avoids}
     for recompile in reversed(newest.values()):
         path, line, elsewhere = places.shown(recompile.location)
-        fix = f"mark_dynamic({recompile.name}, {recompile.dim})" if (recompile.name, recompile.dim) in dynamic else ""
+        size = recompile.name, recompile.dim
+        helps = recompile.kind == "size" and (size in untried or recompile.graph in avoids)
+        fix = f"mark_dynamic({recompile.name}, {recompile.dim})" if helps else ""
         message = _joined(
             f"Graph {recompile.graph}: {recompile.reason}", f"Try: torch._dynamo.{fix}" if fix else "", elsewhere
         )

@@ -19,7 +19,6 @@ from tcexplore.documents.code.scheduler_reasons import explain_refusal
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.source.line_facts import parts_by_line, times_of_lines
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
-from tcexplore.documents.timing.device_rows import is_launch_bound
 from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.events import Location
 from tcexplore.session import Snapshot
@@ -125,7 +124,7 @@ def fields(definition: str, record: Any, **values: Any) -> Fields:
 @cache
 def definitions() -> dict[str, Any]:
     """Return the definitions of the schema, with the whole report as `report`."""
-    schema = json.loads(files("tcexplore.report").joinpath("schema.json").read_text())
+    schema = json.loads(files("tcexplore.report").joinpath("schema.json").read_text(encoding="utf-8"))
     return {**schema["$defs"], "report": schema}
 
 
@@ -198,7 +197,6 @@ def timing(snapshot: Snapshot, calls: int | None = None) -> Fields | None:
         "timing",
         estimate,
         ci95=(estimate.low, estimate.high),
-        launch_bound=is_launch_bound(estimate),
         first_call_s=costs.first_call_s,
         compile_s=costs.compile_s,
         compile_overhead_s=costs.cost_s,
@@ -248,7 +246,7 @@ def eager_op_fields(snapshot: Snapshot) -> Fields | None:
     """Return the ops outside the graphs; None if no call was profiled."""
     known = snapshot.call_account
     ops = eager_ops(known)
-    return None if known is None else {"region_entries": known.profile.region_entries, "ops": ops}
+    return None if known is None else fields("eager_ops", known.profile, ops=ops)
 
 
 def _samples(pairs: tuple[ev.PairsMeasured, ...]) -> Fields:

@@ -15,7 +15,7 @@ from tcexplore.session.cache_entries import cache_entries, graphless_compiles
 from tcexplore.session.communication import collective_calls
 from tcexplore.session.compile_time import timeline
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
-from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
+from tcexplore.session.kernel_facts import KernelFacts, achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_times import line_traffic
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
@@ -215,22 +215,25 @@ def _kernel(snapshot: Snapshot, kernel: ev.Kernel, fused: FusedKernel) -> Fields
         assembled_config=assembled.config or None if assembled else None,
         not_assembled=facts.not_assembled.reason if facts.not_assembled else None,
         roofline=facts.roofline,
-        measured=_measured(snapshot, kernel, facts.roofline),
+        measured=_measured(snapshot, kernel, facts),
     )
 
 
-def _measured(snapshot: Snapshot, kernel: ev.Kernel, point: ev.RooflinePoint | None) -> Fields | None:
+def _measured(snapshot: Snapshot, kernel: ev.Kernel, facts: KernelFacts) -> Fields | None:
     """Return the measured time of a kernel in one call; None if it was not measured."""
-    rates = achieved(snapshot, kernel, point)
+    rates = achieved(snapshot, kernel, facts)
     if rates is None:
         return None
     return fields(
         "measured_kernel",
         rates.measured,
-        bytes_per_s=rates.memory,
-        flop_per_s=rates.compute,
-        memory_peak_share=rates.memory_share,
-        compute_peak_share=rates.compute_share,
+        bytes_per_s=rates.memory.rate,
+        flop_per_s=rates.compute.rate,
+        arithmetic=rates.arithmetic or None,
+        memory_peak_share=rates.memory.share,
+        no_memory_peak_share=rates.memory.reason or None,
+        compute_peak_share=rates.compute.share,
+        no_compute_peak_share=rates.compute.reason or None,
         bound_share=rates.bound_share,
     )
 

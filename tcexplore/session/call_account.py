@@ -114,3 +114,9 @@ def eager_ops(account: CallAccount | None) -> tuple[EagerOp, ...] | None:
     if account is None:
         return None
     return tuple((part.name, part.launches, part.us) for part in account.parts if part.kind == "eager op")
+
+
+def profiled_eager_ops(profile: ev.CallProfiled | None) -> tuple[EagerOp, ...]:
+    """Return the ops outside every graph with the microseconds of one profiled unit, as the costs of breaks have."""
+    parts = profile.parts if profile is not None else ()
+    return tuple((part.name, part.launches, part.us) for part in parts if part.kind == "eager op")

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from tcexplore import events as ev
 from tcexplore.session.code import Code
+from tcexplore.session.kernel_arithmetic import Arithmetic, arithmetic_used
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.targets.target_names import NATIVE
 
@@ -59,19 +60,29 @@ def _first(events: Iterable[KernelEvent], kernel: ev.Kernel) -> KernelEvent | No
     return next((event for event in events if (event.graph, event.phase, event.kernel) == wanted), None)
 
 
+class PeakShare(NamedTuple):
+    """A measured rate as a share of the device's peak."""
+
+    rate: float | None
+    """Bytes or FLOP per second; None if torch does not count them."""
+    share: float | None = None
+    """0 to 1; None if the peak that applies is not known."""
+    reason: str = ""
+    """Why there is a rate but no share."""
+
+
 class Achieved(NamedTuple):
-    """Measured rates of a kernel over all launches in one call; None if torch counts no bytes or FLOPs."""
+    """Measured rates of a kernel over all launches in one call."""
 
     measured: ev.CallPart
-    memory: float | None
-    """Bytes per second."""
-    compute: float | None
-    """FLOP per second."""
-    memory_share: float | None
-    """Share of the device's peak; None if the peak is unknown."""
-    compute_share: float | None
-    bound_share: float | None
-    """Minimum time of the roofline over the measured time."""
+    memory: PeakShare
+    compute: PeakShare
+    arithmetic: str = ""
+    """The arithmetic that `compute` is a share of; empty if unknown."""
+    peak: float | None = None
+    """FLOP per second of this arithmetic."""
+    bound_share: float | None = None
+    """The share of the peak that takes longer to reach: of memory, or of arithmetic."""
 
 
 def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.CallPart | None:
@@ -83,24 +94,52 @@ def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.CallPart | None:
     return next(parts, None)
 
 
-def achieved(snapshot: Snapshot, kernel: ev.Kernel, point: ev.RooflinePoint | None) -> Achieved | None:
-    """Return the rates of a kernel; None if it was not measured. `point` has the peaks of the device."""
+def achieved(snapshot: Snapshot, kernel: ev.Kernel, facts: KernelFacts) -> Achieved | None:
+    """Return the rates of a kernel; None if it was not measured."""
     time = measured_time(snapshot, kernel)
     if time is None or time.us <= 0:
         return None
     runs = _runs(snapshot, kernel, time)
     moved = None if kernel.bytes_read is None else kernel.bytes_read + (kernel.bytes_written or 0)
-    memory = _rate(moved, time.us / runs)
-    compute = _rate(kernel.flops, time.us / runs)
-    on_device = point is not None and time.device != "cpu"
+    memory, compute = _rate(moved, time.us / runs), _rate(kernel.flops, time.us / runs)
+    point = facts.roofline
+    if point is None or time.device == "cpu":
+        return Achieved(time, PeakShare(memory, None, NO_PEAKS), PeakShare(compute, None, NO_PEAKS))
+    used = arithmetic_used(kernel, time.functions, facts.assembled, point.precision) if kernel.flops else Arithmetic()
+    peak = dict(point.peaks or ((point.precision, point.peak),)).get(used.name)
+    unknown = used.reason or f"the device table has no peak of {used.name}"
+    of_memory = _share(memory, point.memory_peak, _in_cache(point))
+    of_compute = _share(compute, peak, "" if peak else unknown)
+    memory_us = point.bytes / point.memory_peak * 1e6
+    compute_bound = kernel.flops and (peak is None or kernel.flops / peak * 1e6 >= memory_us)
     return Achieved(
         measured=time,
-        memory=memory,
-        compute=compute,
-        memory_share=memory / point.memory_peak if point and on_device and memory else None,
-        compute_share=compute / point.peak if point and on_device and compute else None,
-        bound_share=point.implied_us * runs / time.us if point and on_device else None,
+        memory=of_memory,
+        compute=of_compute,
+        arithmetic=used.name if peak else "",
+        peak=peak,
+        bound_share=of_compute.share if compute_bound else of_memory.share,
     )
+
+
+NO_PEAKS = "the device table has no peaks of this device"
+ABOVE_PEAK = "the rate is above the vendor's peak: what it does is not what is counted"
+
+
+def _in_cache(point: ev.RooflinePoint) -> str:
+    """Return why the bytes of a kernel need not come from the memory; empty if they do."""
+    if point.l2_bytes is None or point.bytes > point.l2_bytes:
+        return ""
+    return f"its bytes fit the L2 cache ({point.l2_bytes / (1 << 20):.0f} MiB)"
+
+
+def _share(rate: float | None, peak: float | None, unknown: str) -> PeakShare:
+    """Return the share of a peak; none if the peak is `unknown`, or if the rate is above it."""
+    if not rate:
+        return PeakShare(None)
+    if unknown or not peak:
+        return PeakShare(rate, None, unknown)
+    return PeakShare(rate, rate / peak) if rate <= peak else PeakShare(rate, None, ABOVE_PEAK)
 
 
 def _runs(snapshot: Snapshot, kernel: ev.Kernel, part: ev.CallPart) -> float:

@@ -21,7 +21,12 @@ DYNAMIC: Final = "dynamic"
 BUCKETS: Final = "buckets"
 TENSOR: Final = "tensor"
 BREAK: Final = "break"
-RecompileFixKind = Literal["mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor", "break"]
+ATTRIBUTE: Final = "attribute"
+UNSPEC_INT: Final = "unspec_int"
+TOGETHER: Final = "together"
+RecompileFixKind = Literal[
+    "mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor", "break", "attribute", "unspec_int", "together"
+]
 
 _NAMED = re.compile(r"\w+|args\[\d+\]|kwargs\['\w+'\]")
 """Arguments of a call, including those that Dynamo passes to a module of torch through `args` and `kwargs`."""
@@ -38,7 +43,7 @@ class RecompileFix:
     values: tuple[str, ...] = ()
     """Values that recompiled."""
     graphs: tuple[str, ...] = ()
-    """Compile ids of the recompiles that it avoids; empty for a size that has not caused one yet."""
+    """Compile ids of the recompiles that it is for; empty for a size that has not caused one yet."""
     location: ev.Location | None = None
     """Line to change or that required the guard."""
     graph_break: ev.GraphBreak | None = None
@@ -47,10 +52,72 @@ class RecompileFix:
     """Place that specializes the size; it has to change first."""
     other_sizes: tuple[tuple[str, int], ...] = ()
     """Sizes that changed with it: (argument, dimension)."""
+    parts: tuple[ev.RecompileChange, ...] = ()
+    """Changes of `together`, of which no single one avoids as many recompiles."""
+    tried: bool = False
+    """Whether the calls were repeated with it."""
+    avoids: tuple[str, ...] = ()
+    """Compile ids of the recompiles that did not happen then."""
+    graphs_before: int | None = None
+    """Compiles of the unchanged calls; None if it was not tried."""
+    graphs_after: int | None = None
+    """Compiles of the calls with it; None if it was not tried, or the calls failed."""
+    problem: str = ""
+    """Why the calls failed with it; empty if they did not."""
+
+    @property
+    def helps(self) -> bool:
+        """Whether it avoids a recompile, or was not tried."""
+        return bool(self.avoids) or not self.tried
 
 
 def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
-    """Return the fixes for sizes and numbers that made this run recompile, or that were specialized in it."""
+    """Return the fixes for what made this run recompile, or was specialized in it, with the results of trying them."""
+    fixes = _inferred_fixes(snapshot)
+    if not snapshot.recompile_fixes_tried:
+        return fixes
+    merged = list(fixes)
+    for tried in snapshot.recompile_fixes_tried:
+        result: dict[str, Any] = {"tried": True, "avoids": tried.avoids, "graphs_before": tried.graphs_before,
+                  "graphs_after": tried.graphs_after, "problem": tried.problem}  # fmt: skip
+        known = [index for index, fix in enumerate(merged) if _is_of(fix, tried.changes)]
+        for index in known:
+            others = tuple((change.name, change.dim or 0) for change in tried.changes[1:])
+            merged[index] = replace(merged[index], other_sizes=others, **result)
+        if not known:
+            merged.append(_tried_fix(snapshot, tried.changes, result))
+    return tuple(merged)
+
+
+def _is_of(fix: RecompileFix, changes: tuple[ev.RecompileChange, ...]) -> bool:
+    """Return whether changes that were tried are those of an inferred fix."""
+    first = changes[0]
+    if len({change.kind for change in changes}) > 1 or fix.kind != first.kind:
+        return False
+    if len(changes) > 1 and first.kind not in (MARK_DYNAMIC, MARK_UNBACKED):
+        return False
+    return fix.kind == DYNAMIC or (fix.name, fix.dim) == (first.name, first.dim)
+
+
+def _tried_fix(snapshot: Snapshot, changes: tuple[ev.RecompileChange, ...], result: dict[str, Any]) -> RecompileFix:
+    """Return a fix that only a trial offers."""
+    names = {change.name for change in changes}
+    causes = [cause for cause, _ in newest_causes(snapshot) if cause.name in names]
+    graphs = tuple(dict.fromkeys(cause.graph for cause in causes))
+    location = causes[0].location if causes else None
+    first = changes[0]
+    if len({change.kind for change in changes}) == 1 and first.kind in (MARK_DYNAMIC, MARK_UNBACKED):
+        others = tuple((change.name, change.dim or 0) for change in changes[1:])
+        return RecompileFix(
+            first.kind, first.name, first.dim, _values(causes), graphs, location, other_sizes=others, **result
+        )
+    if len(changes) == 1:
+        return RecompileFix(first.kind, first.name, None, _values(causes), graphs, location, **result)
+    return RecompileFix(TOGETHER, "", None, (), result["avoids"], location, parts=changes, **result)
+
+
+def _inferred_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
+    """Return the fixes that the causes of the recompiles suggest."""
     sizes: dict[tuple[str, int], list[ev.Recompiled]] = defaultdict(list)
     numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
     carried: dict[tuple[str, str], list[ev.Recompiled]] = defaultdict(list)

@@ -63,6 +63,7 @@ class Snapshot:
     symbols: tuple[ev.GraphSymbols, ...] = ()
     extra_compiles: ev.ExtraCompiles | None = None
     recompile_answers: tuple[ev.RecompileAnswer, ...] = ()
+    recompile_fixes_tried: tuple[ev.RecompileFixTried, ...] = ()
     target: str = NATIVE
     """Target in view: `native` or a name of the device table."""
     codes: tuple[Code, ...] = ()
@@ -94,6 +95,7 @@ class Snapshot:
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
     device: ev.DeviceFacts | None = None
+    profile_effect: ev.ProfileEffect | None = None
     autotuned: tuple[ev.Autotuned, ...] = ()
     cuda_graphs: tuple[ev.CudaGraphRecorded, ...] = ()
     cuda_graphs_skipped: tuple[ev.CudaGraphSkipped, ...] = ()

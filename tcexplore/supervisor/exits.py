@@ -27,15 +27,34 @@ _SIGNALS: dict[int, tuple[str, str]] = {
     signal.SIGABRT: ("was aborted by native code", "Its output gives the reason."),
     signal.SIGFPE: ("crashed with an arithmetic error in native code", "For example an integer division by zero."),
     signal.SIGILL: ("executed an instruction that this CPU lacks", "Native code was built for another CPU."),
-    signal.SIGKILL: ("was killed from outside, most likely because memory ran out", _LESS_MEMORY),
 }
 
-_CRASHES = frozenset(_SIGNALS) - {signal.SIGKILL}
+_KILLED: dict[bool | None, tuple[str, str]] = {
+    True: ("was killed because memory ran out", _LESS_MEMORY),
+    False: ("was killed by SIGKILL, not because memory ran out", "The program, or another process, sent the signal."),
+    None: ("was killed by SIGKILL: by itself, by another process, or because memory ran out", _LESS_MEMORY),
+}
+"""What SIGKILL means, by whether the system killed a process for memory meanwhile; None if that is not known."""
+
+_CRASHES = frozenset(_SIGNALS)
 """Signals that a fault in native code raises."""
 
 
-def explain_exit(code: int, job: Job, crash: str) -> Failed:
-    """Return the failure behind exit status `code` (negative: a signal); `crash` is faulthandler's traceback."""
+def oom_kills() -> int | None:
+    """Return how many processes the system has killed since its start because memory ran out; None if unknown."""
+    try:
+        with open("/proc/vmstat", "rb") as file:
+            fields = dict(line.split() for line in file)
+        return int(fields[b"oom_kill"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def explain_exit(code: int, job: Job, crash: str, out_of_memory: bool | None = None) -> Failed:
+    """Return the failure behind exit status `code` (negative: a signal); `crash` is faulthandler's traceback.
+
+    `out_of_memory` says whether the system killed a process for memory during the run; None if that is not known.
+    """
     if code == BROKEN_STATUS:
         message = "The run ended without a report: the program replaced parts of Python that tcexplore needs."
         return _failed(job, crash, "broken", message, "If it does not, this is a bug in tcexplore. Please report it.")
@@ -43,7 +62,8 @@ def explain_exit(code: int, job: Job, crash: str) -> Failed:
         message = f"The program ended its own process with status {code} before the run was complete."
         return _failed(job, crash, "os._exit", message, "os._exit() ends the process before anything can be shown.")
     name = name_exit(code)
-    event, hint = _SIGNALS.get(-code, (f"was ended by {name}", ""))
+    signals = {**_SIGNALS, signal.SIGKILL: _KILLED[out_of_memory]}
+    event, hint = signals.get(-code, (f"was ended by {name}", ""))
     by_user = -code not in _CRASHES or not _in_torch(_stack(crash), job)
     return _failed(job, crash, name, f"The process {event}.", hint, blame="user" if by_user else "compiler")
 
@@ -61,9 +81,9 @@ OPTIONAL_FACTS: dict[RunStage, str] = {
 """Facts that are missing if the process ends in a phase after the compile."""
 
 
-def explain_late_exit(code: int, fact: str, job: Job, crash: str) -> FactMissing:
+def explain_late_exit(code: int, fact: str, job: Job, crash: str, out_of_memory: bool | None = None) -> FactMissing:
     """Return the fact that is missing because the process ended in an optional stage, and with it all later facts."""
-    failed = explain_exit(code, job, crash)
+    failed = explain_exit(code, job, crash, out_of_memory)
     if code == BROKEN_STATUS:
         reason = "the program replaced parts of Python that tcexplore needs"
     elif crash.startswith(_TIMEOUT):

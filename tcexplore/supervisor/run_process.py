@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 from tcexplore.events import (
     Event,
@@ -31,6 +31,7 @@ from tcexplore.supervisor.exits import (
     explain_invalid_message,
     explain_late_exit,
     explain_stop,
+    oom_kills,
 )
 from tcexplore.supervisor.output_reader import OutputReader
 
@@ -93,6 +94,10 @@ class RunProcess:
         """The fact that is missing if the process ends now; empty while its end fails the run."""
         self._has_event = False
         self._stopped = False
+        self._closed_channel = False
+        """Whether the process closed its socket, and went on."""
+        self._oom_kills = oom_kills()
+        """Processes that the system had killed for memory when this one was opened."""
         self._commands: list[RunCommand] = []
         """Commands sent before the connection was open."""
         self._writer: asyncio.StreamWriter | None = None
@@ -182,10 +187,21 @@ class RunProcess:
             self._close()
 
     async def _read_until_last(self, reader: asyncio.StreamReader, job: Job) -> Event | None:
+        """Return the last event; None if there is none once the process has ended.
+
+        The exit of the process is the end of the run, also if another process has its socket.
+        """
+        reading = asyncio.create_task(self._read_events(reader))
         try:
-            return await self._read_events(reader)
+            either: set[asyncio.Future[Any]] = {reading, self._exit}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                await asyncio.wait({reading}, timeout=DRAIN_S)
+            return reading.result() if reading.done() else None
         except (ProtocolError, TypeError) as error:
             return explain_invalid_message(error, job)
+        finally:
+            reading.cancel()
 
     def _answer(self) -> None:
         if not self.answered:
@@ -201,11 +217,15 @@ class RunProcess:
         crash = self._read_crash()
         if self._stopped:
             return explain_stop(self._phase, job, crash, optional=bool(self._optional_fact))
+        if self._closed_channel:
+            return explain_invalid_message(ConnectionError("it was closed"), job)
         code = self._exit.result() if self._exit.done() else 0
+        now = oom_kills()
+        out_of_memory = None if now is None or self._oom_kills is None else now > self._oom_kills
         if self._optional_fact:
-            self._emit(explain_late_exit(code, self._optional_fact, job, crash))
+            self._emit(explain_late_exit(code, self._optional_fact, job, crash, out_of_memory))
             return Finished(run=job.run)
-        return explain_exit(code, job, crash)
+        return explain_exit(code, job, crash, out_of_memory)
 
     def _read_output(self, job: Job) -> None:
         def emit_output(stream: Literal["stdout", "stderr"]) -> Callable[[str], None]:
@@ -253,13 +273,26 @@ class RunProcess:
 
     async def _drain(self, last: Event | None) -> None:
         """Wait until the process is gone and its output is read, at most `DRAIN_S` after its last event."""
-        if last is None:
+        if last is None and not await self._has_exited(DRAIN_S):
+            self._closed_channel = True
+            self._kill()
             await self._exit
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):
                 await asyncio.shield(self._exit)
                 for output in self._outputs:
                     await output.closed.wait()
+
+    async def _has_exited(self, seconds: float) -> bool:
+        """Return whether the process is gone, after waiting so long for it."""
+        await asyncio.wait({self._exit}, timeout=seconds)
+        return self._exit.done()
+
+    def _kill(self) -> None:
+        """Kill a process that has closed its socket, so that nothing more can be known about its run."""
+        with suppress(ProcessLookupError, PermissionError):
+            if self.pid is not None:
+                os.killpg(self.pid, signal.SIGKILL)
 
     def _read_crash(self) -> str:
         """Return the traceback that faulthandler wrote, if any."""

@@ -32,7 +32,7 @@ from tcexplore.events.commands import (
 )
 from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.supervisor.output_reader import OutputReader
-from tcexplore.supervisor.run_process import RunProcess
+from tcexplore.supervisor.run_process import DRAIN_S, RunProcess
 
 CLOSE_S = 1.0
 """Seconds for a worker to exit by itself before it is killed."""
@@ -237,13 +237,24 @@ class WorkerProcess:
 
     async def _listen(self) -> None:
         assert self._process is not None
-        with suppress(ProtocolError, ConnectionError):
-            while body := await _receive(self._sock):
-                self._handle(decode_worker_report(body))
-        code = await self._process.wait()
+        exited = asyncio.create_task(self._process.wait())
+        reading = asyncio.create_task(self._read_reports())
+        await asyncio.wait({exited, reading}, return_when=asyncio.FIRST_COMPLETED)
+        # The exit of the process is its end: another process that it forked may hold the socket open.
+        await asyncio.wait({reading}, timeout=DRAIN_S)
+        if not reading.done():
+            reading.cancel()
+        code = await exited
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # what it started and left
         if self.standby is None and not self._failure_known:
             self.failure = self._start_failure(f"ended with status {code}")
         self._handle_end(code)
+
+    async def _read_reports(self) -> None:
+        with suppress(ProtocolError, ConnectionError):
+            while body := await _receive(self._sock):
+                self._handle(decode_worker_report(body))
 
     def _handle_end(self, code: int) -> None:
         self.gone, self.idle = True, []

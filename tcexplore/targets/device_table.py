@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tcexplore.events import Kernel, clean
 from tcexplore.events.target_events import RooflinePoint
@@ -56,13 +57,14 @@ class Properties:
 class Peaks:
     """Peak memory bandwidth in bytes/s and dense FLOP/s by precision.
 
-    `fp32`, `fp64` are the vector units; `tf32`, `bf16`, `fp8` the matrix units. `fp64` and `fp8` are None if the device
-    has no such unit or the rate is not known; `tf32` and `bf16` are None if the rate is not known.
+    `fp32`, `fp64` are the vector units; `fp64_matrix`, `tf32`, `bf16` (also float16), `fp8` the matrix units. Except
+    for `fp32`, None means that the device has no such unit or that the rate is not known.
     """
 
     memory: float
     fp32: float
     fp64: float | None = None
+    fp64_matrix: float | None = None
     tf32: float | None = None
     bf16: float | None = None
     fp8: float | None = None
@@ -245,10 +247,23 @@ def _check_number(name: str, value: Any, kind: str, where: str) -> None:
 
 _POINTER = re.compile(r"'\*(fp\d+|bf16|fp8\w+)'")
 _TENSOR_CORE = re.compile(r"\btl\.dot\(")
+_IEEE_DOT = re.compile(
+    r"ALLOW_TF32\s*:\s*tl\.constexpr\s*=\s*False|input_precision\s*=\s*['\"]ieee|allow_tf32\s*=\s*False"
+)
 _MATRIX_OPS = frozenset({"aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.convolution", "aten._scaled_mm"})
 
 
-def roofline_point(kernel: Kernel, target: Target, *, tf32: bool = False) -> RooflinePoint | None:
+class AllowedTf32(NamedTuple):
+    """Whether torch's settings allow TF32 in place of float32."""
+
+    matmul: bool = False
+    convolution: bool = False
+
+
+NO_TF32 = AllowedTf32()
+
+
+def roofline_point(kernel: Kernel, target: Target, tf32: AllowedTf32 = NO_TF32) -> RooflinePoint | None:
     """Return the roofline point of `kernel` on `target`, or None if its bytes or the target's peak rate are unknown.
 
     Bytes are the scheduler's, with each buffer counted once. torch has no FLOP count for pointwise and reduction
@@ -257,7 +272,9 @@ def roofline_point(kernel: Kernel, target: Target, *, tf32: bool = False) -> Roo
     if kernel.bytes_read is None and kernel.bytes_written is None:
         return None
     moved = (kernel.bytes_read or 0) + (kernel.bytes_written or 0)
-    precision, peak = _peak(kernel, target.peaks, tf32)
+    peaks = tuple((name, peak) for name, peak in _values(target.peaks).items() if name != "memory" and peak is not None)
+    precision = _fastest_arithmetic(kernel, dict(peaks), tf32)
+    peak: float | None = dict(peaks).get(precision)
     if peak is None:
         return None
     memory_time = moved / target.peaks.memory
@@ -275,16 +292,25 @@ def roofline_point(kernel: Kernel, target: Target, *, tf32: bool = False) -> Roo
         memory_peak=target.peaks.memory,
         peak=peak,
         precision=precision,
+        peaks=peaks,
+        l2_bytes=target.properties.L2_cache_size,
     )
 
 
-def _peak(kernel: Kernel, peaks: Peaks, tf32: bool) -> tuple[str, float | None]:
-    """Return precision and peak rate of the units that the kernel uses, matrix or vector units; None if unknown."""
-    matrix = bool(_TENSOR_CORE.search(kernel.source)) or bool(_MATRIX_OPS.intersection(kernel.ops))
-    element_types = set(_POINTER.findall(kernel.source))
-    half = bool(element_types & {"bf16", "fp16"}) or "float16" in kernel.source
-    half = half or not {"bfloat16", "float16"}.isdisjoint(kernel.dtypes)
-    precision = "bf16" if matrix and half else "tf32" if matrix and tf32 else "fp32"
-    precision = "fp64" if "float64" in kernel.dtypes else precision
-    peak: float | None = getattr(peaks, precision)
-    return ("fp32", peaks.fp32) if precision == "fp64" and peak is None else (precision, peak)
+def _fastest_arithmetic(kernel: Kernel, peaks: Mapping[str, float], tf32: AllowedTf32) -> str:
+    """Return the fastest arithmetic that the kernel may use, by its types and torch's settings."""
+    dot = bool(_TENSOR_CORE.search(kernel.source))
+    matrix = dot or (not kernel.generated and bool(kernel.flops)) or not _MATRIX_OPS.isdisjoint(kernel.ops)
+    element_types = {*_POINTER.findall(kernel.source), *kernel.dtypes}
+    if not element_types.isdisjoint({"float64", "complex128", "fp64"}):
+        known = [name for name in ("fp64_matrix" if matrix else "fp64", "fp64", "fp32") if name in peaks]
+        return known[0]
+    if not matrix:
+        return "fp32"
+    if any(name.startswith(("fp8", "float8")) for name in element_types):
+        return "fp8"
+    if not element_types.isdisjoint({"bf16", "fp16", "bfloat16", "float16"}) or "float16" in kernel.source:
+        return "bf16"
+    convolution = any("convolution" in op for op in kernel.ops)
+    allowed = not _IEEE_DOT.search(kernel.source) if dot else tf32.convolution if convolution else tf32.matmul
+    return "tf32" if allowed else "fp32"

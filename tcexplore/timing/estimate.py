@@ -71,8 +71,8 @@ def make_estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
         fastest_eager_us=samples.fastest_us.get("eager"),
         fastest_compiled_us=samples.fastest_us.get("compiled"),
         fastest_control_us=samples.fastest_us.get("control"),
-        device_eager_us=conditions.device_eager_us,
-        device_compiled_us=conditions.device_compiled_us,
+        eager_device_span_us=conditions.eager_device_span_us,
+        compiled_device_span_us=conditions.compiled_device_span_us,
         fresh_heap=conditions.fresh_heap,
     )
     return replace(estimate, notes=timing_notes(estimate, conditions))

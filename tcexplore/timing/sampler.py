@@ -24,10 +24,10 @@ MAX_DISCARDED = 20
 """Maximum number of pairs discarded in a row."""
 
 DEVICE_BATCH = 3
-"""Samples of the device's time per estimate."""
+"""Samples of the device's span per estimate."""
 
 SLOW_UNIT_NS = 100_000_000
-"""For units this long, one sample of the device's time per estimate."""
+"""For units this long, one sample of the device's span per estimate."""
 
 DEVICE_SAMPLES = 30
 
@@ -148,14 +148,14 @@ class Sampler:
         self.reach_steady_state()
 
 
-class DeviceTimeSampler:
-    """Samples the device's own working time in microseconds per call, a few samples per estimate.
+class DeviceSpanSampler:
+    """Samples how long the device takes for a call, gaps between kernels included; a few samples per estimate.
 
-    `device_time` is that of `TimedMachine`.
+    `device_span` is that of `TimedMachine`.
     """
 
-    def __init__(self, device_time: Callable[[Callable[[], object], float], float] | None, workload: Workload) -> None:
-        self._device_time = device_time
+    def __init__(self, device_span: Callable[[Callable[[], object], float], float] | None, workload: Workload) -> None:
+        self._device_span = device_span
         self._workload = workload
         self._eager: list[float] = []
         self._compiled: list[float] = []
@@ -170,12 +170,12 @@ class DeviceTimeSampler:
 
     def sample(self, sampler: Sampler) -> None:
         """Take a few more samples of each side, up to `DEVICE_SAMPLES`."""
-        if self._device_time is None or len(self._eager) >= DEVICE_SAMPLES:
+        if self._device_span is None or len(self._eager) >= DEVICE_SAMPLES:
             return
         for _ in range(1 if sampler.eager.unit_ns > SLOW_UNIT_NS else DEVICE_BATCH):
-            self._eager.append(self._us_per_call(self._device_time, self._workload.eager, sampler.eager.unit_ns))
+            self._eager.append(self._us_per_call(self._device_span, self._workload.eager, sampler.eager.unit_ns))
             self._compiled.append(
-                self._us_per_call(self._device_time, self._workload.compiled, sampler.compiled.unit_ns)
+                self._us_per_call(self._device_span, self._workload.compiled, sampler.compiled.unit_ns)
             )
 
     def _us_per_call(

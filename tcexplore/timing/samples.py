@@ -101,8 +101,8 @@ class Conditions:
     """Relative difference of the last warm-up rounds (0.03 is 3%)."""
     slow: bool = False
     """Set after the time for a first answer; fewer pairs are enough then."""
-    device_eager_us: float | None = None
-    device_compiled_us: float | None = None
+    eager_device_span_us: float | None = None
+    compiled_device_span_us: float | None = None
     reserved_core: int | None = None
     """The core reserved for the terminal app; None without a spare core."""
 

@@ -44,8 +44,8 @@ class TimedMachine:
     busy_cores: Callable[[], float | None]
     """Returns how many of `cores` other processes use; None if unknown."""
     governor: str = ""
-    device_time: Callable[[Callable[[], object], float], float] | None = None
-    """Returns the nanoseconds that the device works for one unit; None without device events."""
+    device_span: Callable[[Callable[[], object], float], float] | None = None
+    """Returns the nanoseconds from the first to the last work of the device in a unit; None without device events."""
     reserved_core: int | None = None
     """The core that this process leaves to the terminal app."""
     seed: int = 0
@@ -72,7 +72,7 @@ def this_machine(workload: Workload, emit: Emit) -> TimedMachine:
         cores=core_count(),
         busy_cores=OtherProcesses().busy_cores,
         governor=frequency_governor(),
-        device_time=make_device_timer(workload.device, workload.reset),
+        device_span=make_span_timer(workload.device, workload.reset),
     )
 
 
@@ -209,12 +209,12 @@ def device_name(device: torch.device) -> str:
     return f"cuda: {torch.cuda.get_device_name(device)}"
 
 
-def make_device_timer(device: torch.device, reset: Callable[[], None] | None) -> Callable[..., float] | None:
-    """Return `time(run, wall_ns)`, which measures the nanoseconds that the device works for one `run`; None for a CPU.
+def make_span_timer(device: torch.device, reset: Callable[[], None] | None) -> Callable[..., float] | None:
+    """Return `time(run, wall_ns)`: the nanoseconds from the first to the last work of the device for one `run`.
 
-    The device spins while the host queues a unit, or several short ones, so that gaps between launches do not count;
-    `wall_ns`, the wall time of one unit, determines how long. Gaps remain if the host waits for the device (`.item()`)
-    or if the driver's queue overflows.
+    The device spins while the host queues a unit, or several short ones, so that it never waits for a launch;
+    `wall_ns`, the wall time of one unit, determines how long. Gaps of about a microsecond between kernels count, and so
+    does a wait if the host waits for the device (`.item()`) or if the driver's queue overflows. None for a CPU.
     """
     if device.type != "cuda":
         return None

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 from tcexplore.events import TimingEstimate
-from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE
 from tcexplore.quantities import count, duration
 from tcexplore.timing.samples import Conditions
 from tcexplore.timing.steady_state import DUTY, FULL_SPEED_S, MAX_SPREAD
@@ -15,8 +14,6 @@ from tcexplore.timing.timing_verdict import MIN_PAIRS, is_crowded, is_loaded
 DRIFT = 0.02
 MANY_OUTLIERS = 0.10
 HIGH_FLOOR = 0.10
-LAUNCH_BOUND = 0.7
-"""If the device works for less than this share of a call's time, it waits for launches."""
 
 Note = Callable[[TimingEstimate, Conditions], str]
 
@@ -24,15 +21,6 @@ Note = Callable[[TimingEstimate, Conditions], str]
 def timing_notes(estimate: TimingEstimate, conditions: Conditions) -> tuple[str, ...]:
     """Return every note that applies, most important first."""
     return tuple(text for note in _NOTES if (text := note(estimate, conditions)))
-
-
-def _launch_bound(e: TimingEstimate, _: Conditions) -> str:
-    if e.device_compiled_us is None or e.device_compiled_us >= LAUNCH_BOUND * e.compiled_us:
-        return ""
-    return (
-        f"{LAUNCH_BOUND_NOTE}: the device works for {e.device_compiled_us:.1f} of the {e.compiled_us:.1f} µs of a "
-        "compiled call; the rest is Python and kernel launches, which CUDA graphs (mode reduce-overhead) can save"
-    )
 
 
 def _slow(e: TimingEstimate, _: Conditions) -> str:
@@ -127,6 +115,6 @@ def _old_pairs(e: TimingEstimate, _: Conditions) -> str:
 
 
 _NOTES: tuple[Note, ...] = (
-    _launch_bound, _slow, _noise, _busy, _drift, _outliers, _discarded, _unstable, _resets, _page_faults,
+    _slow, _noise, _busy, _drift, _outliers, _discarded, _unstable, _resets, _page_faults,
     _warm_caches, _governor, _reserved_core, _old_pairs,
 )  # fmt: skip

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import TimingSkipped, TimingVerdict
 from tcexplore.timing.estimate import has_enough_pairs, make_estimate
-from tcexplore.timing.sampler import DeviceTimeSampler, Sampler
+from tcexplore.timing.sampler import DeviceSpanSampler, Sampler
 from tcexplore.timing.samples import Conditions
 from tcexplore.timing.steady_state import (
     BURST_PAIRS,
@@ -34,25 +35,37 @@ PATIENCE_S = 10.0
 """After this many seconds few pairs are enough for a verdict."""
 
 
-def measure_timing(workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None) -> None:
+def measure_timing(
+    workload: Workload,
+    emit: Emit,
+    time_for: float | None,
+    pause: Pause | None = None,
+    may_time: Callable[[], bool] | None = None,
+) -> None:
     """Time `workload`, emitting `PairsMeasured` and `TimingEstimate` events or one `TimingSkipped`.
 
     `time_for` is in seconds: None refines until the process ends, 0 skips. Measuring takes longer if a first verdict
     does (15 pairs and 5 control pairs, or 6 and 5 for slow calls); the time is doubled at most twice if the verdict is
-    undecided. Exceptions of the user's code propagate. `pause` is called between pairs.
+    undecided. Exceptions of the user's code propagate. `pause` is called between pairs. Once `may_time` returns False,
+    the last estimate stays, and only `pause` is called.
     """
     if time_for == 0:
         emit(TimingSkipped(reason="timing is switched off for this run"))
         return
-    measure_timing_on(this_machine(workload, emit), workload, emit, time_for, pause)
+    measure_timing_on(this_machine(workload, emit), workload, emit, time_for, pause, may_time)
 
 
 def measure_timing_on(
-    machine: TimedMachine, workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None
+    machine: TimedMachine,
+    workload: Workload,
+    emit: Emit,
+    time_for: float | None,
+    pause: Pause | None = None,
+    may_time: Callable[[], bool] | None = None,
 ) -> None:
     """Do the same as `measure_timing` on the given machine."""
     try:
-        _Measurement(machine, workload, emit, time_for, pause).run()
+        _Measurement(machine, workload, emit, time_for, pause, may_time).run()
     except NeverSteadyError as error:
         emit(TimingSkipped(reason=str(error)))
 
@@ -61,16 +74,23 @@ class _Measurement:
     """The measuring loop: pairs, estimates and rests until the time is over."""
 
     def __init__(
-        self, machine: TimedMachine, workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None
+        self,
+        machine: TimedMachine,
+        workload: Workload,
+        emit: Emit,
+        time_for: float | None,
+        pause: Pause | None,
+        may_time: Callable[[], bool] | None,
     ) -> None:
         self._machine = machine
         self._pause = pause or self._sleep
+        self._may_time = may_time or (lambda: True)
         self._workload = workload
         self._emit = emit
         self._time_for = time_for
         self._started = machine.clock.now_ns()
         self._sampler = Sampler(workload, machine.timer, machine.compile_count, machine.seed)
-        self._device_times = DeviceTimeSampler(machine.device_time, workload)
+        self._device_spans = DeviceSpanSampler(machine.device_span, workload)
         self._burst_s = 0.0
         self._busy_cores: float | None = None
         self._verdict: TimingVerdict | None = None
@@ -89,7 +109,10 @@ class _Measurement:
         due = self._elapsed() + FIRST_REPORT_S
         full_speed = True
         while full_speed and not self._over():
-            if self._rest(0.0):
+            worked = self._rest(0.0)
+            if not self._may_time():
+                break
+            if worked:
                 self._sampler.warm_up()
             self._sampler.measure_pair()
             if self._elapsed() >= due:
@@ -107,7 +130,7 @@ class _Measurement:
         """
         self._rest(min(rest_duration(self._burst_s, self._elapsed()), self._left()))
         decided = self._verdict in ("faster", "slower", "no difference")
-        if decided and self._has_no_room():
+        if not self._may_time() or (decided and self._has_no_room()):
             return
         began = self._elapsed()
         self._sampler.warm_up()
@@ -152,7 +175,7 @@ class _Measurement:
             self._emit(chunk)
         # After PATIENCE_S the same pairs may be enough for a verdict.
         if samples.measured.taken and (chunks or self._verdict == "measuring"):
-            self._device_times.sample(self._sampler)
+            self._device_spans.sample(self._sampler)
             estimate = make_estimate(samples, self._conditions())
             self._verdict = estimate.verdict
             self._emit(estimate)
@@ -173,8 +196,8 @@ class _Measurement:
             fresh_heap=workload.fresh_heap,
             warm_up_spread=max(sampler.eager.spread, sampler.compiled.spread),
             slow=self._slow(),
-            device_eager_us=self._device_times.eager_us,
-            device_compiled_us=self._device_times.compiled_us,
+            eager_device_span_us=self._device_spans.eager_us,
+            compiled_device_span_us=self._device_spans.compiled_us,
             reserved_core=machine.reserved_core,
         )
 

@@ -19,6 +19,9 @@ from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_inputs import MOST_FILES, TraceInput, by_rank
 from tcexplore.traces.trace_job import TraceJob, TraceProcess, group_jobs, read_processes, shortened
 
+MOST_FOLLOWED = 400_000_000
+"""Bytes of all files that are copied into memory; `tcexplore open` maps those of a job that has ended."""
+
 CHUNK = 1 << 24
 """Bytes of one file that are read at a time, so that a large file does not delay the others."""
 
@@ -77,6 +80,7 @@ class FollowedTrace:
         self._files: dict[str, _GrowingFile] = {}
         self._unreadable: dict[str, str] = {}
         self._notes: list[str] = []
+        self._gone: set[str] = set()
         self.ranks: dict[int, FollowedRank] = {}
         """What is known of the processes of the job, by rank."""
         self.grown = 0.0
@@ -99,11 +103,16 @@ class FollowedTrace:
     def update(self) -> bool:
         """Read what the job wrote since the last call; return whether there may be more."""
         more = grown = False
-        for path in trace_files(self.paths):
+        paths = trace_files(self.paths)
+        self._note_gone(paths)
+        for path in paths:
             if path in self._ignored:
                 continue
             try:
                 if self._is_changed(path):
+                    if sum(len(known.data) for known in self._files.values()) > MOST_FOLLOWED:
+                        self._unreadable[path] = f"{path}: more than {MOST_FOLLOWED / 1e6:g} MB are not followed"
+                        continue
                     more |= self._files[path].read()
                     self._files[path].sort()
                     grown = True
@@ -114,6 +123,12 @@ class FollowedTrace:
             self._read_ranks()
             self.grown = time.time()  # not before the ranks' own times: who waits for silence compares both
         return more
+
+    def _note_gone(self, paths: Sequence[str]) -> None:
+        """Note each file that is gone, once."""
+        gone = self._files.keys() - set(paths)
+        self._notes += (f"{path} is gone: what was read of it stays." for path in sorted(gone - self._gone))
+        self._gone = gone
 
     def _is_changed(self, path: str) -> bool:
         """Return whether a file has grown; begin again with one that was truncated or replaced."""

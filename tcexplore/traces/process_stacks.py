@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.bounded_process import NoAnswerError, run_bounded
 from tcexplore.traces.trace_sources import TraceSources
 
 FIRST_S = 3.0
@@ -22,6 +22,9 @@ LONGEST_S = 60.0
 
 _LIMIT_S = 10.0
 """Seconds for one read."""
+
+_MOST_BYTES = 16 << 20
+"""Bytes of the stacks of one process."""
 
 _GENERATED = "torchinductor_"
 _DISTRIBUTED = os.path.join("torch", "distributed", "")
@@ -93,16 +96,17 @@ class StackWatch:
             self.note = NO_READER
             return None
         try:
-            done = subprocess.run(
-                [reader, "dump", "--nonblocking", "--json", "--full-filenames", "--pid", str(pid)],
-                capture_output=True, check=True, timeout=_LIMIT_S, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-            threads = json.loads(done.stdout)
-        except subprocess.CalledProcessError as error:
-            lines = error.stderr.decode("utf-8", "replace").strip().splitlines()
-            self.note = f"py-spy cannot read process {pid}: {ev.clean(lines[-1] if lines else 'no reason given')}"
+            command = [reader, "dump", "--nonblocking", "--json", "--full-filenames", "--pid", str(pid)]
+            answer = run_bounded(command, _LIMIT_S, most_bytes=_MOST_BYTES)
+            if answer.status:
+                lines = answer.errors.decode("utf-8", "replace").strip().splitlines()
+                self.note = f"py-spy cannot read process {pid}: {ev.clean(lines[-1] if lines else 'no reason given')}"
+                return None
+            threads = json.loads(answer.output)
+        except NoAnswerError as error:
+            self.note = f"py-spy {error}"
             return None
-        except (OSError, ValueError, subprocess.SubprocessError):
+        except (OSError, ValueError, RecursionError):
             return None
         return stack_of(threads, pid, sources)
 

@@ -166,8 +166,13 @@ _SKEW_S = 0.05
 """Offset in seconds from which on it is mentioned."""
 
 
-def compare_ranks(job: TraceJob, problems: Iterable[str] = (), *, in_turns: bool = False) -> RanksCompared:
-    """Return the comparison of a job's ranks."""
+def compare_ranks(
+    job: TraceJob, problems: Iterable[str] = (), *, in_turns: bool = False, unread: int = 0
+) -> RanksCompared:
+    """Return the comparison of a job's ranks.
+
+    If some files were `unread`, no rank is called missing: its trace may be in one of them.
+    """
     processes = job.ranks
     hosts = {process.source.folder for process in processes}
     prints: list[RankPrint] = []
@@ -178,7 +183,11 @@ def compare_ranks(job: TraceJob, problems: Iterable[str] = (), *, in_turns: bool
         counts.phase, counts.phase_graph = last_phase(process)
         prints.append(rank_print)
         rows.append(counts.row(process, process.source.folder if len(hosts) > 1 else None))
-    return compare_prints(prints, rows, problems, in_turns=in_turns)
+    compared = compare_prints(prints, rows, problems, in_turns=in_turns)
+    divergence = compared.divergence
+    if unread and divergence is not None and divergence.kind == "missing rank":
+        divergence = None
+    return replace(compared, divergence=divergence, unread=unread)
 
 
 def compare_prints(

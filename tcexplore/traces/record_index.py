@@ -16,11 +16,12 @@ from mmap import PAGESIZE, mmap
 from typing import Any, NamedTuple
 
 from tcexplore.events import clean
+from tcexplore.traces.trace_content import TraceContent
 
 Buffer = bytes | bytearray | mmap
 
 _HEAD = re.compile(
-    rb'\n[VIWE](\d{4}) (\d\d:\d\d:\d\d\.\d+) (\d+) [^\n\]]*\] \{"([\w./-]+)": (?:\{"name": "([^"\n]*)")?'
+    rb'\n[VIWE](\d{4}) (\d\d:\d\d:\d\d\.\d+) (\d+) [^\n\]]*\] \{"([\w./-]{1,200})": (?:\{"name": "([^"\n]{0,200})")?'
 )
 _ANY_HEAD = re.compile(rb"\n[VIWE]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ ")
 _TAIL_BYTES = 1 << 18
@@ -28,6 +29,12 @@ _JSON_START = b"] {"
 _BLOCK = 1 << 25
 """Bytes per step of `RecordIndex.extend`."""
 
+
+LARGEST_HEAD = 16 << 20
+"""Bytes of a head that is decoded."""
+
+LARGEST_PAYLOAD = 64 << 20
+"""Bytes of a payload that is decoded: its text takes several times as much memory."""
 
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007[fF]|20[0-6]|[dD][89a-fA-F]|[fF][eE])")
 """Escapes of characters that `clean` may replace."""
@@ -80,8 +87,8 @@ class Record(NamedTuple):
 class RecordIndex:
     """Records of a buffer that may still grow."""
 
-    def __init__(self, data: Buffer) -> None:
-        self._data = data
+    def __init__(self, data: Buffer | TraceContent) -> None:
+        self._source = data
         self.starts = array("Q")
         self._kind_of = array("H")
         self.kinds: list[str] = []
@@ -97,9 +104,14 @@ class RecordIndex:
         return len(self.starts)
 
     @property
+    def _data(self) -> Buffer:
+        """The buffer; a file may have to be mapped again."""
+        return self._source.buffer() if isinstance(self._source, TraceContent) else self._source
+
+    @property
     def size(self) -> int:
         """Bytes of the buffer."""
-        return len(self._data)
+        return self._source.size if isinstance(self._source, TraceContent) else len(self._source)
 
     def extend(self, limit: int = _BLOCK) -> bool:
         """Index at least `limit` more bytes; return whether the whole buffer is indexed.
@@ -133,12 +145,13 @@ class RecordIndex:
         """Remove indexed pages of a mapped file from this process's memory; the system keeps them in its cache."""
         advise = getattr(mmap_module, "MADV_DONTNEED", None)
         first, last = -(-start // PAGESIZE) * PAGESIZE, end // PAGESIZE * PAGESIZE
-        if advise is not None and isinstance(self._data, mmap) and last > first:
-            self._data.madvise(advise, first, last - first)
+        data = self._data
+        if advise is not None and isinstance(data, mmap) and last > first:
+            data.madvise(advise, first, last - first)
 
     def grow(self, data: Buffer) -> None:
         """Continue in a larger buffer with the same beginning. The last record may have grown too."""
-        self._data = data
+        self._source = data
 
     def _add_first(self) -> None:
         """Add the record at the beginning of the buffer, which no newline precedes."""
@@ -201,6 +214,8 @@ class RecordIndex:
     def record(self, number: int) -> Record:
         """Return a record. Raise `BadRecordError` if its head is not valid."""
         start, head_end, _ = self._bounds(number)
+        if head_end - start > LARGEST_HEAD:
+            raise BadRecordError(f"record {number + 1} at byte {start}: its head has {head_end - start:,} bytes")
         line = bytes(self._data[start:head_end])
         at = line.find(_JSON_START)
         try:
@@ -214,6 +229,8 @@ class RecordIndex:
     def payload(self, number: int, checksum: str = "") -> str:
         """Return a payload with its text cleaned. Raise `BadRecordError` if its MD5 is not the `checksum`."""
         _, head_end, end = self._bounds(number)
+        if end - head_end > LARGEST_PAYLOAD:
+            raise BadRecordError(f"record {number + 1}: its payload has {end - head_end:,} bytes")
         raw = bytes(self._data[head_end + 2 : end]).replace(b"\n\t", b"\n")
         if checksum and hashlib.md5(raw, usedforsecurity=False).hexdigest() != checksum:
             raise BadRecordError(f"record {number + 1} at byte {self.starts[number]}: wrong checksum of its payload")

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from tcexplore.traces.record_index import BadRecordError, RecordIndex
-from tcexplore.traces.trace_inputs import InputError, Inputs, TraceInput
+from tcexplore.traces.trace_content import InputError
+from tcexplore.traces.trace_inputs import Inputs, TraceInput
 
 MOST_APART_S = 600.0
 """Maximum seconds between the first records of two ranks of one job."""
@@ -88,6 +89,8 @@ class OpenedTrace:
 
     jobs: list[TraceJob] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unread: int = 0
+    """Files that exist but were not read: there is no verdict on ranks."""
 
 
 FIRST_BYTES = 1 << 18
@@ -99,18 +102,19 @@ def open_inputs(inputs: Inputs, *, whole: bool = True) -> OpenedTrace:
 
     Unless `whole`, only the beginning of each file is indexed; `finish_index` indexes the rest.
     """
-    opened = OpenedTrace(problems=list(inputs.problems))
+    opened = OpenedTrace(problems=list(inputs.problems), unread=inputs.unread)
     processes: list[TraceProcess] = []
     for source in inputs.files:
         try:
             index = RecordIndex(source.open())
+            if whole:
+                index.finish()
+            else:
+                index.extend(FIRST_BYTES)
         except InputError as error:
             opened.problems.append(str(error))
+            opened.unread += 1
             continue
-        if whole:
-            index.finish()
-        else:
-            index.extend(FIRST_BYTES)
         if not len(index):
             reason = "is empty" if not index.size else "holds no records of TORCH_TRACE"
             opened.problems.append(f"{source.name} {reason}")

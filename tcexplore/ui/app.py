@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, ClassVar
@@ -24,12 +25,16 @@ from tcexplore.ui.engine import Engine
 from tcexplore.ui.run_actions import RunActions
 from tcexplore.ui.saved_settings import Settings
 from tcexplore.ui.screens.reading_screen import ReadingScreen
-from tcexplore.ui.terminal.terminal_driver import minimizing_driver, terminal_closed
+from tcexplore.ui.terminal.terminal_driver import limited_driver, terminal_closed
 from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, configured_theme, first_theme, frame_colors, opposite
 
 if TYPE_CHECKING:
+    from types import FrameType
+
+    from rich.console import RenderableType
     from textual.command import Provider
 
+    from tcexplore.deadline import Deadline
     from tcexplore.events import BreakFix
     from tcexplore.session import Snapshot
     from tcexplore.ui.run_history import RunHistory
@@ -78,7 +83,8 @@ def _command_provider() -> type[Provider]:
 class ExplorerApp(RunActions):
     """`engine` returns what watches and runs the file, `history` the runs of a file on disk.
 
-    Both are called after the first frame. The caller closes the engine, and stores the last run.
+    Both are called after the first frame. `end` begins when the user or a signal ends the app; without it, signals are
+    not handled. The caller closes the engine, and stores the last run.
     """
 
     TITLE = "tcexplore"
@@ -95,7 +101,9 @@ class ExplorerApp(RunActions):
         settings: Settings | None = None,
         history: Callable[[str], RunHistory] | None = None,
         appearance: Appearance | None = None,
+        end: Deadline | None = None,
     ) -> None:
+        self._end = end
         appearance = appearance or Appearance()
         use_keymap(appearance.keymap)  # first: the main screen's footer is made with the app
         super().__init__()
@@ -156,7 +164,7 @@ class ExplorerApp(RunActions):
         return Settings(grid.sizes, self.theme, views, dict(self.used_commands), grid.current)
 
     def get_driver_class(self) -> type[Driver]:
-        return minimizing_driver(super().get_driver_class())
+        return limited_driver(super().get_driver_class())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Replace the filter that Textual chose before it knew the theme: in 16 colors its grays would all be black."""
@@ -175,12 +183,27 @@ class ExplorerApp(RunActions):
 
     def on_mount(self) -> None:
         self._clock = self.set_interval(CLOCK_S, self.show_progress, pause=True)
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
+        for number in _SIGNALS if self._end is not None else ():
+            asyncio.get_running_loop().remove_signal_handler(number)  # of the driver for a browser
+            signal.signal(number, partial(self._handle_signal, asyncio.get_running_loop()))
         if not self.is_headless:
             self.set_interval(1.0, self._exit_if_terminal_closed)
         self.call_after_refresh(self._start)
+
+    def _handle_signal(self, loop: asyncio.AbstractEventLoop, number: int, _: FrameType | None) -> None:
+        """Exit. Not a handler of the event loop, since that would wait for a loop that is busy."""
+        self._begin_end(128 + number)
+        with suppress(RuntimeError):  # the loop is closed: the app has ended
+            loop.call_soon_threadsafe(partial(self.exit, return_code=128 + number))
+
+    def exit(self, result: int | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """Exit the app; the process ends within `deadline.END_S`, also if something in it does not end."""
+        self._begin_end(return_code)
+        super().exit(result, return_code, message)
+
+    def _begin_end(self, status: int) -> None:
+        if self._end is not None:
+            self._end.begin(status)
 
     async def _start(self) -> None:
         self.engine = self._make_engine()

@@ -7,7 +7,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -59,6 +59,15 @@ def collect_garbage(newest: Snapshot | None) -> None:
     gc.collect()
     if is_large(newest):
         gc.freeze()
+    _return_memory()
+
+
+def _return_memory() -> None:
+    """Give freed memory back to the system: glibc keeps what lies below a block in use, after a huge file for ever."""
+    import ctypes  # not imported before the first frame
+
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

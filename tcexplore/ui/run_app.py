@@ -14,9 +14,10 @@ from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.ui.appearance import Appearance
 
 if TYPE_CHECKING:
+    from tcexplore.deadline import Deadline
     from tcexplore.traced_job import TracedJob
     from tcexplore.traces.followed_trace import FollowedTrace
-    from tcexplore.traces.trace_job import TraceJob
+    from tcexplore.traces.trace_job import OpenedTrace, TraceJob
     from tcexplore.ui.engine import Engine
     from tcexplore.ui.run_history import RunHistory
     from tcexplore.ui.saved_settings import Settings
@@ -78,7 +79,7 @@ def _set_frame_rate() -> None:
 
 
 def run_trace_app(
-    job: TraceJob, rank: int | None, problems: list[str], before: TraceJob | None, appearance: Appearance
+    job: TraceJob, rank: int | None, opened: OpenedTrace, before: TraceJob | None, appearance: Appearance
 ) -> int:
     """Show the app on the ranks of a traced job until the user leaves it; return the exit status.
 
@@ -88,7 +89,7 @@ def run_trace_app(
     def engine() -> Engine:
         from tcexplore.ui.trace_engine import TraceEngine
 
-        return TraceEngine(job, rank, problems, before)
+        return TraceEngine(job, rank, opened.problems, before, opened.unread)
 
     return _show(engine, appearance)
 
@@ -104,7 +105,13 @@ def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob |
 
         return FollowEngine(trace, rank, launched)
 
-    return _show(engine, appearance)
+    from tcexplore.deadline import Deadline
+
+    end = Deadline(_restore_terminal(), keep=() if launched is None else (launched.pid,))
+    try:
+        return _show(engine, appearance, end=end)
+    finally:
+        end.cancel()  # the job has its own time to end
 
 
 def run_ranks_app(file: str, command: Sequence[str], rank: int | None, appearance: Appearance) -> int:
@@ -123,11 +130,32 @@ def _show(
     appearance: Appearance,
     settings: Settings | None = None,
     history: Callable[[str], RunHistory] | None = None,
+    end: Deadline | None = None,
 ) -> int:
     _prepare_first_frame()
     import asyncio
 
-    return asyncio.run(_run(engine, appearance, settings, history))
+    from tcexplore.deadline import Deadline
+
+    end = end or Deadline(_restore_terminal())
+    return asyncio.run(_run(engine, appearance, settings, history, end))
+
+
+def _restore_terminal() -> Callable[[], None]:
+    """Return a function that restores the terminal as it is now."""
+    try:
+        import termios
+
+        attributes = termios.tcgetattr(0)
+    except (ImportError, termios.error):  # Windows, or a browser
+        return lambda: None
+
+    def restore() -> None:
+        from tcexplore.ui.terminal.terminal_driver import restore_terminal
+
+        restore_terminal(0, attributes)
+
+    return restore
 
 
 def _prepare_first_frame() -> None:
@@ -151,13 +179,14 @@ async def _run(
     appearance: Appearance,
     settings: Settings | None,
     history: Callable[[str], RunHistory] | None,
+    end: Deadline,
 ) -> int:
     from tcexplore.ui.app import ExplorerApp
     from tcexplore.ui.saved_settings import load, settings_file, store
 
     file = settings_file()
     settings = settings or load(file)
-    app = ExplorerApp(engine, settings=settings, history=history, appearance=appearance)
+    app = ExplorerApp(engine, settings=settings, history=history, appearance=appearance, end=end)
     try:
         await app.run_async()
     finally:

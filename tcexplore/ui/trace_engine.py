@@ -19,13 +19,19 @@ class TraceEngine(RankEngine):
     """Reads the first rank of a job, then compares all ranks; further ranks are read when the user asks for them."""
 
     def __init__(
-        self, trace: TraceJob, rank: int | None, problems: Iterable[str] = (), before: TraceJob | None = None
+        self,
+        trace: TraceJob,
+        rank: int | None,
+        problems: Iterable[str] = (),
+        before: TraceJob | None = None,
+        unread: int = 0,
     ) -> None:
         """`before` is another job, whose same rank becomes the first run, to diff with."""
         super().__init__(rank)
         self._before = before
         self._trace = trace
         self._problems = list(problems)
+        self._unread = unread
         self._waiting: asyncio.Queue[TraceProcess] = asyncio.Queue()
         self._count = 0
         """Runs so far."""
@@ -77,7 +83,7 @@ class TraceEngine(RankEngine):
 
     def _compare(self) -> RanksCompared:
         with gc_paused():
-            return compare_ranks(self._trace, [*self._problems, *finish_index(self._trace)])
+            return compare_ranks(self._trace, [*self._problems, *finish_index(self._trace)], unread=self._unread)
 
 
 def _next(batches: Iterable[list[Event]]) -> list[Event] | None:

@@ -1,22 +1,26 @@
-"""Optional facts about warm calls, from profilers: the parts of a compiled call, costs of breaks, eager lines."""
+"""Optional facts about warm calls, from profilers: parts of a compiled call, costs of breaks, eager lines."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tcexplore.capture.dynamo import break_costs
+from tcexplore.capture.dynamo.eager_ops import detach_profiler
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Job, RunFact
+from tcexplore.timing.profile_effect import compare_ratios, measure_ratios
 from tcexplore.timing.workload import Pause, Workload
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.program import Program
 
 PROFILER = "torch.profiler:profile"
+EFFECT = "effect of the profiles on the timing", "tcexplore.timing.profile_effect"
 
 GPU_TIMING_S = 5.0
 """Seconds of timing on a GPU before a profile."""
@@ -35,8 +39,6 @@ class CallProfiles:
 
     def emit_all(self, program: Program, workload: Workload) -> None:
         """Emit what profilers show of a call."""
-        if not self.job.profile:
-            return
         self.stages.run(RunFact.CALL_PROFILE, PROFILER, self._emit_call_profile, workload)
         program.restore()
         if not self.job.examine:
@@ -58,19 +60,23 @@ class CallProfiles:
             self.hooks.emit(self.frames.measure_warm(measure))
 
     def _emit_call_profile(self, workload: Workload) -> None:
-        from tcexplore.capture.inductor.call_profile import profile_call
+        from tcexplore.capture.inductor.call_profile import measure_device_busy, profile_call
 
-        timing = self.recorder.timing
+        timing, reset = self.recorder.timing, workload.reset or (lambda: None)
         measure = partial(
             profile_call,
             workload.in_context(workload.compiled),
-            workload.reset or (lambda: None),
+            reset,
             self.recorder.kernels,
             self.recorder.wrappers,
             timing.unit_us if timing is not None else None,
             on_device=workload.device.type != "cpu",
         )
-        self.hooks.emit(self.frames.measure_warm(measure))
+        profile = self.frames.measure_warm(measure)
+        if profile.device_busy_us is not None:
+            eager = partial(measure_device_busy, workload.in_context(workload.eager), reset)
+            profile = replace(profile, eager_device_busy_us=self.frames.measure_warm(eager))
+        self.hooks.emit(profile)
 
     def _emit_line_times(self, workload: Workload) -> None:
         from tcexplore.timing.line_timer import LineTimer
@@ -79,17 +85,49 @@ class CallProfiles:
         self.hooks.emit(self.frames.measure_warm(timer.measure))
 
 
+class EffectCheck:
+    """Runs profiles between two measurements of the ratio of both sides, and tells whether they changed it."""
+
+    def __init__(self, workload: Workload, hooks: Hooks, stages: OptionalStages) -> None:
+        self._workload = workload
+        self._hooks = hooks
+        self._stages = stages
+        self.changed = False
+        """Whether the process differs since a profile, and cannot be timed any more."""
+
+    def run(self, profile: Callable[[], None]) -> None:
+        """Call `profile`; on a GPU, detach the profiler, and compare the ratio before and after that."""
+        if str(self._workload.device.type) == "cpu":
+            profile()
+            return
+        before = self._measure()
+        profile()
+        self._stages.run("detaching the profiler", "libcupti:cuptiFinalize", detach_profiler)
+        after = self._measure()
+        self.changed = True
+        if before and after:
+            effect = compare_ratios(before, after)
+            self.changed = effect.changed
+            self._hooks.emit(effect)
+
+    def _measure(self) -> list[float]:
+        ratios: list[float] = []
+        self._stages.run(*EFFECT, lambda: ratios.extend(measure_ratios(self._workload)))
+        return ratios
+
+
 class ProfileStage:
     """Profiles the calls once, after the timing or between its pairs as soon as there is a verdict.
 
-    A profile on a GPU leaves CUPTI attached, and every launch takes longer from then on. So a timing that goes on for
-    as long as the app runs is mostly over by then.
+    A profile on a GPU may leave CUPTI attached, and every launch takes longer from then on. So a timing that goes on
+    for as long as the app runs is mostly over by then, and it ends if the ratio of both sides then differs.
     """
 
     def __init__(self, profiles: CallProfiles, program: Program, workload: Workload) -> None:
         self._profiles = profiles
         self._program = program
         self._workload = workload
+        self._effect = EffectCheck(workload, profiles.hooks, profiles.stages)
         self._began = time.monotonic()
         self._done = False
 
@@ -97,7 +135,12 @@ class ProfileStage:
         """Profile the calls unless it is done."""
         if not self._done:
             self._done = True
-            self._profiles.emit_all(self._program, self._workload)
+            if self._profiles.job.profile:
+                self._effect.run(lambda: self._profiles.emit_all(self._program, self._workload))
+
+    def may_time(self) -> bool:
+        """Return whether the profiles, if any, left the process as it was."""
+        return not self._effect.changed
 
     def between_pairs(self, pause: Pause) -> Pause:
         """Return a pause of the timing that profiles the calls in between."""

@@ -10,6 +10,7 @@ from tcexplore.capture.hooks import Emit
 from tcexplore.events import (
     AtenGraph,
     BreakCosts,
+    CallProfiled,
     CudaGraphRecorded,
     Event,
     ExtraCompiles,
@@ -36,8 +37,11 @@ class EventRecorder:
         self.cuda_graphs: list[CudaGraphRecorded] = []
         self._graphs: set[str] = set()
         """Compile ids of all events."""
+        self.recompiled = False
+        """Whether any of the program's calls recompiled a frame."""
         self._closed = False
         self._extra = ExtraCompiles(compiles=0)
+        self.profile: CallProfiled | None = None
         self.break_costs: BreakCosts | None = None
         self.timing: TimingEstimate | None = None
         self._on_gpu: set[tuple[str, str]] = set()
@@ -52,13 +56,26 @@ class EventRecorder:
             return
         tagged = tag(event)
         if tagged is not None:
+            if isinstance(tagged, TimingEstimate):
+                tagged = self._with_kernels(tagged)
             self._send(tagged)
             self._record(tagged)
+            if isinstance(tagged, CallProfiled) and self.timing and self._with_kernels(self.timing) != self.timing:
+                self.emit(self.timing)
+
+    def _with_kernels(self, timing: TimingEstimate) -> TimingEstimate:
+        """Return an estimate with the time in which kernels run, if a profile that agrees with it has that time."""
+        profile = self.profile
+        if profile is None or profile.device_busy_us is None:
+            return timing
+        if not timing.agrees_with(profile.device_busy_us, at_most=True):
+            return timing
+        return timing.with_kernels(profile.eager_device_busy_us, profile.device_busy_us)
 
     def forget(self) -> None:
         """Forget the calls so far: they begin again."""
         self.kernels, self.wrappers, self.cuda_graphs = [], [], []
-        self._graphs, self._closed = set(), False
+        self._graphs, self._closed, self.recompiled = set(), False, False
 
     def close_graphs(self) -> None:
         """Drop the events of later compiles: tcexplore's own calls cause them, not the user's."""
@@ -103,6 +120,10 @@ class EventRecorder:
                 self.handle_target_kernel(event)
         elif isinstance(event, Wrapper) and event.target == NATIVE:
             self.wrappers.append(event)
+        elif isinstance(event, Recompiled):
+            self.recompiled = True
+        elif isinstance(event, CallProfiled):
+            self.profile = event
         elif isinstance(event, BreakCosts):
             self.break_costs = event
         elif isinstance(event, TimingEstimate):

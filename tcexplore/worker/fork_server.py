@@ -32,6 +32,9 @@ from tcexplore.worker.job_process import serve
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.loading import LoadedWorker
 
+_exit = os._exit
+"""The function that the model file may replace."""
+
 DONE = object()
 """Marks the end of an iterator."""
 
@@ -169,9 +172,9 @@ class ForkServer:
                 second = ForkServer(theirs, self._worker, prime=True)
                 second._reach("primed")
                 second.serve()
-                os._exit(0)
+                _exit(0)
             finally:
-                os._exit(BROKEN_STATUS)
+                _exit(BROKEN_STATUS)
         theirs.close()
         self._primed = PrimedServer(pid, ours)
 
@@ -234,7 +237,7 @@ class ForkServer:
                 self._worker.nvml_check.undo()
             serve(descriptors, self._worker.threads, self._become_standby(command))
         finally:
-            os._exit(BROKEN_STATUS)
+            _exit(BROKEN_STATUS)
 
     def _leave_server(self, server: int) -> None:
         """In a child, undo what only concerns the server."""

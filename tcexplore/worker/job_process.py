@@ -15,6 +15,9 @@ from tcexplore.events.run_events import BROKEN_STATUS
 from tcexplore.worker import process_setup
 from tcexplore.worker.link import GONE, Channel, CommandQueue, receive
 
+_exit, _write = os._exit, os.write
+"""Functions that the model file may replace."""
+
 LONGEST_TRACEBACK = 16_000
 
 
@@ -28,9 +31,9 @@ def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) -
         _serve(descriptors, threads, steps)
     except BaseException:  # noqa: BLE001  the program may have replaced anything
         with contextlib.suppress(BaseException):
-            os.write(descriptors[-1], traceback.format_exc()[-LONGEST_TRACEBACK:].encode("utf-8", "replace"))
+            _write(descriptors[-1], traceback.format_exc()[-LONGEST_TRACEBACK:].encode("utf-8", "replace"))
     finally:
-        os._exit(BROKEN_STATUS)
+        _exit(BROKEN_STATUS)
 
 
 def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) -> None:
@@ -45,7 +48,7 @@ def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) 
     process_setup.write_crash_traceback(crash)
     frame = receive(sock)
     if frame is None:
-        os._exit(GONE)
+        _exit(GONE)
     job = decode_job(frame.body)
     commands = CommandQueue(sock)
     process_setup.kill_group_after(commands.listen)
@@ -57,7 +60,7 @@ def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) 
     except BaseException as error:  # noqa: BLE001  a bug in tcexplore, reported as the run's failure
         channel.send(_internal_error(error))
     process_setup.flush_output()
-    os._exit(0)
+    _exit(0)
 
 
 def _internal_error(error: BaseException) -> Failed:

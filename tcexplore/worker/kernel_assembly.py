@@ -10,7 +10,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, Any
 
 import torch
 
@@ -19,12 +19,20 @@ from tcexplore.events import Kernel, Wrapper
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
 from tcexplore.targets.assembler import Assembler, assembler_env
 from tcexplore.targets.cpu_assembly import compile_to_assembly
-from tcexplore.targets.device_table import Target, roofline_point
+from tcexplore.targets.device_table import AllowedTf32, Target, roofline_point
 from tcexplore.worker.process_setup import die_with_parent
 
 FIRST = 1
 """Number of autotuning configurations to assemble per kernel. An absent device can't measure them, so only the
 first one is assembled."""
+
+
+def allowed_tf32() -> AllowedTf32:
+    """Return torch's settings for TF32: `fp32_precision`, which the older settings change too."""
+    backends: Any = torch.backends
+    return AllowedTf32(
+        matmul=backends.cuda.matmul.fp32_precision == "tf32", convolution=backends.cudnn.conv.fp32_precision == "tf32"
+    )
 
 
 class KernelAssembly:
@@ -39,8 +47,7 @@ class KernelAssembly:
 
     def add(self, kernel: Kernel) -> None:
         """Send the kernel's roofline point, and assemble it if it is a Triton kernel."""
-        tf32 = torch.get_float32_matmul_precision() != "highest"
-        if point := roofline_point(kernel, self._target, tf32=tf32):
+        if point := roofline_point(kernel, self._target, allowed_tf32()):
             self._send(point)
         if kernel.language != "triton":
             return
@@ -76,10 +83,9 @@ def assemble_local(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], send:
     if gpu is None:
         return
     device, peaks = gpu
-    tf32 = torch.get_float32_matmul_precision() != "highest"
     paths = {(wrapper.graph, wrapper.phase): wrapper.path for wrapper in wrappers}
     for kernel in kernels:
-        if peaks and (point := roofline_point(kernel, device, tf32=tf32)):
+        if peaks and (point := roofline_point(kernel, device, allowed_tf32())):
             send(point)
         try:
             if kernel.language == "triton":

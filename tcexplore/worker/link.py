@@ -61,15 +61,18 @@ class Channel:
         self.sock = sock
         self.run = run
         self._lock = threading.Lock()
+        # Bound here: the model file may replace `socket.socket.sendall` and `os._exit`.
+        self._send_all = sock.sendall
+        self._exit = os._exit
 
     def send(self, record: Any) -> None:
         """Send a record; an event gets this channel's run."""
         frame = encode(replace(record, run=self.run) if isinstance(record, Event) else record)
         try:
             with self._lock:
-                self.sock.sendall(frame)
+                self._send_all(frame)
         except OSError:
-            os._exit(GONE)
+            self._exit(GONE)
 
 
 class CommandQueue:

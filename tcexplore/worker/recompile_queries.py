@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,8 +13,8 @@ from tcexplore.events import Job, RecompileAnswer, decode
 from tcexplore.events.codec import HEADER, encode
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
-from tcexplore.worker.fork_policy import ChildProbe, can_fork
-from tcexplore.worker.process_setup import die_with_parent
+from tcexplore.worker.fork_policy import can_fork
+from tcexplore.worker.process_copy import call_in_copy
 from tcexplore.worker.program import Program
 
 if TYPE_CHECKING:
@@ -83,6 +82,10 @@ def _answer(check: RecompileCheck, query: RecompileQuery, device: str) -> Recomp
     A copy cannot use a GPU.
     """
     answer = check.answer(query)
+    if not answer.problem and device == "cpu" and can_fork():
+        answer = _possible_call(check, query, answer)
+    if answer.problem:
+        return answer
     enters_eager = bool(answer.frames) and answer.frames[0].verdict in ("eager", "unknown")
     if not enters_eager or all(frame.resumed or frame.verdict != "unknown" for frame in answer.frames):
         return answer
@@ -91,10 +94,41 @@ def _answer(check: RecompileCheck, query: RecompileQuery, device: str) -> Recomp
     if not can_fork():
         return _unchecked(answer, "on this system, a process that has imported torch cannot be copied")
     try:
-        called = decode(_in_copy(lambda: encode(check.answer_by_call(query))[HEADER.size :].decode()).encode())
+        called = decode(
+            call_in_copy(lambda: encode(check.answer_by_call(query))[HEADER.size :].decode(), CALL_S).encode()
+        )
     except (OSError, RuntimeError, ValueError) as error:
         return _unchecked(answer, str(error))
     return called if isinstance(called, RecompileAnswer) else answer
+
+
+def _possible_call(check: RecompileCheck, query: RecompileQuery, answer: RecompileAnswer) -> RecompileAnswer:
+    """Return the answer for a call that does not raise.
+
+    If changed sizes do not fit the others, equal sizes of the other inputs are changed with them; if that does not help
+    either, the answer is the exception.
+    """
+    if not check.changes_sizes(query.inputs):
+        return answer
+    linked = check.with_linked_sizes(query.inputs)
+    try:
+        error = call_in_copy(lambda: check.eager_error(query.inputs), CALL_S)
+        if not error:
+            return answer
+        if linked != query.inputs and not call_in_copy(lambda: check.eager_error(linked), CALL_S):
+            return replace(check.answer(replace(query, inputs=linked)), changed_with=_changed(query.inputs, linked))
+    except (OSError, RuntimeError, ValueError):
+        return answer
+    return RecompileAnswer(
+        number=query.number,
+        inputs=query.inputs,
+        region=query.region,
+        problem=f"a call with these inputs raises {error}",
+    )
+
+
+def _changed(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
+    return tuple(new for old, new in zip(before, after, strict=True) if old != new)
 
 
 def _unchecked(answer: RecompileAnswer, reason: str) -> RecompileAnswer:
@@ -103,18 +137,3 @@ def _unchecked(answer: RecompileAnswer, reason: str) -> RecompileAnswer:
     unchecked = f"the functions that it calls cannot be checked in a copy of the process: {reason}"
     note = "; ".join(filter(None, (first.note, unchecked)))
     return replace(answer, frames=(replace(first, note=note), *later))
-
-
-def _in_copy(function: Callable[[], str]) -> str:
-    """Return the result of a function in a forked process. Raises `OSError` and `RuntimeError`."""
-    parent = os.getpid()
-
-    def run() -> str:
-        die_with_parent(parent)
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        return function()
-
-    result: str = ChildProbe(run).result(CALL_S)
-    return result

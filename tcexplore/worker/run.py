@@ -43,7 +43,7 @@ from tcexplore.events import (
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.timing_events import FreshHeap
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import torch_settings
+from tcexplore.worker import recompile_trials, torch_settings
 from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
@@ -58,6 +58,7 @@ from tcexplore.worker.program_state import ProgramState, user_state
 from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
+from tcexplore.worker.recompile_trials import RecompileTrials
 from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_evaluation
 from tcexplore.worker.target_codegen import TargetCodegen
 
@@ -209,6 +210,7 @@ class Run:
             reopen_stdio()
             self._emit_imports()
         self._emit_entry(entry)
+        self._module = module
         program = self._call(entry, module)
         self._examine(program)
         if entry.unpadded:
@@ -328,6 +330,11 @@ class Run:
         self._queries.use_program(program, self._frames.graphs)
         discard_output()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
+        if self.job.try_recompile_fixes and self._recorder.recompiled:
+            trials = RecompileTrials(program, self.job.config, self._module, self._hooks)
+            self._stages.run(
+                recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=2 * recompile_trials.BUDGET_S
+            )
         self._lower()
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
             if self.job.time_for != 0 and self.job.baseline is None and self.job.passes == 1:
@@ -357,7 +364,7 @@ class Run:
         profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
         profile = ProfileStage(profiles, program, workload)
         pause = self._handle_commands if seconds is not None else profile.between_pairs(self._handle_commands)
-        run = partial(measure_timing, workload, self._emit, seconds, pause)
+        run = partial(measure_timing, workload, self._emit, seconds, pause, profile.may_time)
         self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
         profile.run()
 

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.exits [--ways q,SIGTERM] [--moments idle]
 
-Each of the 49 pairs starts the app in a pseudo-terminal, waits for the moment, ends it, and prints one line. The exit
+Each of the 63 pairs starts the app in a pseudo-terminal, waits for the moment, ends it, and prints one line. The exit
 status is 1 if one fails. A signal that cannot be handled (SIGKILL, and SIGSEGV as a crash) cannot restore the terminal;
 only its processes are checked.
 """
@@ -41,7 +41,12 @@ WAYS = {
     "SIGKILL": Way(signal.SIGKILL, -signal.SIGKILL, restores=False),
     "crash": Way(signal.SIGSEGV, -signal.SIGSEGV, restores=False),
 }
-MOMENTS = ("start", "importing", "compiling", "timing", "study", "fix", "idle")
+MOMENTS = ("start", "importing", "compiling", "timing", "study", "fix", "idle", "unread", "unread flood")
+UNREAD = ("unread", "unread flood")
+"""Moments at which the terminal does not read: after many repaints, and while the program floods its output."""
+
+LONGEST_S = 2.0
+"""Maximum seconds until the app has ended."""
 
 HANGS = "import time\nopen(__file__ + '.begun', 'w').close()\ntime.sleep(600)\n"
 COMPILES = """\
@@ -53,7 +58,16 @@ def model(x):
     return x.sin()
 torch.compile(model, backend=slow)(torch.ones(2))
 """
+FLOODS = """\
+import time
+open(__file__ + ".begun", "w").close()
+while True:
+    print("flood " * 200, time.time(), flush=True)
+"""
 """Model files for moments that would be over too soon; they create a file when the moment begins."""
+
+
+SLOW = {"importing": HANGS, "compiling": COMPILES, "unread flood": FLOODS}
 
 
 def reach(app: Terminal, model: Path, moment: str) -> None:
@@ -61,11 +75,13 @@ def reach(app: Terminal, model: Path, moment: str) -> None:
     if moment == "start":
         app.read(0.2)
         return
-    if moment in ("importing", "compiling"):
+    if moment in SLOW:
         begun, deadline = Path(f"{model}.begun"), time.monotonic() + LONG_S
         while not begun.exists() and time.monotonic() < deadline:
             app.read(0.05)
         assert begun.exists()
+        if moment in UNREAD:
+            stop_reading(app)
         return
     app.wait_for("1 graph break", timeout=LONG_S)
     app.wait_for("pairs", timeout=LONG_S)
@@ -78,6 +94,15 @@ def reach(app: Terminal, model: Path, moment: str) -> None:
     elif moment == "idle":
         save(model, "raise SystemExit\n")
         app.wait_for("SystemExit", timeout=LONG_S)
+    elif moment == "unread":
+        stop_reading(app)
+
+
+def stop_reading(app: Terminal) -> None:
+    """Have the app paint more than an unread terminal takes."""
+    for number in range(20):
+        app.resize(160 - number % 2, 50)
+        time.sleep(0.1)
 
 
 def end(app: Terminal, name: str, moment: str) -> int:
@@ -90,7 +115,9 @@ def end(app: Terminal, name: str, moment: str) -> int:
         app.process.send_signal(way.signal)
     else:
         app.type("qq" if moment in ("study", "fix") else "q")  # the first q leaves the screen over the panes
-    return app.wait(60)
+    status = app.process.wait(60) if moment in UNREAD else app.wait(60)
+    app.read(0.2)
+    return status
 
 
 def problems(name: str, moment: str) -> list[str]:
@@ -98,8 +125,8 @@ def problems(name: str, moment: str) -> list[str]:
     way = WAYS[name]
     with tempfile.TemporaryDirectory() as folder:
         model = write_model(Path(folder))
-        if moment in ("importing", "compiling"):
-            model.write_text(HANGS if moment == "importing" else COMPILES)
+        if moment in SLOW:
+            model.write_text(SLOW[moment])
         with open_app(model) as app:
             reach(app, model, moment)
             processes = descendants(app.process.pid)
@@ -112,9 +139,9 @@ def problems(name: str, moment: str) -> list[str]:
             wrong = {
                 f"status {status}, not {way.status}": status != way.status and not early,
                 "the terminal is not restored": way.restores and entered and RESTORED not in app.painted,
-                "processes are left": not gone(processes, within=10),
+                "processes are left": not gone(processes, within=LONGEST_S),
                 "folders are left": way.restores and bool(list((model.parent / "scratch").glob("tcexplore-*"))),
-                f"it took {seconds:.1f} s": seconds > 10,
+                f"it took {seconds:.1f} s": seconds > LONGEST_S,
                 "a traceback": b"Traceback" in app.painted and way.restores,
             }
     return [text for text, applies in wrong.items() if applies]

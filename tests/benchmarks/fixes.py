@@ -1,11 +1,12 @@
-"""`python -m tests.benchmarks.fixes [breaks|fixes|hostile] [NAME…]`: graph breaks found and fixed.
+"""`python -m tests.benchmarks.fixes [breaks|fixes|hostile|costs] [NAME…]`: graph breaks found, fixed and costed.
 
 Breaks: in the samples, small programs with one kind of break each, and ten `transformers` architectures, tcexplore's
 breaks against those of torch's own trace of the same file, read from `TORCH_TRACE` in another process. It counts breaks
 that are missed, false or duplicate. Fixes: for the same programs and samples, the share of fixable breaks for which
 a fix is offered, and of those the share that is verified. Hostile: programs whose obvious fix is wrong, and a few
 whose fix is right; each verified fix is compared with the original by `tests.fixes.independent`, on inputs that
-tcexplore does not know. The seed is that of all runs, 0.
+tcexplore does not know. The seed is that of all runs, 0. Costs: the cost of a break from its gap, and from its verified
+fix, against the difference of both compiled files timed in a plain script; it counts breaks outside the interval.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,14 +24,15 @@ from pathlib import Path
 
 from tcexplore.events import Config, Job
 from tcexplore.session import Snapshot
-from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, by_break
+from tcexplore.session.ranked_breaks import rank_breaks
+from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, by_break, fix_gain
 from tcexplore.studies.fix.fix_study import STUDY, FixOptions
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
 from tcexplore.supervisor import Supervisor
 from tests.fixes.architectures import ARCHITECTURES
 from tests.fixes.hostile import HOSTILE, WRONG
-from tests.fixes.programs import NOT_FIXABLE, PROGRAMS
+from tests.fixes.programs import FIXABLE, NOT_FIXABLE, PROGRAMS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TIMEOUT_S = 300.0
@@ -131,6 +134,79 @@ async def try_hostile(folder: Path, only: list[str]) -> int:
     return counts["WRONG"]
 
 
+TIME = """
+import runpy, statistics, sys, time
+import torch
+
+torch.manual_seed(0)
+scope = runpy.run_path(sys.argv[1])
+function, inputs = torch.compile(scope["model"]), scope["inputs"]
+calls = inputs if isinstance(inputs[0], tuple) else [inputs]
+times = []
+with torch.no_grad():
+    for _ in range(1500):
+        started = time.perf_counter()
+        for call in calls:
+            function(*call)
+        times.append(time.perf_counter() - started)
+sys.stderr.write(f"{statistics.median(times[300:]) * 1e6}")
+"""
+PROCESSES = 3
+"""Processes for each side: a setting that a fix makes, such as one of Dynamo, is one of its process."""
+
+
+def time_by_hand(script: Path, before: Path, after: Path) -> tuple[float, float, float]:
+    """Return the share of a call that the second file saves: the median over processes, the lowest and the highest."""
+    shares = []
+    for _ in range(PROCESSES):
+        us = []
+        for file in (before, after):
+            command = [sys.executable, str(script), str(file)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            us.append(float(done.stderr.splitlines()[-1].split()[-1]))
+        shares.append(1 - us[1] / us[0])
+    return statistics.median(shares), min(shares), max(shares)
+
+
+async def compare_costs(folder: Path, only: list[str]) -> int:
+    """Print the cost of each break with its gain by hand; return how many are outside the interval."""
+    script, breaks, outside, apart, below = folder / "time_calls.py", 0, 0, 0, 0
+    script.write_text(TIME)
+    async with Runs(Supervisor) as runs:
+        for number, name in enumerate(FIXABLE):
+            if only and name not in only:
+                continue
+            text = PROGRAMS[name].replace("torch.randn(8, 8", "torch.randn(64, 8")
+            path, changed = folder / f"cost_{number}.py", folder / f"cost_{number}_fixed.py"
+            path.write_text(text)
+            job = Job(run=1, file=str(path), source=text, time_for=1.0)
+            run = (await runs.run(job, TIMEOUT_S)).snapshot
+            gaps = {(c.graph_break.code, c.graph_break.kind): c for c in rank_breaks(run)}
+            state: StudyState[FixOptions, AttemptedFix | Snapshot] = StudyState(job, FixOptions(number=1), TIMEOUT_S)
+            await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+            for one in by_break(state.results):
+                timed = one.verified.after.change_timing if one.verified else None
+                gain = fix_gain(timed) if timed else None
+                if one.verified is None or gain is None:
+                    print(f"· {name}: no timed fix", flush=True)
+                    continue
+                changed.write_text(one.verified.change.after)
+                by_hand, lowest, highest = time_by_hand(script, path, changed)
+                gap = gaps.get((one.broken.code, one.broken.kind))
+                at_least = gap.share if gap is not None and gap.share is not None else 0.0
+                share, low, high = (us / gain.call_us for us in (gain.us, gain.low_us, gain.high_us))
+                inside, overlaps = low <= by_hand <= high, low <= highest and lowest <= high
+                breaks, outside = breaks + 1, outside + (not inside)
+                apart, below = apart + (not overlaps), below + (highest < at_least)
+                marks = ("✔" if inside else "~" if overlaps else "✖") + ("✔" if highest >= at_least else "✖")
+                print(f"{marks} {name}: by hand "
+                      f"{by_hand:.1%} [{lowest:.1%}, {highest:.1%}], fix {share:.1%} [{low:.1%}, {high:.1%}], "
+                      f"gap at least {at_least:.1%}", flush=True)  # fmt: skip
+    print(f"{breaks} breaks with a timed fix: {outside} by hand outside of the interval, of which {apart} with both "
+          f"intervals apart; below the lower bound of the gap {below}")  # fmt: skip
+    return apart + below
+
+
 def _outcome(one: BreakFixes | None, path: Path) -> tuple[str, str]:
     """Return whether the fix of a break is verified, refused or wrong, and the reason."""
     if one is None:
@@ -157,6 +233,8 @@ def main(part: str = "", *only: str) -> int:
             wrong += asyncio.run(try_fixes(Path(folder), list(only)))
         if part in ("", "hostile"):
             wrong += asyncio.run(try_hostile(Path(folder), list(only)))
+        if part in ("", "costs"):
+            wrong += asyncio.run(compare_costs(Path(folder), list(only)))
     return wrong
 
 

@@ -73,14 +73,14 @@ def ratios(seconds: float) -> Iterator[dict[str, Any]]:
         report, pairs = check(source, seconds), bench(source)
         timing = report["timing"]
         do_bench = median(eager / compiled for eager, compiled in pairs)
-        device = timing["device_eager_us"] / timing["device_compiled_us"]
+        device = timing["eager_device_span_us"] / timing["compiled_device_span_us"]
         wall = timing["speedup"]
         deviations.append(abs(wall / do_bench - 1))
         print(
             f"{name:<22} do_bench {do_bench:.3f}  wall {wall:.3f} ({wall / do_bench - 1:+.1%})  "
             f"device {device:.3f} ({device / do_bench - 1:+.1%})  {timing['verdict']}  launch-bound {bound(report)}  "
-            f"eager {timing['eager_us']:.1f} µs, of it device {timing['device_eager_us']:.1f}; compiled "
-            f"{timing['compiled_us']:.1f}, of it {timing['device_compiled_us']:.1f}; do_bench "
+            f"eager {timing['eager_us']:.1f} µs, kernels {timing['eager_kernels_us']:.1f}; compiled "
+            f"{timing['compiled_us']:.1f}, kernels {timing['compiled_kernels_us']:.1f}; do_bench "
             f"{1e3 * median(p[0] for p in pairs):.1f}, {1e3 * median(p[1] for p in pairs):.1f}",
             flush=True,
         )
@@ -105,7 +105,7 @@ def launches(seconds: float) -> Iterator[dict[str, Any]]:
         timing, call = report["timing"], report["call_account"]
         print(
             f"{mode:<16} {timing['speedup']:.2f}× {timing['ci95']} {timing['verdict']}  compiled "
-            f"{timing['compiled_us']:.1f} µs, device {timing['device_compiled_us']:.1f}  launches {call['launches']} "
+            f"{timing['compiled_us']:.1f} µs, kernels {timing['compiled_kernels_us']:.1f}  launches {call['launches']} "
             f"for {call['device_tasks']} tasks  saved {report['cuda_graphs']['launches_saved_per_call']}  "
             f"launch-bound {bound(report)}  gaps {call['launch_gaps_us']:.1f} µs",
             flush=True,
@@ -115,7 +115,7 @@ def launches(seconds: float) -> Iterator[dict[str, Any]]:
 
 def bound(report: dict[str, Any]) -> bool:
     """Return whether the run is marked as launch-bound."""
-    return any(note.startswith("Launch-bound") for note in report["timing"]["notes"])
+    return bool(report["timing"]["launch_bound"])
 
 
 def facts(timing: dict[str, Any]) -> dict[str, Any]:

@@ -83,3 +83,68 @@ PEAKS: dict[str, tuple[str, tuple[str, ...], int, int]] = {
     "replayed": (_POINTWISE, ("--mode", "reduce-overhead"), 2 * _BUFFER, 2 * _BUFFER),
 }
 """Source, options, and the peak bytes of a call, eager and compiled, counted by hand."""
+
+_LAYER = "self.t = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)"
+
+LAUNCH_BOUND_MODELS = {
+    "24 small layers": LAUNCH_BOUND,
+    "small transformer": _module("return self.t(self.t(self.t(x)))", "torch.randn(2, 16, 64)", _LAYER),
+    "small convolutions": _module(
+        "return self.layers(x)", "torch.randn(1, 8, 16, 16)",
+        "self.layers = nn.Sequential(*[m for _ in range(16) for m in (nn.Conv2d(8, 8, 3, padding=1), nn.ReLU())])",
+    ),
+    "recurrence": _module(
+        "h = x[0]\n        for t in x:\n            h = torch.tanh(self.a(t) + self.b(h))\n        return h",
+        "torch.randn(16, 4, 64)", "self.a = nn.Linear(64, 64); self.b = nn.Linear(64, 64)",
+    ),
+    "bfloat16 mlp": _module(
+        "return self.layers(x)", "torch.randn(4, 128, dtype=torch.bfloat16)",
+        "self.layers = nn.Sequential(*[m for _ in range(20) for m in (nn.Linear(128, 128), nn.SiLU())])", _HALF,
+    ),
+}  # fmt: skip
+"""Five models whose kernels take a small share of a call."""
+
+DEVICE_BOUND = ("norm_gelu_scale", "softmax_entropy", "mlp", "conv_bn_relu", "transformer_block")
+"""Five of the timed models."""
+
+
+def _function(body: str, inputs: str, before: str = "") -> str:
+    return f"{_HEAD}{before}\n\ndef model(x, w):\n    return {body}\n\n\ninputs = ({inputs})\n"
+
+
+def _product(dtype: str, *, body: str = "x @ w", before: str = "", n: int = 4096) -> str:
+    one = f"torch.randn({n}, {n}, dtype=torch.{dtype})"
+    return _function(body, f"{one}, {one}", before)
+
+
+ARITHMETIC = {
+    "float32 product": (_product("float32"), "fp32"),
+    "float32 product, TF32 allowed": (_product("float32", before="torch.set_float32_matmul_precision('high')"), "tf32"),
+    "float32 convolution": (
+        _function("F.conv2d(x, w, padding=1)", "torch.randn(64, 64, 112, 112), torch.randn(64, 64, 3, 3)"), "tf32",
+    ),
+    "float32 convolution, no TF32": (
+        _function(
+            "F.conv2d(x, w, padding=1)", "torch.randn(64, 64, 112, 112), torch.randn(64, 64, 3, 3)",
+            "torch.backends.cudnn.allow_tf32 = False",
+        ), "fp32",
+    ),
+    "bfloat16 product": (_product("bfloat16", n=8192), "bf16"),
+    "float16 product": (_product("float16"), "bf16"),
+    "float64 product": (_product("float64", n=2048), "fp64_matrix"),
+    "float8 product": (
+        _function(
+            "torch._scaled_mm(x, w.t(), torch.ones((), device=x.device), torch.ones((), device=x.device), "
+            "out_dtype=torch.bfloat16)",
+            "torch.randn(4096, 4096).to(torch.float8_e4m3fn), torch.randn(4096, 4096).to(torch.float8_e4m3fn)",
+        ), "fp8",
+    ),
+    "complex64 product": (_product("complex64", n=2048), None),
+    "bfloat16 attention, causal": (
+        _function(
+            "F.scaled_dot_product_attention(x, w, w, is_causal=True)",
+            "torch.randn(8, 16, 2048, 64, dtype=torch.bfloat16), torch.randn(8, 16, 2048, 64, dtype=torch.bfloat16)",
+        ), None,
+    ),
+}  # fmt: skip
+"""Ten models of every dtype, with the arithmetic of their product on an H200; None if no peak applies."""

@@ -20,10 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.unseen_programs import FOLDER
 from tests.report.consistency import inconsistencies
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+UNSEEN = Path(__file__).with_name("unseen")
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def load(processes: int) -> Iterator[None]:
 def programs(folder: Path) -> list[Path]:
     """Return the samples and the unseen programs as model files."""
     files = sorted(SAMPLES.glob("*.py"))
-    for text in sorted(FOLDER.glob("*.txt")):
+    for text in sorted(UNSEEN.glob("*.txt")):
         files.append(folder / f"{text.stem}.py")
         files[-1].write_text(text.read_text())
     return files

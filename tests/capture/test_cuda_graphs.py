@@ -10,7 +10,7 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import cuda_graphs
-from tcexplore.capture.inductor.cuda_graphs import CudaGraphs, install
+from tcexplore.capture.inductor.cuda_graphs import CudaGraphs, install, running_graph
 from tcexplore.capture.inductor.lowering_graph import Compilation
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
@@ -72,10 +72,16 @@ def test_peaks_of_chained_recordings_count_from_before_the_first(allocator: dict
 def test_each_skip_reason_is_emitted_once_with_its_nodes(monkeypatch: pytest.MonkeyPatch):
     events: list[Event] = []
     graphs = CudaGraphs(Hooks(events.append))
-    graphs._run_begins(SimpleNamespace(compile_id="2/0"))
-    graphs._skipped("skipping cudagraphs due to mutated inputs (1 instances)")
-    graphs._skipped("skipping cudagraphs due to mutated inputs (1 instances)")
-    graphs._run_ends()
+
+    class CUDAGraphTreeManager:
+        compile_id = "2/0"
+
+        def run(self) -> None:
+            graphs._skipped("skipping cudagraphs due to mutated inputs (1 instances)")
+            graphs._skipped("skipping cudagraphs due to mutated inputs (1 instances)")
+
+    CUDAGraphTreeManager().run()
+    assert running_graph() == ""
     compiled = SimpleNamespace(
         fx_kwargs={"is_backward": True},
         cudagraph_info=SimpleNamespace(cudagraph_fail_reasons=["complex memory overlap"]),

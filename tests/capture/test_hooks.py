@@ -82,3 +82,32 @@ def test_silenced_hooks_emit_nothing(hooks: Hooks, events: list[Event]):
     with hooks.silenced():
         hooks.report_missing("fact", SYMBOL, "reason")
     assert events == []
+
+
+@pytest.mark.torch
+def test_a_warm_call_runs_no_function_of_tcexplore():
+    torch = pytest.importorskip("torch")
+    from tcexplore.capture.install_hooks import install_all
+    from tcexplore.capture.user_files import UserFiles
+    from tests.benchmarks.hook_cost import functions_of_tcexplore
+
+    hooks = Hooks(lambda _: None)
+    try:
+        install_all(hooks, UserFiles(__file__))
+        layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+
+        @torch.no_grad()
+        def broken() -> object:
+            y = layer(x)
+            torch._dynamo.graph_break()
+            return layer(y)
+
+        trained = torch.compile(layer)
+        calls = (torch.compile(broken), lambda: trained(x).sum().backward())
+        for call in calls:
+            assert functions_of_tcexplore(call), "of hooks, while it compiles"
+            call()
+            assert functions_of_tcexplore(call) == {}
+    finally:
+        hooks.remove()
+        torch._dynamo.reset()

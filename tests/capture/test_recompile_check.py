@@ -15,7 +15,12 @@ from tcexplore.capture.dynamo.frame_entries import stopped_compiling
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.recompile_check.eager_call import call_eagerly
 from tcexplore.capture.recompile_check.frame_binding import BoundFrame
-from tcexplore.capture.recompile_check.recompile_answer import NOT_COMPILED, RecompileCheck, parse_typed_call
+from tcexplore.capture.recompile_check.recompile_answer import (
+    NOT_COMPILED,
+    RecompileCheck,
+    link_sizes,
+    parse_typed_call,
+)
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer
 from tcexplore.events.commands import RecompileQuery
@@ -134,3 +139,14 @@ def test_an_error_of_the_check_is_not_taken_for_the_programs(monkeypatch: pytest
     with torch.compiler.set_stance("default"), pytest.raises(KeyError, match="entry"):
         call_eagerly(torch.compile(program), new, old, {program.__code__}, fails)
     assert [3, 2, 3] in seen, "a new tensor has values that the old one had"
+
+
+def test_equal_sizes_of_other_inputs_change_with_a_size():
+    texts = ("ids=i64[2, 16]", "mask=f32[2, 16]", "0.1")
+    assert link_sizes(texts, ("ids=i64[2, 17]", *texts[1:])) == ("ids=i64[2, 17]", "mask=f32[2, 17]", "0.1")
+    assert link_sizes(texts, ("ids=i64[3, 16]", *texts[1:])) == ("ids=i64[3, 16]", "mask=f32[3, 16]", "0.1")
+    own = ("ids=i64[2, 17]", "mask=f32[2, 5]", "0.1")
+    assert link_sizes(texts, own) == own
+    assert link_sizes(texts, texts[:1]) == texts[:1]
+    nested = ("[f32[4], f32[16]]", "f32[16]")
+    assert link_sizes(nested, ("[f32[4], f32[8]]", "f32[16]")) == ("[f32[4], f32[8]]", "f32[8]")

@@ -23,7 +23,7 @@ from tests.studies.playback import Playback as PlayedStudy
 
 def test_the_environment_beside_the_file_runs_it(check: Check, tmp_path: Path):
     environment = fake_environment(tmp_path / ".venv")
-    assert check(ENTRY, DONE) == 0
+    assert check(ENTRY, DONE, arguments=("model.py", "--trust")) == 0
     assert (Playback.python.executable, Playback.python.source) == (
         str(environment / "bin" / "python"), str(environment),
     )  # fmt: skip
@@ -34,7 +34,7 @@ def test_the_environment_beside_the_file_runs_it(check: Check, tmp_path: Path):
 
 def test_an_environment_without_torch_is_skipped(check: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     fake_environment(tmp_path / ".venv", torch="")
-    assert check(ENTRY, DONE) == 0
+    assert check(ENTRY, DONE, arguments=("model.py", "--trust")) == 0
     assert Playback.python is OWN_PYTHON
     assert capsys.readouterr().err == ""
 
@@ -45,6 +45,8 @@ def test_if_no_python_has_torch_the_reason_is_that_of_the_files_environment(
     monkeypatch.setattr("tcexplore.cli.file_argument.find_spec", lambda _: None)
     environment = fake_environment(tmp_path / ".venv", torch="")
     assert check(ENTRY, DONE) == 2
+    assert f"{environment}: The folder {tmp_path} is not trusted; --trust trusts it" in capsys.readouterr().err
+    assert check(ENTRY, DONE, arguments=("model.py", "--trust")) == 2
     error = capsys.readouterr().err
     assert f"{environment}/bin/python (Python 3.12.4) has no torch. Install torch there" in error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -43,3 +44,30 @@ def test_a_terminal_that_was_closed_before_the_app_began_ends_it(tmp_path: Path)
     assert app.wait(60) == 129
     os.close(closed)
     os.close(close)
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX"])
+def test_json_is_printed_in_an_ascii_locale(tmp_path: Path, locale: str):
+    (tmp_path / "model.py").write_text("x = = 'é'\n", encoding="utf-8")
+    variables = {**os.environ, "LC_ALL": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "tcexplore", "check", "model.py", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["type"] == "SyntaxError"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [(("--target", "edge.toml"), "edge.toml"), (("--github",), "SyntaxError"), (("--sarif", "/dev/null"), "/dev/null")],
+)
+def test_a_removed_working_folder_is_no_traceback(tmp_path: Path, arguments: tuple[str, ...], text: str):
+    (tmp_path / "model.py").write_text("x = =\n")
+    (tmp_path / "removed").mkdir()
+    command = [sys.executable, "-m", "tcexplore", "check", str(tmp_path / "model.py"), *arguments]
+    program = 'rmdir ../removed; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", program, "sh", *command], cwd=tmp_path / "removed", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert text in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

@@ -25,6 +25,7 @@ from tcexplore.environments import PythonChoice, SkippedPython
 from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.studies.study_runs import Outcome
 from tests import fakes
+from tests.environments.fake_pythons import script
 
 HEALTHY: dict[str, Any] = {
     "torch": {"version": "2.13.0+cu130", "path": "/site/torch", "cuda": "13.0", "hip": None},
@@ -96,12 +97,9 @@ def test_runs_that_cannot_be_forked_have_a_reason():
     assert (finding.state, "since a forked process cannot use the GPU" in finding.text) == ("limited", True)
 
 
-def test_a_crashed_probe_gives_its_stderr_for_every_answer(monkeypatch: pytest.MonkeyPatch):
-    def crash(*_: object, **__: object) -> None:
-        raise subprocess.CalledProcessError(-11, "python", stderr="Segmentation fault")
-
-    monkeypatch.setattr(subprocess, "run", crash)
-    answers = probe_machine()
+def test_a_crashed_probe_gives_its_stderr_for_every_answer(tmp_path: Path):
+    program = script(tmp_path / "python", "#!/bin/sh\necho 'Segmentation fault' >&2\nkill -SEGV $$\n")
+    answers = probe_machine(ModelPython(str(program)))
     assert set(HEALTHY) <= set(answers)
     assert all("Segmentation fault" in (describe_error(answer) or "") for answer in answers.values())
 

@@ -9,7 +9,7 @@ from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.code.roofline_view import roofline_document
 from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.timing.call_profile_rows import shorten_device_function
-from tcexplore.documents.timing.device_rows import format_rate, is_launch_bound
+from tcexplore.documents.timing.device_rows import format_rate
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import report
 from tcexplore.session.kernel_facts import achieved, kernel_facts
@@ -40,12 +40,15 @@ def test_kernel_shows_its_measured_time():
 def test_measured_rates_cover_all_launches_and_compare_with_peaks():
     run = measured.run()
     kernel = next(k for k in run.code.kernels if k.name == measured.PRODUCT)
-    rates = achieved(run, kernel, kernel_facts(run.code, kernel).roofline)
+    rates = achieved(run, kernel, kernel_facts(run.code, kernel))
     assert rates is not None
-    assert rates.memory == pytest.approx((kernel.bytes_read or 0) / 17.7e-6 + (kernel.bytes_written or 0) / 17.7e-6)
-    assert rates.compute_share == pytest.approx((1 << 28) / 17.7e-6 / 30.3e12)
-    assert rates.bound_share == pytest.approx(8.86 / 17.7)
-    assert achieved(gpu.run(), gpu.run().code.kernels[1], gpu.run().code.roofline[0]) is None, (
+    assert rates.memory.rate == pytest.approx(
+        (kernel.bytes_read or 0) / 17.7e-6 + (kernel.bytes_written or 0) / 17.7e-6
+    )
+    assert rates.compute.share == pytest.approx((1 << 28) / 17.7e-6 / 30.3e12)
+    assert rates.bound_share == rates.compute.share
+    absent = gpu.run().code
+    assert achieved(gpu.run(), absent.kernels[1], kernel_facts(absent, absent.kernels[1])) is None, (
         "code for a device that is absent"
     )
 
@@ -70,7 +73,7 @@ def test_cpu_run_has_no_device_facts():
     fields = report(run, None)
     assert (fields["device"], fields["autotuned"], fields["cuda_graphs"]["recorded"]) == (None, [], [])
     assert run.timing is not None
-    assert is_launch_bound(run.timing) is None
+    assert run.timing.launch_bound is None
 
 
 def test_reports_contain_device_facts():
@@ -80,7 +83,11 @@ def test_reports_contain_device_facts():
     assert fields["device"]["throttle_reasons"] == ["the power limit"]
     assert fields["cuda_graphs"]["launches_saved_per_call"] == 1
     assert [choice["chosen"] for choice in fields["autotuned"][0]["choices"]] == [True, False, False]
-    assert (fields["timing"]["launch_bound"], fields["timing"]["device_compiled_us"]) == (True, 22.0)
+    assert [fields["timing"][key] for key in ("launch_bound", "compiled_kernels_us", "compiled_device_span_us")] == [
+        True,
+        22.0,
+        31.0,
+    ]
     assert fields["call_account"]["launch_gaps_us"] == 31.0
     text = " ".join(check_text(measured.run(), 100).split())
     for words in ("1 CUDA graph recorded", "mutated inputs", "NVIDIA H200", "the best template 1.47×", "LAUNCH-BOUND"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from tcexplore.documents.configurations import format_torch
 from tcexplore.environments import PythonNotUsableError, candidates, choose_python, named_python, parse_version
 from tcexplore.events import Standby
 from tcexplore.model_python import OWN_PYTHON
+from tcexplore.trust import Consent
 from tests.environments.fake_pythons import fake_environment, fake_python, script
+
+TRUSTED = Consent(given=True)
 
 
 def test_an_option_may_name_an_interpreter_or_an_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -85,6 +89,28 @@ def test_an_interpreter_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pyte
         named_python(str(program))
 
 
+FLOODS = {
+    "stdout": "#!/bin/sh\nexec yes\n",
+    "stderr": "#!/bin/sh\nexec yes >&2\n",
+    "in the background": "#!/bin/sh\nyes &\n",
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_an_interpreter_that_floods_its_output_is_ended(name: str, tmp_path: Path):
+    program = script(tmp_path / "python", FLOODS[name])
+    with pytest.raises(PythonNotUsableError, match=r"writes more than 1,024 KiB"):
+        named_python(str(program))
+
+
+def test_an_interpreter_that_ends_but_leaves_its_pipes_open_is_not_waited_for(tmp_path: Path):
+    program = script(tmp_path / "python", "#!/bin/sh\nsetsid sleep 60 &\necho done\n")
+    began = time.monotonic()
+    with pytest.raises(PythonNotUsableError, match=r"not a working Python \(status 0\): done"):
+        named_python(str(program))
+    assert time.monotonic() - began < 5
+
+
 def test_a_wrapper_that_waits_for_another_process_is_left_out(tmp_path: Path):
     wrapped = fake_python(tmp_path / "real")
     wrapper = script(tmp_path / "wrapper", f'#!/bin/sh\n"{wrapped}" "$@"\n')
@@ -105,7 +131,7 @@ def test_the_active_environment_comes_before_one_beside_the_file(tmp_path: Path)
         (active, "VIRTUAL_ENV"), (conda, "CONDA_PREFIX"), (str(near), str(near)), (str(above), str(above)),
     ]  # fmt: skip
     assert choose_python(str(file), variables).python.source == "VIRTUAL_ENV"
-    assert choose_python(str(file), {}).python.source == str(near)
+    assert choose_python(str(file), {}, TRUSTED).python.source == str(near)
 
 
 def test_outside_of_a_repository_and_of_home_only_the_files_folder_is_searched(tmp_path: Path):
@@ -114,25 +140,11 @@ def test_outside_of_a_repository_and_of_home_only_the_files_folder_is_searched(t
     assert list(candidates(str(tmp_path / "folder" / "net.py"), {})) == []
 
 
-def test_an_environment_of_another_user_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    fake_environment(tmp_path / ".venv")
-    monkeypatch.setattr(os, "getuid", lambda: -1)
-    real = os.stat
-
-    def stat(path: str, **options: object) -> object:
-        """Return the status of a file that belongs to yet another user."""
-        status = real(path, **options)  # type: ignore[arg-type]
-        owner = 1001 if str(path).endswith(".venv") else 1002
-        return os.stat_result([*status[:4], owner, *status[5:10]])
-
-    monkeypatch.setattr(os, "stat", stat)
-    assert list(candidates(str(tmp_path / "net.py"), {})) == []
-
-
 def test_environments_that_cannot_run_the_worker_are_skipped_with_the_reason(tmp_path: Path):
     empty, old = fake_environment(tmp_path / "empty", torch=""), fake_environment(tmp_path / "old", python="3.9.1")
     good = fake_environment(tmp_path / "project" / ".venv")
-    choice = choose_python(str(tmp_path / "project" / "net.py"), {"VIRTUAL_ENV": str(empty), "CONDA_PREFIX": str(old)})
+    variables = {"VIRTUAL_ENV": str(empty), "CONDA_PREFIX": str(old)}
+    choice = choose_python(str(tmp_path / "project" / "net.py"), variables, TRUSTED)
     assert choice.python.executable == str(good / "bin" / "python")
     assert [(skipped.source, skipped.path) for skipped in choice.skipped] == [
         ("VIRTUAL_ENV", str(empty)), ("CONDA_PREFIX", str(old)),
@@ -151,7 +163,7 @@ def test_an_own_environment_without_torch_gives_way_to_one_beside_the_file(
 ):
     monkeypatch.setattr(environments, "find_spec", lambda _: None)
     environment = fake_environment(tmp_path / ".venv")
-    choice = choose_python(str(tmp_path / "net.py"), {"VIRTUAL_ENV": sys.prefix})
+    choice = choose_python(str(tmp_path / "net.py"), {"VIRTUAL_ENV": sys.prefix}, TRUSTED)
     assert choice.python.source == str(environment)
     assert choice.skipped[0].reason == f"{sys.executable} has no torch."
 

@@ -189,7 +189,29 @@ SABOTAGE = {
         f"{FUNCTION}import sys\nsys.modules['torch'] = None\n",
         ("dynamo user ModuleNotFoundError", "arguments user ModuleNotFoundError"),  # since torch 2.15
     ),
-    "json": Fault(f"{FUNCTION}import json\njson.dumps = lambda *_, **__: 1 / 0\n", "worker user broken"),
+    "json": Fault(
+        f"{FUNCTION}import json\njson.dumps = json.loads = lambda *_, **__: 1 / 0\n",
+        "dynamo compiler ZeroDivisionError",
+    ),
+    "the encoder of json": Fault(
+        f"{FUNCTION}import json\njson.JSONEncoder.iterencode = lambda *_, **__: 1 / 0\n", "worker user broken"
+    ),
+    "sendall": Fault(f"{FUNCTION}import socket\nsocket.socket.sendall = socket.socket.send = lambda *_: None\n"),
+    "socket": Fault(f"{FUNCTION}import socket\nsocket.socket = None\n"),
+    "struct": Fault(f"{FUNCTION}import struct\nstruct.Struct = struct.pack = struct.unpack = None\n"),
+    "os.write": Fault(f"{FUNCTION}import os\nos.write = lambda *_: 0\n"),
+    "os._exit": Fault(f"{FUNCTION}import os\nos._exit = lambda *_: None\n"),
+    "os._exit, and then nothing works": Fault(
+        f"{FUNCTION}import os, builtins\nos._exit = lambda *_: None\nbuiltins.isinstance = None\n", "worker user broken"
+    ),
+    "closes every descriptor and goes on": Fault(
+        "import os, time\nos.closerange(3, 4096)\nwhile True: time.sleep(1)\n",
+        ("worker user SIGKILL", "worker user ConnectionError"),
+    ),
+    "a process that keeps the socket": Fault(
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nos._exit(5)\n",
+        "worker user os._exit",
+    ),
     "time": Fault(f"{FUNCTION}import time\ntime.perf_counter = time.monotonic = time.time = lambda: 0.0\n"),
     "a trace function": Fault(f"import sys\nsys.settrace(lambda *a: None)\n{FUNCTION}"),
     "a trace function that raises": Fault(

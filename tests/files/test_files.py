@@ -8,7 +8,9 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -135,6 +137,56 @@ def test_a_full_disk_loses_nothing(file: Path, monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(NotWrittenError, match="No space left on device"):
         write_change(str(file), OLD, NEW)
     assert tree_checksum(file.parent) == before
+
+
+def test_nothing_is_lost_on_a_disk_without_space(small_disk: Path):
+    """A real file system that is full, whatever call notices it first."""
+    file = small_disk / "model.py"
+    file.write_text(OLD)
+    with suppress(OSError), open(small_disk / "rest", "wb") as rest:
+        while True:
+            rest.write(bytes(4096))
+            rest.flush()
+    before = tree_checksum(small_disk)
+    for size in (1, 100_000):
+        with pytest.raises(NotWrittenError, match="No space left on device"):
+            write_change(str(file), OLD, "b = 2\n" * size)
+        with pytest.raises(NotWrittenError, match="No space left on device"):
+            create(small_disk / "report.json", "x" * size)
+        with pytest.raises(NotWrittenError, match="No space left on device"):
+            create_all(small_disk / "new", {"a": "1" * size, "b": "2"})
+    assert tree_checksum(small_disk) == before
+
+
+AS_ANOTHER_USER = """\
+import os, sys
+from tcexplore.files import NotWrittenError, create
+from tcexplore.fixes.fix import write_change
+os.setgroups([])
+os.setgid(54321)
+os.setuid(54321)
+file, text = sys.argv[1:]
+for call in (lambda: write_change(file, text, "b"), lambda: create(file, "b", force=True)):
+    try:
+        call()
+    except NotWrittenError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_a_file_of_another_user_is_not_written():
+    """The user may write into the folder, so that the file could be replaced, but not change the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        file = Path(folder) / "model.py"
+        file.write_text(OLD, newline="")
+        file.chmod(0o644)
+        before = tree_checksum(Path(folder))
+        command = [sys.executable, "-c", AS_ANOTHER_USER, str(file), OLD]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.count("is read-only. Nothing was written.") == 2
+        assert tree_checksum(Path(folder)) == before
 
 
 @pytest.mark.parametrize("writes", [1, 2])

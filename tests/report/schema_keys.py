@@ -43,7 +43,7 @@ WITHOUT_KEY = {
     "KernelStage": {"name"},
     "LineTraffic": {"unknown"},
     "RecompileAnswer": {"number"},
-    "RooflinePoint": {"graph", "phase", "kernel"},
+    "RooflinePoint": {"graph", "phase", "kernel", "peaks", "l2_bytes"},
     "Specialization": {"value", "reason", "user_code"},
     "Symbol": {"user_code"},
     "TimingEstimate": {"low", "high", "pairs_taken"},

@@ -74,6 +74,13 @@ def test_a_model_outside_the_repository_has_an_absolute_uri(root: Path):
     assert sarif_path(entry) == "file:///elsewhere/my model.py"
 
 
+def test_a_break_in_a_model_outside_the_repository_is_shown_at_its_line(root: Path):
+    run = replace(snapshot(root, break_at(Path("/elsewhere/my model.py"), 7)), file="/elsewhere/my model.py")
+    results, _ = gated(run)
+    (issue,) = (issue for issue in results if issue.rule == "graph-break")
+    assert (issue.path, issue.line) == ("/elsewhere/my model.py", 7)
+
+
 def test_annotations_have_reason_and_hint(root: Path):
     results, _ = gated(snapshot(root, break_at(root / "models" / "net one.py", 3)))
     commands = [read_command(line) for line in workflow_commands(results)]

@@ -44,7 +44,7 @@ def account_contradictions(report: dict[str, Any]) -> list[str]:
     pairs = {
         "parts and the call": (sum(part["us"] for part in parts) + account["rest_us"], total),
         "eager ops": (
-            sum(op["us"] for op in report["eager_ops"]["ops"]),
+            sum(op["total_us"] for op in report["eager_ops"]["ops"]),
             sum(part["us"] for part in parts if part["kind"] == "eager op"),
         ),
     }

@@ -63,11 +63,12 @@ def _events() -> tuple[ev.Event, ...]:
             memory_clock_max=3201, slowed_by=("the power limit",), temperature=61, power=690.0, power_limit=700.0,
             memory_total=150 << 30, memory_free=100 << 30, memory_used=2 << 30, memory_reserved=1 << 30,
         ),
+        ev.ProfileEffect(ratio_before=2.0, ratio_after=2.25, noise=0.02, changed=True),
         ev.TimingEstimate(
             eager_us=200.0, eager_spread_us=2.0, compiled_us=100.0, compiled_spread_us=1.0, speedup=2.0, low=1.9,
             high=2.1, noise_floor=0.01, pairs=30, verdict="faster", threads=16, device="cuda: NVIDIA H200",
-            device_eager_us=40.0, device_compiled_us=22.0,
-            notes=("Launch-bound: the device works for 22.0 of the 100.0 µs of a compiled call",),
+            eager_kernels_us=40.0, compiled_kernels_us=22.0, eager_device_span_us=48.0, compiled_device_span_us=31.0,
+            launch_bound=True,
         ),
         ev.Finished(),
     )  # fmt: skip

@@ -44,6 +44,16 @@ def test_the_text_has_diff_and_verification_and_says_that_nothing_was_written():
     assert "press" not in report
 
 
+def test_a_fix_that_was_to_be_written_but_was_not_is_an_exit_status():
+    """The model file was removed meanwhile."""
+    verified = replace(state(), options=FixOptions(write=True))
+    verified.results = verified.results[:2]
+    assert "cannot be read" in STUDY.write(verified)
+    assert STUDY.exit_status(verified) == 1
+    verified.written = (FILE,)
+    assert STUDY.exit_status(verified) == 0
+
+
 def test_the_json_has_every_attempt():
     fields = json.loads(json.dumps(json_of("fix", state())))
     assert fields["study"] == "fix"

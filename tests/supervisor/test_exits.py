@@ -42,6 +42,13 @@ def test_every_exit_status_has_a_message(code: int, part: str) -> None:
     assert part in explain_exit(code, JOB, "").message
 
 
+@pytest.mark.parametrize(
+    ("out_of_memory", "part"), [(True, "because memory ran out"), (False, "not because memory ran out")]
+)
+def test_sigkill_names_memory_only_if_the_system_killed_a_process_for_it(out_of_memory: bool, part: str) -> None:
+    assert f" {part}" in explain_exit(-signal.SIGKILL, JOB, "", out_of_memory).message
+
+
 def test_stopping_fails_an_incomplete_run_and_finishes_one_with_only_optional_stages_left() -> None:
     failed = explain_stop("eager", JOB, CRASH, optional=False)
     assert isinstance(failed, Failed)
@@ -65,7 +72,8 @@ LATE = {
     "no memory": (
         -signal.SIGKILL,
         "",
-        "the process was killed from outside, most likely because memory ran out, which ended all later steps",
+        "the process was killed by SIGKILL: by itself, by another process, or because memory ran out, which ended all "
+        "later steps",
     ),
     "hang": (
         1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Kernel
-from tcexplore.targets.device_table import find_target, roofline_point
+from tcexplore.targets.device_table import AllowedTf32, find_target, roofline_point
 
 
 def kernel(**facts: object) -> Kernel:
@@ -34,11 +34,27 @@ def test_a_large_bf16_matmul_is_compute_bound():
 def test_an_fp32_matmul_uses_matrix_units_only_if_tf32_is_allowed():
     product = kernel(language="extern", ops=("aten.mm",), bytes_read=8, bytes_written=4, flops=2_000_000)
     a100 = find_target("a100")
-    strict, allowed = roofline_point(product, a100), roofline_point(product, a100, tf32=True)
+    strict, allowed = roofline_point(product, a100), roofline_point(product, a100, AllowedTf32(matmul=True))
     assert strict is not None
     assert allowed is not None
     assert (strict.precision, allowed.precision) == ("fp32", "tf32")
     assert strict.implied_us == pytest.approx(8 * allowed.implied_us)
+
+
+def test_a_convolution_has_its_own_setting_for_tf32():
+    product = kernel(language="extern", ops=("aten.convolution",), bytes_read=8, bytes_written=4, flops=2_000_000)
+    points = [
+        roofline_point(product, find_target("h200"), allowed)
+        for allowed in (AllowedTf32(convolution=True), AllowedTf32(matmul=True))
+    ]
+    assert [point and point.precision for point in points] == ["tf32", "fp32"]
+
+
+@pytest.mark.parametrize(("line", "precision"), [("ALLOW_TF32 : tl.constexpr = False", "fp32"), ("", "tf32")])
+def test_a_dot_of_triton_is_tf32_unless_its_source_forbids_it(line: str, precision: str):
+    point = roofline_point(kernel(source=f"{line}\nacc += tl.dot(a, b)", bytes_read=8, flops=8), find_target("h200"))
+    assert point is not None
+    assert point.precision == precision
 
 
 def test_a_library_call_has_the_peak_of_its_input_dtype():
@@ -47,7 +63,7 @@ def test_a_library_call_has_the_peak_of_its_input_dtype():
         roofline_point(kernel(dtypes=(dtype,), **facts), find_target("h200"))
         for dtype in ("float16", "float32", "float64")
     ]
-    assert [point and point.precision for point in points] == ["bf16", "fp32", "fp64"]
+    assert [point and point.precision for point in points] == ["bf16", "fp32", "fp64_matrix"]
     vectors = roofline_point(kernel(dtypes=("bfloat16",), bytes_read=8), find_target("h200"))
     assert vectors is not None
     assert vectors.precision == "fp32", "pointwise ops do not use matrix units"

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tcexplore.timing.timed_machine import device_name, make_device_timer, make_synchronizer
+from tcexplore.capture.inductor.call_profile import measure_device_busy
+from tcexplore.timing.timed_machine import device_name, make_span_timer, make_synchronizer
 from tcexplore.timing.timing_run import measure_timing
 from tests.timing.simulation import Recorder, workload
 
@@ -12,7 +13,7 @@ CPU = torch.device("cpu")
 
 def test_a_cpu_has_a_name_but_no_device_timer():
     assert device_name(CPU) == "cpu"
-    assert make_device_timer(CPU, None) is None
+    assert make_span_timer(CPU, None) is None
 
 
 @pytest.mark.torch
@@ -31,10 +32,11 @@ def test_many_small_launches_are_launch_bound_and_one_long_kernel_is_not():
     recorder = Recorder()
     measure_timing(workload(product, launches, device=cuda), recorder, 1.0)
     last = recorder.last
-    assert last.device_eager_us == pytest.approx(last.eager_us, rel=0.3)
-    assert last.device_compiled_us is not None
-    assert last.device_compiled_us < 0.7 * last.compiled_us
-    assert last.notes[0].startswith("Launch-bound")
+    assert last.eager_device_span_us == pytest.approx(last.eager_us, rel=0.3)
+    assert last.compiled_device_span_us is not None
+    busy_us = measure_device_busy(launches, lambda: None)
+    assert busy_us < last.compiled_device_span_us, "the gaps between kernels"
+    assert last.with_kernels(None, busy_us).launch_bound
     assert last.device.startswith("cuda: ")
 
 

@@ -55,7 +55,6 @@ def test_a_clean_measurement_has_no_notes():
         ({}, {"governor": "powersave"}, "governor powersave"),
         ({"pairs": 2_000, "pairs_taken": 14_300}, {}, "newest 2,000 of 14,300"),
         ({"device": "cuda: NVIDIA H200"}, {}, "L2 cache is warm"),
-        ({"device_compiled_us": 100.0}, {}, "Launch-bound"),
         (
             {"fresh_heap": FRESH},
             {},
@@ -79,7 +78,6 @@ def test_each_problem_has_one_note(estimate: dict[str, Any], conditions: dict[st
         ({}, {"busy_cores": None}),
         ({}, {"busy_cores": 1.9}),
         ({"eager_outliers": 4}, {}),
-        ({"device_compiled_us": 300.0}, {}),
         ({}, {"governor": "performance"}),
     ],
 )

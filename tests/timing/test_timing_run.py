@@ -236,14 +236,24 @@ def test_outliers_are_counted_and_kept():
     assert any(note.startswith("Outliers") for note in last.notes)
 
 
-def test_a_device_that_waits_for_launches_is_launch_bound():
+def test_the_span_of_the_device_is_measured_per_call():
     clock, recorder = simulated_clock(), Recorder()
     work = workload(lambda: clock.work(2e6), lambda: clock.work(1e6))
-    machine = simulated_machine(clock, device="cuda: NVIDIA H200", device_time=lambda _, wall_ns: wall_ns / 5)
+    machine = simulated_machine(clock, device="cuda: NVIDIA H200", device_span=lambda _, wall_ns: wall_ns / 5)
     measure_timing_on(machine, work, recorder, 1.0)
     last = recorder.last
-    assert (last.device_eager_us, last.device_compiled_us) == (400, 200)
-    assert last.notes[0].startswith("Launch-bound: the device works for 200.0 of the 1000.0 µs")
+    assert (last.eager_device_span_us, last.compiled_device_span_us) == (400, 200)
+    assert last.launch_bound is None, "the span has the gaps between kernels; how long they run is not known yet"
+
+
+@pytest.mark.parametrize(("kernels_us", "bound"), [(1390.0, True), (1410.0, False), (None, None)])
+def test_a_call_in_which_kernels_run_for_a_small_share_is_launch_bound(kernels_us: float | None, bound: bool | None):
+    clock, recorder = simulated_clock(), Recorder()
+    work = workload(lambda: clock.work(4e6), lambda: clock.work(2e6), calls=2)
+    measure_timing_on(simulated_machine(clock), work, recorder, 1.0)
+    last = recorder.last.with_kernels(1800.0, kernels_us)
+    assert (last.eager_kernels_us, last.launch_bound) == (900.0, bound)
+    assert last.compiled_kernels_us == (None if kernels_us is None else kernels_us / 2), "per call"
 
 
 def interrupted(clock: SimulatedClock, nanoseconds: float) -> float:
@@ -293,3 +303,24 @@ def test_a_tenfold_sum_is_slower_on_this_machine():
     assert last.verdict == "faster"
     assert last.speedup > 3
     assert (last.device, last.threads) == ("cpu", torch.get_num_threads())
+
+
+def test_the_last_estimate_stays_once_the_process_may_not_be_timed_any_more():
+    clock, recorder = simulated_clock(), Recorder()
+    work = workload(lambda: clock.work(4.5e6), lambda: clock.work(3e6))
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        clock.sleep(seconds)
+        return False
+
+    measure_timing_on(simulated_machine(clock), work, recorder, 20.0, pause, lambda: clock.now < 2e9)
+    assert recorder.last.verdict == "faster"
+    assert clock.now >= 19e9, "commands are still answered until the time is over"
+    pairs = recorder.last.pairs
+    reference = Recorder()
+    clock = simulated_clock()
+    work = workload(lambda: clock.work(4.5e6), lambda: clock.work(3e6))
+    measure_timing_on(simulated_machine(clock), work, reference, 2.0)
+    assert pairs == pytest.approx(reference.last.pairs, abs=30)

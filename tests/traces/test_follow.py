@@ -77,6 +77,12 @@ def test_a_truncated_and_a_replaced_file_are_read_from_their_beginning(traces: P
     trace.update()
     assert trace.ranks[0].row().graphs == graphs
     assert "was replaced" in trace.problems[1]
+    os.unlink(file.path)
+    trace.update()
+    trace.update()
+    assert [problem for problem in trace.problems if "is gone" in problem] == [
+        f"{file.path} is gone: what was read of it stays."
+    ]
 
 
 def test_files_that_are_no_traces_and_those_beyond_the_limit_are_named(

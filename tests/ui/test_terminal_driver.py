@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import select
+import signal
 import sys
+import threading
+import time
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import ColorSystem
 from rich.style import Style
 
-from tcexplore.ui.terminal.terminal_driver import _PLAIN, _SGR, _after, minimize_sgr
+from tcexplore.ui.terminal import terminal_driver
+from tcexplore.ui.terminal.terminal_driver import (
+    _PLAIN,
+    _SGR,
+    LARGEST_SIZE,
+    TerminalWriter,
+    _after,
+    limited_size,
+    minimize_sgr,
+)
 from tests.terminal import Terminal
 
 STYLES = st.builds(
@@ -53,11 +70,11 @@ def test_only_changes_of_style_are_sent():
 APP = """\
 import sys
 from textual.app import App
-from tcexplore.ui.terminal.terminal_driver import minimizing_driver, terminal_closed
+from tcexplore.ui.terminal.terminal_driver import limited_driver, terminal_closed
 
 class Writing(App):
     def get_driver_class(self):
-        return minimizing_driver(super().get_driver_class())
+        return limited_driver(super().get_driver_class())
 
     def on_mount(self):
         self.set_interval(0.001, lambda: self._driver.write("running"))
@@ -74,3 +91,59 @@ def test_a_closed_terminal_does_not_block_an_app_that_writes():
         app.wait_for("running")
         app.hang_up()
         assert app.process.wait(20) == 129
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, "q"], ids=str)
+def test_the_app_ends_at_once_in_a_terminal_that_does_not_read(tmp_path: Path, end: signal.Signals | str):
+    """The real app, on a file that needs no worker."""
+    (tmp_path / "model.py").write_text("x = (\n")
+    with Terminal([sys.executable, "-m", "tcexplore", "model.py"], columns=160, rows=50, cwd=str(tmp_path)) as app:
+        app.wait_for("SyntaxError")
+        for number in range(12):
+            app.resize(160 - number % 2, 50)
+            select.select([], [], [], 0.1)
+        began = time.monotonic()
+        if isinstance(end, str):
+            app.type(end)
+        else:
+            app.process.send_signal(end)
+        assert app.process.wait(20) == (0 if isinstance(end, str) else 128 + end)
+        assert time.monotonic() - began < 2
+        app.read(0.2)
+        assert b"\x1b[?1049l" in app.painted
+
+
+def test_pictures_that_were_not_read_are_dropped_and_painted_anew(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(terminal_driver, "MOST_WAITING", 10_000)
+    master, slave = pty.openpty()
+    repainted = threading.Event()
+    with open(slave, "w") as file:
+        writer = TerminalWriter(file, repainted.set)
+        writer.start()
+        began = time.monotonic()
+        for number in range(1000):
+            writer.write(f"{number:04}" * 1000)
+        writer.write("\x1b[?25h")
+        assert time.monotonic() - began < 2
+        assert sum(map(len, writer._waiting)) <= 2 * terminal_driver.MOST_WAITING
+        read = b""
+        while b"\x1b[?25h" not in read or not repainted.is_set():
+            assert select.select([master], [], [], 10)[0] or repainted.wait(10)
+            read += os.read(master, 1 << 16) if select.select([master], [], [], 0)[0] else b""
+        assert len(read) < 1_000_000
+        writer.stop()
+    os.close(master)
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        ((80, 24), (80, 24)),
+        ((10**9, 10**9), LARGEST_SIZE),
+        ((0, 24), (80, 24)),
+        (("x", None), (80, 24)),
+        ((-1, 2), (80, 24)),
+    ],
+)
+def test_sizes_of_the_terminal_are_limited(given: tuple[object, object], size: tuple[int, int]):
+    assert limited_size(*given) == size

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tcexplore.events import AtenGraph, Event, ExtraCompiles, FrameEntered, FxNode, Kernel
 from tcexplore.worker.event_recorder import EventRecorder
+from tests.session.test_contradictions import TIMING, profile
 
 pytestmark = pytest.mark.torch
 
@@ -49,3 +52,24 @@ def test_events_of_later_compiles_are_counted_instead_of_sent():
         FrameEntered(graph="0/0"),
         ExtraCompiles(compiles=1, limit_hit=True),
     ]
+
+
+def test_a_profile_of_the_device_completes_the_estimates_before_and_after_it():
+    sent: list[Event] = []
+    recorder = EventRecorder(sent.append)
+    timing = replace(TIMING, device="cuda: NVIDIA H200")
+    busy = replace(profile(3000.0, device_busy_us=900.0), eager_device_busy_us=800.0)
+    complete = timing.with_kernels(800.0, 900.0)
+    for event in (timing, busy, timing):
+        recorder.emit(event)
+    assert sent == [timing, busy, complete, complete]
+    assert complete.compiled_kernels_us == 900.0 / timing.calls
+
+
+def test_a_profile_that_disagrees_with_the_timing_does_not_complete_it():
+    sent: list[Event] = []
+    recorder = EventRecorder(sent.append)
+    events = (TIMING, profile(3000.0, device_busy_us=1400.0), TIMING, profile(1000.0))
+    for event in events:
+        recorder.emit(event)
+    assert sent == list(events)

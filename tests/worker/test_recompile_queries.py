@@ -201,3 +201,24 @@ async def test_inputs_of_regions_are_recorded_only_for_queries(runs: Runs) -> No
     (answer,) = [e for e in queried if isinstance(e, RecompileAnswer)]
     assert [frame.verdict for frame in answer.frames] == ["matches"]
     assert isinstance(queried[-1], Finished)
+
+
+MASKED = """\
+import torch
+
+def model(ids, mask):
+    return (ids * mask).sum()
+
+inputs = (torch.ones(2, 16), torch.ones(2, 16))
+"""
+
+
+async def test_a_size_that_another_input_shares_changes_in_both_or_is_refused(runs: Runs) -> None:
+    queries = ("f32[2, 17], f32[2, 16]", "f32[2, 17], f32[2, 5]", "f32[2, 1], f32[2, 16]")
+    number = runs.submit(MASKED, recompile_queries=queries)
+    await runs.wait_for(Finished)
+    both, impossible, broadcast = [e for e in runs.events if e.run == number and isinstance(e, RecompileAnswer)]
+    assert (both.inputs, both.changed_with) == (("f32[2, 17]", "f32[2, 17]"), ("f32[2, 17]",))
+    assert both.frames[0].verdict == "recompiles"
+    assert impossible.problem.startswith("a call with these inputs raises RuntimeError")
+    assert (broadcast.inputs, broadcast.changed_with) == (("f32[2, 1]", "f32[2, 16]"), ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -94,6 +95,33 @@ def quiet_profiler() -> Iterator[None]:
     finally:
         if original is None:
             del os.environ[name]
+
+
+def detach_profiler() -> None:
+    """Detach CUPTI, which a profile leaves attached, from the driver: each later launch would be slower.
+
+    torch keeps it attached for CUDA graphs, and says so in `TEARDOWN_CUPTI`: to attach it again may crash. (With 1, the
+    profiler's library detaches it in a thread, with which the next profile would compete.) Raises `RuntimeError` if it
+    stays attached for another reason.
+    """
+    from torch import cuda
+
+    if os.environ.get("TEARDOWN_CUPTI") == "0" or not (cuda.is_available() and cuda.is_initialized()):
+        return
+    libraries = loaded_libraries("libcupti.so")
+    if not libraries:
+        raise RuntimeError("no libcupti is loaded")
+    cuda.synchronize()
+    for library in libraries:
+        if status := int(ctypes.CDLL(library).cuptiFinalize()):
+            raise RuntimeError(f"cuptiFinalize of {library} returned {status}")
+
+
+def loaded_libraries(name: str) -> list[str]:
+    """Return the paths of the shared libraries of that name in this process."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = (line.split(maxsplit=5)[-1].strip() for line in maps if f"/{name}" in line)
+        return list(dict.fromkeys(paths))
 
 
 def profile_events(call: Callable[[], object]) -> list[Any]:

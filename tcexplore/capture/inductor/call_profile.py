@@ -17,7 +17,16 @@ import torch
 
 from tcexplore.capture.dynamo.eager_ops import marked_graphs, quiet_profiler
 from tcexplore.capture.inductor.call_parts import MARKS, Round, call_parts
-from tcexplore.capture.inductor.profiler_tree import CALIBRATION, CALL, GRAPH, KERNEL, profiler_tree
+from tcexplore.capture.inductor.profiler_tree import (
+    CALIBRATION,
+    CALL,
+    GRAPH,
+    KERNEL,
+    busy_us,
+    device_work,
+    faster_half,
+    profiler_tree,
+)
 from tcexplore.events import CallProfiled, Kernel, Wrapper
 
 CALLS = 9
@@ -67,6 +76,13 @@ def _plain(call: Call, reset: Callable[[], None]) -> list[float]:
         times.append((perf_counter() - start) * 1e6)
         reset()
     return times[1:] or times
+
+
+def measure_device_busy(call: Call, reset: Callable[[], None]) -> float:
+    """Return the microseconds in which the device works in one `call()`, from a profile of several."""
+    one = Round(profiler_tree(run_profiled(call, reset)))
+    used = faster_half(one.calls)
+    return busy_us([piece for piece in device_work(one.events) if piece.call in used]) / len(used)
 
 
 def run_profiled(call: Call, reset: Callable[[], None], calls: int = CALLS) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import torch
@@ -36,13 +38,11 @@ class CudaGraphs:
         self._before = 0
         self._input_sizes: list[int] = []
         self._emitted: set[CudaGraphSkipped] = set()
-        self._manager: Any = None
 
     def install(self) -> None:
-        """Watch recordings, runs of the graph tree, and every place that skips CUDA graphs."""
+        """Watch recordings, and every place that skips CUDA graphs; nothing that each replay calls, which is timed."""
         watch = self._hooks.watch
         watch(RECORDED_FACT, f"{_TREES}:CUDAGraphNode.__init__", before=self._begins, after=self._recorded)
-        watch(SKIPPED_FACT, f"{_TREES}:CUDAGraphTreeManager.run", before=self._run_begins, after=self._run_ends)
         for name in _SKIP_MODULES:
             watch(SKIPPED_FACT, f"{name}:{_SKIP_LOGGER}", before=self._skipped)
         watch(SKIPPED_FACT, "torch._inductor.output_code:cudagraph_partition_post_compile", before=self._compiled)
@@ -83,15 +83,8 @@ class CudaGraphs:
             )
         )
 
-    def _run_begins(self, manager: Any, *_: Any, **__: Any) -> None:
-        self._manager = manager
-
-    def _run_ends(self, *_: Any, **__: Any) -> None:
-        self._manager = None
-
     def _skipped(self, reason: str, *_: Any, **__: Any) -> None:
-        running = getattr(self._manager, "compile_id", None)
-        self._emit_skipped(CudaGraphSkipped(graph=str(running or compile_id()), reason=reason))
+        self._emit_skipped(CudaGraphSkipped(graph=running_graph() or compile_id(), reason=reason))
 
     def _compiled(self, _inputs: Any, compiled: Any, *_: Any, **__: Any) -> None:
         """Emit why torch skips a whole graph instead of partitioning it, which it does not log."""
@@ -112,6 +105,17 @@ class CudaGraphs:
         if skipped not in self._emitted:
             self._emitted.add(skipped)
             self._hooks.emit(skipped)
+
+
+def running_graph() -> str:
+    """Return the compile id of the graph that the manager of CUDA graphs runs now; empty if it runs none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        manager = frame.f_locals.get("self")
+        if type(manager).__name__ == "CUDAGraphTreeManager":
+            return str(getattr(manager, "compile_id", None) or "")
+        frame = frame.f_back
+    return ""
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, _user_files: UserFiles) -> None:

@@ -194,10 +194,11 @@ class PostGradNodes:
         return next((op for op in ops if op is not None), None)
 
     def dtypes(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the floating-point types that the nodes read."""
+        """Return the floating-point and complex types that the nodes read."""
         values = (read.meta.get("val") for name in self._sort(names) for read in self._nodes[name].all_input_nodes)
         dtypes = (getattr(value, "dtype", None) for value in values)
-        return tuple(dict.fromkeys(str(d).rpartition(".")[2] for d in dtypes if d is not None and d.is_floating_point))
+        inexact = (dtype for dtype in dtypes if dtype is not None and (dtype.is_floating_point or dtype.is_complex))
+        return tuple(dict.fromkeys(str(dtype).rpartition(".")[2] for dtype in inexact))
 
     def lines(self, names: Iterable[str]) -> tuple[Location, ...]:
         """Return the user's innermost lines."""

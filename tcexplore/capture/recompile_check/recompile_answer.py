@@ -78,6 +78,30 @@ class RecompileCheck:
         nearest = _nearest_call(query.inputs, self._calls)
         return self._answer(query, lambda call: self._check_called_frames(call, nearest))
 
+    def eager_error(self, inputs: Sequence[str]) -> str:
+        """Return what an eager call with these inputs raises, empty if nothing. For a copy of the process."""
+        nearest = _nearest_call(inputs, self._calls)
+        with self._modes():
+            _, error = call_eagerly(
+                self._compiled, parse_typed_call(inputs, self._calls), nearest, (), self._check_frame
+            )
+        return error
+
+    def changes_sizes(self, inputs: Sequence[str]) -> bool:
+        """Return whether a tensor has other sizes than in the nearest call, and the call works with those of it."""
+        original = describe_call(_nearest_call(inputs, self._calls))
+        return len(original) == len(inputs) and any(
+            _sizes(old) != _sizes(new) for old, new in zip(original, inputs, strict=True)
+        )
+
+    def with_linked_sizes(self, inputs: Sequence[str]) -> tuple[str, ...]:
+        """Return the inputs with sizes of unchanged tensors changed as equal sizes of the other ones were.
+
+        Return the same inputs if no size was changed.
+        """
+        original = describe_call(_nearest_call(inputs, self._calls))
+        return link_sizes(original, tuple(inputs))
+
     def _answer(self, query: RecompileQuery, check: Callable[[Call], tuple[FrameAnswer, ...]]) -> RecompileAnswer:
         self._stance = _stance()
         try:
@@ -252,6 +276,30 @@ def parse_typed_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
 def _nearest_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
     """Return the call with the most of these arguments."""
     return max(calls, key=lambda call: len(set(describe_call(call)) & set(texts)), default=Call())
+
+
+_SIZES = re.compile(r"(?<=\w\[)[\d,\s]+(?=\])")
+"""The sizes of a tensor in a text: `4, 8` in `mask=f32[4, 8]`."""
+
+
+def link_sizes(original: Sequence[str], inputs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `inputs`, with sizes of tensors that are as in `original` changed like equal sizes of the others."""
+    if len(original) != len(inputs):
+        return inputs
+    changed: dict[int, int] = {}
+    for old, new in zip(original, inputs, strict=True):
+        for before, after in zip(_sizes(old), _sizes(new), strict=False):
+            if len(before) == len(after):
+                changed |= {a: b for a, b in zip(before, after, strict=True) if a != b}
+
+    def link(match: re.Match[str]) -> str:
+        return re.sub(r"\d+", lambda size: str(changed.get(int(size[0]), size[0])), match[0])
+
+    return tuple(_SIZES.sub(link, new) if old == new else new for old, new in zip(original, inputs, strict=True))
+
+
+def _sizes(text: str) -> list[list[int]]:
+    return [[int(size) for size in re.findall(r"\d+", sizes)] for sizes in _SIZES.findall(text)]
 
 
 class _TypedValues:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
+from tcexplore.trust import REPOSITORY
+
 NAME = "tcexplore.toml"
 """Name of a configuration file, in a project or in the user's folder for configuration."""
 
@@ -23,9 +25,6 @@ _TABLES = (
 )
 """Patterns of a table for tcexplore in a `pyproject.toml`: a file has one only if all patterns of a group match. Other
 files are not parsed: they may be broken. Each pattern takes time linear in the size of the file."""
-
-_REPOSITORY = (".git", ".hg")
-"""Entries of the root of a repository."""
 
 Layer = Literal["user", "project"]
 
@@ -120,7 +119,7 @@ def _folders(model: str) -> Iterator[str]:
     while first or not _open_to_all(folder):
         yield folder
         parent = os.path.dirname(folder)
-        if parent == folder or any(os.path.lexists(os.path.join(folder, name)) for name in _REPOSITORY):
+        if parent == folder or any(os.path.lexists(os.path.join(folder, name)) for name in REPOSITORY):
             return
         folder, first = parent, False
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tcexplore.cli.configuration.config_file import ConfigError, ConfigFile
+from tcexplore.cli.terminal_question import terminal_ask
+from tcexplore.trust import REPOSITORY, Consent, RepositoryText, consent_refusal, root_of
 
 ONE_CALL = frozenset({
     "help", "version", "json", "report", "force", "write", "break", "kernel", "to", "repro", "recompile-check", "ranks",
-    "rank", "world", "job", "against", "trace", "detach",
+    "rank", "world", "job", "against", "trace", "detach", "trust",
 })  # fmt: skip
 """Options that belong to one call: what to look at now, where to write. A file cannot set them."""
 
@@ -176,6 +179,49 @@ def _one(action: argparse.Action, value: ConfigValue, raw: Any) -> Any:
     if not isinstance(raw, str) and result == text and not action.choices:
         raise _wrong(value, f"is a text: write {text!r} with quotes")
     return result
+
+
+WRITTEN = ("sarif", "junit", "gitlab", "markdown")
+"""Options that name a file to write."""
+
+
+def guarded(name: str, value: Any, source: ConfigValue, *, trusted: bool) -> Any:
+    """Return the value of an option from a configuration file, marked if it may execute something.
+
+    A project's file writes only inside the project. Raises `ConfigError`.
+    """
+    if source.file.layer == "user":
+        return value
+    root = root_of(source.file.folder)
+    if name in WRITTEN:
+        _require_inside(os.path.realpath(value), root, source)
+    if name == "python":
+        return [RepositoryText(path, root, source.place) for path in value]
+    if name == "compile-arg" and any(_may_name_a_program(text) for text in value):
+        purpose = f"compile with the texts in {source.key[-1]} of {source.place}, which may name programs,"
+        if reason := consent_refusal(root, Consent(trusted, terminal_ask()), purpose):
+            raise ConfigError(f"{source.place}: {source.key[-1]} has texts, which may name programs. {reason}")
+    return value
+
+
+def _require_inside(path: str, root: str, source: ConfigValue) -> None:
+    """Raise `ConfigError` for a file outside of the project, or in the folder of its version control."""
+    relative = os.path.relpath(path, root)
+    if relative.split(os.sep)[0] in ("..", *REPOSITORY):
+        raise ConfigError(f"{source.place}: {source.key[-1]} names a file outside of {root}; give it as an option.")
+
+
+def _may_name_a_program(assignment: str) -> bool:
+    """Return whether `options={…}` has a text as a value: some of torch's options name a compiler."""
+    name, _, text = assignment.partition("=")
+    if name != "options":
+        return False
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    values = tree.values if isinstance(tree, ast.Dict) else [tree]
+    return any(not isinstance(value, ast.Constant) or isinstance(value.value, str | bytes) for value in values)
 
 
 def _path(folder: str, text: str, *, may_be_name: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tcexplore import __version__
 from tcexplore.cli.doctor.findings import Section, print_findings
@@ -20,20 +20,23 @@ from tcexplore.cli.doctor.trial_compile import run_trials
 from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError, python_choice
 from tcexplore.cli.progress_line import Line, progress
+from tcexplore.cli.request import Request
 from tcexplore.environments import PythonChoice
 
 EXIT_OK, EXIT_MISSING = 0, 3
 
 
-def doctor(named: Sequence[str] = ()) -> int:
+def doctor(request: Request) -> int:
     """Print the findings; return 0 if tcexplore has everything it needs, else 3, or 2 for an invalid `--python`.
 
-    If `named` is empty, the Python of a file in the current folder is checked.
+    Without `--python`, the Python of a file in the current folder is checked, if the user trusts that folder.
     """
     try:
-        choice = python_choice(named, os.path.abspath("model.py"))
+        choice = python_choice(request, os.path.abspath("model.py"))
     except BadFileError as error:
         return refuse(error.sentence, "tcexplore doctor")
+    # Neither Python nor torch imports, compiles or configures itself from files in the user's folder.
+    os.chdir("/")
     with progress(sys.stderr) as line:
         sections = tuple(examine(line, choice))
     print_findings(f"tcexplore {__version__}", sections)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable
 from typing import Any
 
+from tcexplore.bounded_process import NoAnswerError, run_bounded
 from tcexplore.cli.configuration.config_values import VARIABLES, set_by_environment
 from tcexplore.cli.doctor.findings import Finding, Section
 from tcexplore.cli.explore_command import terminal_problem
 from tcexplore.environments import PythonChoice
+from tcexplore.events import clean
 from tcexplore.files import NotWrittenError, private_folder
 from tcexplore.model_python import OWN_PYTHON, ModelPython, install_hint
 from tcexplore.quantities import count, size
@@ -33,14 +34,17 @@ def probe_machine(python: ModelPython = OWN_PYTHON) -> Answers:
     """Run `tcexplore.worker.torch_probe` in a separate process; return its answers, or the error for each of them."""
     command, variables = python.command("tcexplore.worker.torch_probe"), python.environment()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, env=variables)
-        answers: Answers = json.loads(done.stdout)
-    except subprocess.TimeoutExpired:
-        return _failed_probe("TimeoutExpired", f"no answer within {TIMEOUT_S:g} s")
-    except subprocess.CalledProcessError as error:
-        return _failed_probe("crash", f"it exited with status {error.returncode}: {error.stderr.strip()[-200:]}")
-    except (OSError, ValueError) as error:
+        answer = run_bounded(command, TIMEOUT_S, env=variables)
+        if answer.status:
+            reason = answer.errors.decode("utf-8", "replace").strip()[-200:]
+            return _failed_probe("crash", f"it exited with status {answer.status}: {clean(reason)}")
+        answers = json.loads(answer.output)
+    except NoAnswerError as error:
+        return _failed_probe("no answer", f"it {error}")
+    except (OSError, ValueError, RecursionError) as error:
         return _failed_probe(type(error).__name__, str(error))
+    if not isinstance(answers, dict) or not _failed_probe("", "").keys() <= answers.keys():
+        return _failed_probe("no answer", "its output is not the probe's")
     return answers
 
 

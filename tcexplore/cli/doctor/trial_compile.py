@@ -49,7 +49,7 @@ def run_trials(answers: Answers, python: ModelPython = OWN_PYTHON) -> tuple[Sect
 def _compile(device: str, python: ModelPython) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trial.py")
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             file.write(SOURCE)
         config = ev.Config(device=device, train=True)
         job = ev.Job(run=1, file=path, source=SOURCE, config=config, time_for=0.0)

@@ -90,13 +90,14 @@ def kernel_figure_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _figures(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
     """Yield the resources and rates of a kernel, as far as known."""
-    made, failed, point = kernel_facts(snapshot.code, kernel)
+    facts = kernel_facts(snapshot.code, kernel)
+    made, failed, point = facts
     parts = [format_resources(made.resources)] if made and made.resources else []
     parts += [describe_vectors(made.vectors)] if made and made.vectors else []
     parts += [format_estimate(point)] if point else []
     if how := describe_loops(kernel_loops(snapshot.code, kernel)):
         parts = [how, *parts]
-    reached = achieved(snapshot, kernel, point)
+    reached = achieved(snapshot, kernel, facts)
     parts += [format_measured(reached)] if reached else []
     own = kernel_links(kernel)
     if parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tcexplore import events as ev
@@ -61,7 +62,8 @@ def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     table = columns(
         HEAD, [_cells(*each, total, known) for each in points], [kernel_links(k) for k, _ in points], left=(0, 2)
     )
-    measured = [(kernel, at) for kernel, point in points if (at := achieved(snapshot, kernel, point))]
+    reached = ((kernel, achieved(snapshot, kernel, kernel_facts(snapshot.code, kernel))) for kernel, _ in points)
+    measured = [(kernel, at) for kernel, at in reached if at]
     title = f"at least {duration(total / 1e6)} in total{snapshot.for_target} · estimate"
     if measured:
         title += f" · measured {duration(sum(at.measured.us for _, at in measured) / 1e6)}"
@@ -90,12 +92,22 @@ def _flops(flops: int | None) -> str:
 
 def _plots(points: Sequence[KernelPoint], measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
     """Yield a plot for each precision of kernels with counted FLOPs."""
-    counted = [(kernel, point) for kernel, point in points if point.intensity]
+    ran = {kernel_link(kernel): reach for kernel, reach in measured}
+    counted = [
+        (kernel, _as_measured(point, ran.get(kernel_link(kernel)))) for kernel, point in points if point.intensity
+    ]
     for precision in dict.fromkeys(point.precision for _, point in counted):
         same = [(kernel, point) for kernel, point in counted if point.precision == precision]
         yield BLANK
-        at = {kernel_link(kernel): reach.compute for kernel, reach in measured}
+        at = {kernel: reach.compute.rate for kernel, reach in ran.items() if reach.compute.share is not None}
         yield from _plot(same, at, known, min(width - 4, WIDEST))
+
+
+def _as_measured(point: RooflinePoint, reached: Achieved | None) -> RooflinePoint:
+    """Return the point with the peak of the arithmetic that ran, if it is known."""
+    if reached is None or reached.peak is None:
+        return point
+    return replace(point, precision=reached.arithmetic, peak=reached.peak)
 
 
 def _plot(points: Sequence[KernelPoint], at: Reached, known: Labels, cells: int) -> Iterator[Row]:
@@ -145,6 +157,19 @@ def achieved_rows(measured: Sequence[Measured], known: Labels, width: int) -> It
         "the least time of the bound divided by this time; kernels of a few microseconds stay far below it."
     )
     yield from wrapped(text, width, "dim")
+    if any(reach.measured.device != "cpu" for _, reach in measured):
+        yield from _reasons(measured, known, width)
+
+
+def _reasons(measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
+    """Yield why kernels have no share of a peak, each reason once."""
+    kernels: dict[tuple[str, str], list[str]] = {}
+    for kernel, reach in measured:
+        for peak, share in (("memory", reach.memory), ("arithmetic", reach.compute)):
+            if share.reason:
+                kernels.setdefault((peak, share.reason), []).append(known.title(kernel))
+    for (peak, reason), names in kernels.items():
+        yield from wrapped(f"No share of the peak of {peak} for {', '.join(names)}: {reason}.", width, "dim")
 
 
 def _achieved_cells(kernel: Kernel, rates: Achieved, known: Labels) -> Sequence[Cell]:
@@ -152,10 +177,10 @@ def _achieved_cells(kernel: Kernel, rates: Achieved, known: Labels) -> Sequence[
         known.kernel[kernel_link(kernel)].spans,
         (Span(duration(rates.measured.us / 1e6), "strong"),),
         (Span(f"{rates.measured.launches} replayed" if rates.measured.replayed else str(rates.measured.launches)),),
-        (Span(format_rate(rates.memory, "B/s") if rates.memory else "–"),),
-        (Span(_share(rates.memory_share), "number"),),
-        (Span(format_rate(rates.compute, "FLOP/s") if rates.compute else "–"),),
-        (Span(_share(rates.compute_share), "number"),),
+        (Span(format_rate(rates.memory.rate, "B/s") if rates.memory.rate else "–"),),
+        (Span(_share(rates.memory.share), "number"),),
+        (Span(format_rate(rates.compute.rate, "FLOP/s") if rates.compute.rate else "–"),),
+        (Span(_share(rates.compute.share), "number"),),
         (Span(_share(rates.bound_share), "warn" if (rates.bound_share or 1.0) < SLOW else "number"),),
     )
 

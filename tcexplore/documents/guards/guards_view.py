@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
 
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.guard_filter_rows import guard_filter_rows
 from tcexplore.documents.guards.recompile_rows import name_carried, recompile_rows
-from tcexplore.documents.guards.symbols_view import describe_fix
+from tcexplore.documents.guards.symbols_view import describe_fix, describe_useless
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import Guard, GuardsInstalled, Recompiled
@@ -17,7 +17,7 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.links import Link, guard_link, line_links
-from tcexplore.session.recompile_fixes import recompile_fixes
+from tcexplore.session.recompile_fixes import RecompileFix, recompile_fixes
 
 TEACHES = (
     "A compiled graph is valid only while its guards hold: the sizes and dtypes of its inputs, the values that your "
@@ -37,16 +37,22 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the recompiles; below the first one of each size or number, how to avoid them."""
-    fixes = {key: list(group) for key, group in groupby(recompile_fixes(snapshot), lambda fix: fix.graphs[:1])}
+    fixes: dict[tuple[str, ...], list[RecompileFix]] = defaultdict(list)
+    for fix in recompile_fixes(snapshot):
+        fixes[fix.graphs[:1]].append(fix)
 
     def below(recompile: Recompiled) -> Iterator[Row]:
         own = fixes.get((recompile.graph,), [])
-        if own:
+        helpful = [fix for fix in own if fix.helps]
+        if helpful:
             yield row(("   to avoid it:", "ok"))
-        for fix in own:
+        for fix in helpful:
             links = line_links(fix.location)
             text = describe_fix(fix, snapshot.file)
             yield from wrapped(text, width, indent=3, lead="· ", links=links, location=fix.location)
+
+        if useless := describe_useless(own):
+            yield from wrapped(useless, width, "muted", indent=3)
 
     return recompile_rows(snapshot, width, below)
 

@@ -57,6 +57,9 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
     where = places(snapshot.file)
     if answer.problem:
         yield from wrapped(answer.problem, width, "error", indent=3)
+    if answer.changed_with:
+        text = f"Changed with them, since the call raises otherwise: {', '.join(answer.changed_with)}."
+        yield from wrapped(text, width, "warn", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]
     for frame in known:
         yield from _frame(frame, where, width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Parts, Row, fixed
@@ -16,12 +16,15 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links
 from tcexplore.session.recompile_fixes import (
+    ATTRIBUTE,
     BREAK,
     BUCKETS,
     DYNAMIC,
     MARK_DYNAMIC,
     MARK_UNBACKED,
     TENSOR,
+    TOGETHER,
+    UNSPEC_INT,
     RecompileFix,
     recompile_fixes,
 )
@@ -51,11 +54,12 @@ def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
 
 def _fix_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     last: tuple[str, int | None, tuple[str, ...]] | None = None
-    for fix in recompile_fixes(snapshot):
+    for fix in filter(lambda fix: fix.helps, recompile_fixes(snapshot)):
         links = line_links(fix.location)
         if (fix.name, fix.dim, fix.graphs) != last:
             last = fix.name, fix.dim, fix.graphs
             name = name_carried(fix.name) if fix.dim is None else f"{fix.name}.size({fix.dim})"
+            name = name or "several causes"
             values = f" was {', '.join(fix.values)}" if len(fix.values) > 1 else ""
             yield row(
                 (f" {name}", "guard"),
@@ -66,7 +70,10 @@ def _fix_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(
             describe_fix(fix, snapshot.file), width, indent=3, lead="· ", links=links, location=fix.location
         )
-    if last is not None:
+    if useless := describe_useless(recompile_fixes(snapshot)):
+        yield from wrapped(useless, width, "muted", indent=1)
+        yield BLANK
+    elif last is not None:
         yield BLANK
 
 
@@ -174,8 +181,28 @@ def describe_zero_one(fixed_size: ZeroOneSpecialization) -> str:
 
 
 def describe_fix(fix: RecompileFix, file: str) -> str:
-    """Return the code to write and its effect."""
-    return _DESCRIPTIONS[fix.kind](fix, file)
+    """Return the code to write and its effect, as measured or not tried."""
+    text = _DESCRIPTIONS[fix.kind](fix, file)
+    if not fix.tried:
+        return text if fix.kind == BREAK else f"{text} Not tried."
+    if not fix.avoids:
+        return f"{text} Tried: {fix.problem or 'it avoids no recompile'}."
+    return f"{text} Tried: {fix.graphs_before} → {count(fix.graphs_after or 0, 'compile')}."
+
+
+def describe_useless(fixes: Sequence[RecompileFix]) -> str:
+    """Return which changes were tried and avoid nothing; empty if there are none."""
+    names = dict.fromkeys(_short_name(fix) for fix in fixes if not fix.helps)
+    return f"Tried without effect: {', '.join(names)}." if names else ""
+
+
+def _short_name(fix: RecompileFix) -> str:
+    if fix.kind == DYNAMIC:
+        return "dynamic=True"
+    if fix.kind == UNSPEC_INT:
+        return "allow_unspec_int_on_nn_module"
+    size = "" if fix.dim is None else f", {fix.dim}"
+    return f"{fix.name} as a tensor" if fix.kind in (TENSOR, ATTRIBUTE) else f"{fix.kind}({fix.name}{size})"
 
 
 def _mark_dynamic(fix: RecompileFix, _: str) -> str:
@@ -225,7 +252,28 @@ def _tensor(fix: RecompileFix, _: str) -> str:
     )
 
 
+def _attribute(fix: RecompileFix, _: str) -> str:
+    return f"Make {fix.name} a tensor where the module creates it: its value is not guarded."
+
+
+def _unspec_int(_: RecompileFix, __: str) -> str:
+    return "torch._dynamo.config.allow_unspec_int_on_nn_module = True: integers of modules may be dynamic."
+
+
+def _together(fix: RecompileFix, _: str) -> str:
+    """Return all parts as one line of code."""
+    parts = {
+        MARK_DYNAMIC: "torch._dynamo.mark_dynamic({0.name}, {0.dim})",
+        MARK_UNBACKED: "torch._dynamo.decorators.mark_unbacked({0.name}, {0.dim})",
+        DYNAMIC: "torch.compile(..., dynamic=True)",
+        TENSOR: "{0.name} as a tensor",
+        ATTRIBUTE: "{0.name} as a tensor",
+        UNSPEC_INT: "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
+    }
+    return f"Together: {'; '.join(dict.fromkeys(parts[part.kind].format(part) for part in fix.parts))}."
+
+
 _DESCRIPTIONS: dict[str, Callable[[RecompileFix, str], str]] = {
     MARK_DYNAMIC: _mark_dynamic, DYNAMIC: _dynamic, MARK_UNBACKED: _mark_unbacked, BUCKETS: _buckets, TENSOR: _tensor,
-    BREAK: _break,
+    BREAK: _break, ATTRIBUTE: _attribute, UNSPEC_INT: _unspec_int, TOGETHER: _together,
 }  # fmt: skip

@@ -73,6 +73,11 @@ def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
     if divergence is not None:
         yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
         yield piece(divergence.subject, "", 1)
+    elif comparison.unread:
+        from tcexplore.documents.ranks_view import unread_sentence  # not imported before the first frame
+
+        yield piece(" ● NO VERDICT ", "badge.muted")
+        yield piece(unread_sentence(comparison), "", 1)
     else:
         so_far = " so far" if comparison.partial else ""
         style = "badge.muted" if so_far or comparison.ended_early else "badge.ok"

@@ -9,10 +9,9 @@ from tcexplore import events as ev
 from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, heading, wrapped
-from tcexplore.events.timing_events import LAUNCH_BOUND_NOTE
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.kernel_facts import Achieved
+from tcexplore.session.kernel_facts import Achieved, PeakShare
 
 
 def format_rate(per_second: float, unit: str) -> str:
@@ -26,25 +25,21 @@ def format_rate(per_second: float, unit: str) -> str:
     return f"{amount:.{decimals}f} {prefix}{unit}"
 
 
-def is_launch_bound(estimate: ev.TimingEstimate) -> bool | None:
-    """Return whether launches take longer than the device's work, None without a device."""
-    if estimate.device_compiled_us is None:
-        return None
-    return any(note.startswith(LAUNCH_BOUND_NOTE) for note in estimate.notes)
-
-
 def describe_device_share(estimate: ev.TimingEstimate) -> str:
-    """Return `device busy for 12.3 µs eager (9%), 8.10 µs compiled (40%)`, empty without a device."""
+    """Return `kernels run for 12.3 µs eager (9%), 8.10 µs compiled (40%) of a call, …`, empty without a device."""
     sides = (
-        ("eager", estimate.device_eager_us, estimate.eager_us),
-        ("compiled", estimate.device_compiled_us, estimate.compiled_us),
+        ("eager", estimate.eager_kernels_us, estimate.eager_device_span_us, estimate.eager_us),
+        ("compiled", estimate.compiled_kernels_us, estimate.compiled_device_span_us, estimate.compiled_us),
     )
-    parts = [
-        f"{duration(device / 1e6)} {name} ({min(device / wall, 1):.0%})"
-        for name, device, wall in sides
-        if device is not None
+    kernels = [
+        f"{duration(us / 1e6)} {name} ({min(us / wall, 1):.0%})" for name, us, _, wall in sides if us is not None
     ]
-    return f"device busy for {', '.join(parts)} of a call" if parts else ""
+    spans = [f"{duration(us / 1e6)} {name}" for name, _, us, _ in sides if us is not None]
+    parts = [f"kernels run for {', '.join(kernels)} of a call"] if kernels else []
+    parts += [f"the device takes {', '.join(spans)} with the gaps between them"] if spans else []
+    if estimate.launch_bound:
+        parts.append("the rest is Python and launches, which CUDA graphs (mode reduce-overhead) can save")
+    return "; ".join(parts)
 
 
 def describe_device(device: ev.DeviceFacts) -> Iterator[str]:
@@ -72,18 +67,22 @@ def describe_device(device: ev.DeviceFacts) -> Iterator[str]:
 
 
 def format_measured(rates: Achieved) -> str:
-    """Return `measured 3.10 µs in 2 launches · 1.62 TB/s, 34% of peak`; a CPU has no peak."""
+    """Return `measured 3.10 µs in 2 launches · 1.62 TB/s, 34% of peak`; a CPU has no peak, and no reason for that."""
     timed = rates.measured
     times = f" in {timed.launches} launches" if timed.launches > 1 else ""
     where = "" if timed.device == "cpu" else ", replayed" if timed.replayed else ""
     parts = [f"measured {duration(timed.us / 1e6)}{times}{where}"]
-    for per_second, share, unit in (
-        (rates.memory, rates.memory_share, "B/s"),
-        (rates.compute, rates.compute_share, "FLOP/s"),
-    ):
-        if per_second:
-            parts.append(format_rate(per_second, unit) + (f", {share:.0%} of peak" if share is not None else ""))
+    of_arithmetic = f" in {rates.arithmetic}" if rates.arithmetic else ""
+    for share, unit, of in ((rates.memory, "B/s", ""), (rates.compute, "FLOP/s", of_arithmetic)):
+        if share.rate:
+            parts.append(f"{format_rate(share.rate, unit)}{of}{_of_peak(share, on_device=timed.device != 'cpu')}")
     return " · ".join(parts)
+
+
+def _of_peak(share: PeakShare, *, on_device: bool) -> str:
+    if share.share is not None:
+        return f", {share.share:.0%} of peak"
+    return f" (no share of a peak: {share.reason})" if on_device else ""
 
 
 def device_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -94,6 +93,15 @@ def device_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield heading("Device")
     for text in describe_device(snapshot.device):
         yield from wrapped(text, width, "warn" if text.startswith("throttled") else "")
+    if (effect := snapshot.profile_effect) is not None:
+        yield from wrapped(describe_effect(effect), width, "warn" if effect.changed else "muted")
+
+
+def describe_effect(effect: ev.ProfileEffect) -> str:
+    """Return how profiles changed the ratio of both sides, and what follows."""
+    ratios = f"{effect.ratio_before:.2f}× in pairs before the profiles, {effect.ratio_after:.2f}× after them"
+    end = "the timing ended before them" if effect.changed else "no difference"
+    return f"{ratios} (± {effect.noise:.0%}): {end}"
 
 
 # ---- CUDA graphs

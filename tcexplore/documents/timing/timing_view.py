@@ -14,7 +14,7 @@ from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
 from tcexplore.documents.timing.call_profile_rows import call_profile_rows
 from tcexplore.documents.timing.compile_time_rows import compile_time_rows
-from tcexplore.documents.timing.device_rows import cuda_graph_rows, describe_device_share, device_rows, is_launch_bound
+from tcexplore.documents.timing.device_rows import cuda_graph_rows, describe_device_share, device_rows
 from tcexplore.documents.timing.recommendation import format_reservation, recommend
 from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.events import TimingEstimate
@@ -115,7 +115,7 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(means, width, "muted")
     if text := describe_device_share(estimate):
-        badge = "LAUNCH-BOUND: " if is_launch_bound(estimate) else ""
+        badge = "LAUNCH-BOUND: " if estimate.launch_bound else ""
         yield from wrapped(badge + text, width, "warn" if badge else "muted")
 
 

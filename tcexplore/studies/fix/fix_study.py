@@ -150,7 +150,11 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         run = _original(state)
         if run is not None and run.failure is not None:
             return failure_status(run)
-        tried = all(fixes.verified for fixes in by_break(state.results))
+        all_fixes = by_break(state.results)
+        unwritten = {fixes.verified.change.file for fixes in all_fixes if fixes.verified} - set(state.written)
+        if state.options.write and unwritten:
+            return UNFIXED
+        tried = all(fixes.verified for fixes in all_fixes)
         return 0 if tried and run is not None and not state.skipped else UNFIXED
 
 

@@ -14,9 +14,11 @@ from tcexplore.argument_types import vary
 from tcexplore.documents.document import Document
 from tcexplore.events import EntryFound, Job
 from tcexplore.events.input_specs import VaryError, parse_varies
+from tcexplore.report.json_records import fields
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import CompiledCall, compiled_calls
+from tcexplore.session.recompile_fixes import recompile_fixes
 from tcexplore.studies.recompiles.recompiles_document import recompiles_document
 from tcexplore.studies.recompiles.recompiles_result import PASSES, UNCHANGED, Variant, VariantRun, variants
 from tcexplore.studies.study import SCRIPT_REFUSAL, Announce, Prompt, PromptField, Study, StudyState
@@ -128,8 +130,9 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
 
 async def _run(job: Job, variant: Variant, runs: Runs, limit_s: float, kernels: str) -> VariantRun:
     changed = replace(
-        job, passes=PASSES, time_for=0.0, examine=False, cache_dir=kernels, config=variant.change(job.config)
-    )
+        job, passes=PASSES, time_for=0.0, examine=False, cache_dir=kernels, config=variant.change(job.config),
+        try_recompile_fixes=variant is UNCHANGED,
+    )  # fmt: skip
     return VariantRun(variant, (await runs.run(changed, limit_s)).snapshot)
 
 
@@ -155,7 +158,13 @@ STUDY = RecompilesStudy()
 
 def recompiles_fields(vary: Sequence[str], results: Sequence[VariantRun]) -> Fields:
     """Return all variants with all calls, the unchanged calls first."""
-    return {"passes": PASSES, "vary": list(vary), "variants": [_variant(result) for result in results]}
+    tried = recompile_fixes(results[0].run) if results else ()
+    return {
+        "passes": PASSES,
+        "vary": list(vary),
+        "recompile_fixes": [fields("recompile_fix", fix) for fix in tried],
+        "variants": [_variant(result) for result in results],
+    }
 
 
 def _variant(result: VariantRun) -> Fields:

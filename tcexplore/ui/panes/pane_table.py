@@ -124,7 +124,16 @@ GUARDS = PaneSpec(
         View(
             "guards",
             "tcexplore.documents.guards.guards_view:guards_document",
-            (*_GUARDS, "symbols", "frames", "timing", "call_account", "entry", "guard_filters"),
+            (
+                *_GUARDS,
+                "symbols",
+                "frames",
+                "timing",
+                "call_account",
+                "entry",
+                "guard_filters",
+                "recompile_fixes_tried",
+            ),
             _HAS_GUARDS,
             frozenset({"guard"}),
         ),
@@ -139,7 +148,7 @@ GUARDS = PaneSpec(
         View(
             "symbols",
             "tcexplore.documents.guards.symbols_view:symbols_document",
-            (*_GUARDS, "symbols", "frames"),
+            (*_GUARDS, "symbols", "frames", "recompile_fixes_tried"),
             _HAS_GUARDS,
         ),
         View(
@@ -202,6 +211,7 @@ TIMING = PaneSpec(
             (
                 *_CAPTURE,
                 "device",
+                "profile_effect",
                 "cuda_graphs",
                 "cuda_graphs_skipped",
                 "timing",

@@ -1,0 +1,57 @@
+"""Recompile fixes are tried in copies of the run's process."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.events import FactMissing, Finished, RecompileFixTried
+from tests.fixes.recompiling import PROGRAMS
+from tests.supervisor.runs import Runs
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def tried(runs: Runs, source: str) -> dict[tuple[str, ...], RecompileFixTried]:
+    """Return the changes that a run tried, as `mark_dynamic x.0`."""
+    number = runs.submit(source, time_for=0.0, try_recompile_fixes=True)
+    await runs.wait_for(Finished)
+    seen = [event for event in runs.events if event.run == number]
+    assert not [event for event in seen if isinstance(event, FactMissing) and "recompile" in event.fact]
+    return {
+        tuple(f"{c.kind} {c.name}{'' if c.dim is None else f'.{c.dim}'}".strip() for c in event.changes): event
+        for event in seen
+        if isinstance(event, RecompileFixTried)
+    }
+
+
+async def test_each_change_says_what_it_avoids(runs: Runs) -> None:
+    fixes = await tried(runs, PROGRAMS["rows"])
+    marked = fixes[("mark_dynamic x.0",)]
+    assert (marked.avoids, marked.graphs_before, marked.graphs_after) == (("0/1",), 2, 1)
+
+
+async def test_one_change_that_is_not_enough_is_combined_with_another(runs: Runs) -> None:
+    fixes = await tried(runs, PROGRAMS["counter and rows"])
+    assert not any("0/2" in fix.avoids for changes, fix in fixes.items() if changes == ("mark_dynamic x.0",))
+    both = fixes[("mark_dynamic x.0", "attribute self.step")]
+    assert both.graphs_after == 1
+    assert both.graphs_before - both.graphs_after == len(both.avoids)
+
+
+async def test_linked_sizes_are_marked_together(runs: Runs) -> None:
+    fixes = await tried(runs, PROGRAMS["mask"])
+    assert fixes[("mark_dynamic x.0", "mark_dynamic mask.0")].graphs_after == 1
+
+
+async def test_a_change_that_fails_avoids_nothing_and_has_the_reason(runs: Runs) -> None:
+    fixes = await tried(runs, PROGRAMS["attribute as a range"])
+    tensor = fixes[("attribute self.n",)]
+    assert tensor.avoids == ()
+    assert tensor.problem
+
+
+async def test_nothing_is_tried_without_recompiles_or_a_request(runs: Runs) -> None:
+    assert await tried(runs, "import torch\nmodel = torch.sin\ninputs = (torch.ones(4),)\n") == {}
+    number = runs.submit(PROGRAMS["rows"], time_for=0.0)
+    await runs.wait_for(Finished)
+    assert not [e for e in runs.events if e.run == number and isinstance(e, RecompileFixTried)]

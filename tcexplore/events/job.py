@@ -39,7 +39,7 @@ class Job:
     examine: bool = True
     """Whether to compare results and memory of eager and compiled after the compile."""
     profile: bool = True
-    """Whether to profile eager and compiled calls before the timing."""
+    """Whether to profile eager and compiled calls after the timing."""
     graph_scripts: bool = False
     """Whether to emit torch's repro script for each graph of Inductor."""
     runnable: bool = False

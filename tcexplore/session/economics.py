@@ -210,9 +210,9 @@ class GuardCost(NamedTuple):
 
 def guard_cost(run: Snapshot) -> GuardCost | None:
     """Return the time of guards in warm calls, or else of torch's cold check; None if neither is known."""
-    if (lines := run.lines_timed) is not None and lines.compiled_us:
-        us = dict(lines.compiled_rest).get("guards", 0.0)
-        return GuardCost(us, us / lines.compiled_us, cold=False)
+    if (account := run.call_account) is not None and account.total_us:
+        us = account.us("guards")
+        return GuardCost(us, us / account.total_us, cold=False)
     spent, timing = _cold_us(run), run.timing
     if timing is None or timing.verdict not in DECIDED or not timing.compiled_us or not spent:
         return None

@@ -30,7 +30,8 @@ STATED_ELSEWHERE = {"run", "rank", "target", "location", "frame"}
 
 WITHOUT_KEY = {
     "CacheEntry": {"causes"},
-    "CallProfiled": {"eager_device_busy_us", "replays", "replayed_tasks"},
+    "CallAccount": {"calls", "profile"},
+    "CallPart": {"kind", "name", "graph", "phase", "device", "functions", "replayed"},
     "Config": {"override", "assembly", "opcheck", "follow", "mark_dynamic", "as_tensors", "buckets"},
     "FreshHeap": {"low", "high"},
     "FrameEntries": {"free_entries", "isolated", "error_at_limit"},
@@ -40,7 +41,6 @@ WITHOUT_KEY = {
     "KernelCall": {"ops", "scheduler_nodes", "flops", "bytes_saved", "dtypes"},
     "KernelResources": {"mix"},
     "KernelStage": {"name"},
-    "KernelTimed": {"graph", "phase", "kernel"},
     "LineTraffic": {"unknown"},
     "RecompileAnswer": {"number"},
     "RooflinePoint": {"graph", "phase", "kernel", "peaks", "l2_bytes"},

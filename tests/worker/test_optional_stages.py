@@ -43,7 +43,6 @@ STAGES = {
     "accuracy": "import tcexplore.accuracy.accuracy_check as a; a.check_accuracy",
     "memory": "import tcexplore.worker.examination as e; e.Examination._emit_memory",
     "names in the state dict": "import tcexplore.worker.run as r; r.Run._emit_state_keys",
-    "eager ops": "import tcexplore.capture.dynamo.eager_ops as o; o.measure_eager_ops",
     "call profile": "import tcexplore.worker.call_profiles as p; p.CallProfiles._emit_call_profile",
     "time per line": "import tcexplore.worker.call_profiles as p; p.CallProfiles._emit_line_times",
     "timing": "import tcexplore.timing.timing_run as t; t.measure_timing",

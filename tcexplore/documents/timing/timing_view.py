@@ -62,7 +62,7 @@ def timing_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         *memory_rows(snapshot, width),
         *cuda_graph_rows(snapshot, width),
         *device_rows(snapshot, width),
-        *call_profile_rows(snapshot, toggled),
+        *call_profile_rows(snapshot, toggled, width),
         *compile_time_rows(snapshot, toggled, width),
     ]
     return Parts(_title(snapshot), [fixed(rows)])

@@ -34,6 +34,8 @@ class Job:
     config: Config = field(default_factory=Config)
     time_for: float | None = None
     """Seconds of timing after the compile; 0 for none, None to continue until the run is ended."""
+    timing_processes: int = 4
+    """Other processes to time on a CPU after this run's own, if its process can be forked; 0 for none."""
     passes: int = 1
     """Number of times to make the compiled calls. With more than one pass, nothing else is timed."""
     examine: bool = True

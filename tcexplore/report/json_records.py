@@ -100,15 +100,16 @@ FIELDS: dict[str, dict[str, str]] = {
 COMPUTED: dict[str, Callable[[Any], Fields]] = {
     "accuracy": lambda accuracy: {"summary": describe_accuracy(accuracy)},
     "frame": lambda frame: {"at_limit": "error" if frame.error_at_limit else "eager"},
-    "fresh_heap": lambda fresh: {"ci95": (fresh.low, fresh.high)},
     "fusion_decision": lambda decision: {"explanation": explain_refusal(decision.reason) or None},
     "loop": lambda loop: {"vector_bits": loop.width or None, "lanes": loop.lanes or None},
+    "memory_returned": lambda returned: {"ci95": (returned.low, returned.high)},
     "region_compile": lambda mark: {
         "capture_reason": mark.capture_reason,  # null: no backward; empty: without a reason
         "failed_guards": [recompile.failed_guard for recompile in mark.causes],
     },
     "resources": lambda resources: {"instruction_mix": dict(resources.mix)},
     "script_end": lambda end: {"timed_out": end.time_limit is not None},
+    "timed_process": lambda process: {"ci95": (process.low, process.high)},
     "zero_one": lambda fixed: {"name": fixed.source.name, "kind": fixed.source.kind, "dim": fixed.source.dim},
 }
 """Values of a record that are not simply a field, by definition."""

@@ -16,7 +16,7 @@ from tcexplore.targets.target_names import NATIVE
 RunStatus = Literal["running", "ok", "failed", "superseded"]
 """`superseded`: the next run ended it before it was complete."""
 
-AFTER_COMPILE = ("eager", "fresh heap", "accuracy", "assembling", "timing", "switching", "comparing", "answering")
+AFTER_COMPILE = ("eager", "accuracy", "assembling", "timing", "switching", "comparing", "answering")
 """Phases after the last compile."""
 
 OUTPUT_LIMIT = 2_000_000

@@ -70,7 +70,6 @@ def explain_exit(code: int, job: Job, crash: str, out_of_memory: bool | None = N
 OPTIONAL_FACTS: dict[RunStage, str] = {
     "lowering": "code for the target",
     "switching": "code for the target",
-    "fresh heap": "timing with a fresh heap",
     "accuracy": RunFact.ACCURACY,
     "assembling": RunFact.MACHINE_CODE,
     "timing": RunFact.TIMING,

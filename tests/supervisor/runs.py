@@ -56,6 +56,7 @@ class Runs:
         retargetable: bool = False,
         recompile_queries: tuple[str, ...] = (),
         examine: bool = True,
+        timing_processes: int = 0,
         try_recompile_fixes: bool = False,
         **config: Any,
     ) -> int:
@@ -70,6 +71,7 @@ class Runs:
                 argv=("one", "two"),
                 config=Config(**config),
                 time_for=time_for,
+                timing_processes=timing_processes,
                 retargetable=retargetable,
                 recompile_queries=recompile_queries,
                 examine=examine,

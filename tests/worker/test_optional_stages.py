@@ -39,7 +39,6 @@ inputs = (torch.ones(4),)
 """
 
 STAGES = {
-    "timing with a fresh heap": "import tcexplore.timing.fresh_heap as h; h.cost_of_pair",
     "accuracy": "import tcexplore.accuracy.accuracy_check as a; a.check_accuracy",
     "memory": "import tcexplore.worker.examination as e; e.Examination._emit_memory",
     "names in the state dict": "import tcexplore.worker.run as r; r.Run._emit_state_keys",

@@ -128,7 +128,8 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
                     if cells := _cells(state, folder):
                         plan_cells(runs.steps, cells, state.job.time_for or 0.0)
                         batch, in_turn, matters = self._next_batch(state, cells)
-                        timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn)
+                        known = {result.run.config: result.run for result in state.results}
+                        timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn, known=known)
                         async for update in timed.results():
                             yield RunFigures(update.run)
                         add_variants(state)
@@ -146,8 +147,9 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         self, state: StudyState[ModesOptions, RunFigures], cells: list[Cell]
     ) -> tuple[list[Cell], bool, Matters]:
         """Return cells to run next, whether they compile one at a time, and which of them to time for longer."""
-        if not state.results and may_have_variants(state):
-            return cells[:1], True, may_be_best
+        if not state.results:
+            # Alone, so that a short budget has an answer: eager against Inductor's default.
+            return cells[:1], may_have_variants(state), may_be_best
         if alone := [cell for cell in cells if compiles_alone(cell.job.config, state.planned)]:
             return alone, True, may_be_decided
         return cells, False, may_be_best
@@ -214,13 +216,20 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
 
 
 def _cells(state: StudyState[ModesOptions, RunFigures], folder: str) -> list[Cell]:
-    """Return what is planned and has no result."""
+    """Return what is planned and has no result, the most promising first."""
     done = {result.run.config for result in state.results}
     return [
         Cell(config, describe_configuration(config), replace(job, cache_dir=_kernels(folder, config), profile=False))
-        for job in state.planned
+        for job in sorted(state.planned, key=lambda job: _promise(job.config))
         if (config := job.config) not in done
     ]
+
+
+def _promise(config: Config) -> tuple[bool, bool, int]:
+    """Return a key that sorts configurations: Inductor's default first, then its modes that search for more."""
+    modes = ("default", "max-autotune", "reduce-overhead", "max-autotune-no-cudagraphs")
+    known = modes.index(config.mode) if config.mode in modes else len(modes)
+    return config.backend != BACKEND_WITH_MODES, bool(config.dynamic) and known > 0, known
 
 
 async def _first_call(

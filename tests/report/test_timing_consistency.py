@@ -71,7 +71,7 @@ FALSE: dict[str, Callable[[dict[str, Any]], None]] = {
     "the speedup lies outside": lambda r: r["timing"].update(speedup=9.0),
     "contains 1": lambda r: r["timing"].update(ci95=[0.9, 2.0]),
     "above a noise floor": lambda r: r["timing"].update(noise_floor=0.3),
-    "advice without": lambda r: r["timing"].update(verdict="undecided", break_even_calls=5),
+    "break-even, but not faster": lambda r: r["timing"].update(verdict="undecided", break_even_calls=5),
     "account and timing": lambda r: r["call_account"].update(total_us=9e9),
     "parts and the call": lambda r: r["call_account"]["parts"][0].update(us=9e9),
     "is outside its interval": lambda r: r["call_account"]["parts"][0].update(high_us=0.0),

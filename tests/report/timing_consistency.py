@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-NO_ADVICE = ("break_even_calls", "net_s", "saved_us_per_call")
-
 
 def timing_contradictions(report: dict[str, Any]) -> list[str]:
     """Return the measured figures of a report that contradict each other."""
@@ -24,7 +22,6 @@ def _of_verdict(timing: dict[str, Any]) -> list[str]:
         "faster, but the interval contains 1": verdict == "faster" and low <= 1,
         "slower, but the interval contains 1": verdict == "slower" and high >= 1,
         "a verdict above a noise floor of 20%": timing["noise_floor"] > 0.2 and verdict != "undecided",
-        "advice without a verdict": verdict == "undecided" and any(timing[key] is not None for key in NO_ADVICE),
         "break-even, but not faster": verdict != "faster" and timing["break_even_calls"] is not None,
         "advice to compile without a verdict": (
             verdict == "undecided" and timing["recommendation"].startswith(("Worth", "Break-even"))

@@ -5,6 +5,7 @@ Also what arrays, random generators, streams and iterators hold.
 
 from __future__ import annotations
 
+import inspect
 import io
 import itertools
 import operator
@@ -13,7 +14,7 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -369,6 +370,10 @@ def opaque_state(value: Any) -> Any:
         return content, value.shape, str(value.dtype)
     if numpy is not None and isinstance(value, numpy.random.Generator | numpy.random.RandomState):
         return _state_text(value, repr(_bit_generator(value).state).encode())
+    if isinstance(value, GeneratorType):
+        own = value.gi_frame.f_locals if value.gi_frame else {}
+        simple = {name: repr(item) for name, item in own.items() if isinstance(item, SIMPLE)}
+        return f"{type(value).__qualname__}, {inspect.getgeneratorstate(value)} {simple}"
     if hasattr(type(value), "__length_hint__"):
         return f"{type(value).__qualname__}, {operator.length_hint(value)} left"
     return type(value).__qualname__

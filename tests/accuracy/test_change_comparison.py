@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -314,3 +315,19 @@ def test_a_lazy_module_keeps_the_parameters_of_its_first_call():
     assert list(versions.changed()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
     assert model[0].in_features == 4
     assert torch.equal(model(X), expected)
+
+
+def test_a_generator_that_went_on_is_state_that_cannot_be_set_back():
+    def rates() -> Iterator[float]:
+        rate = 1.0
+        while True:
+            yield rate
+            rate /= 2
+
+    holder = SimpleNamespace(rates=rates())
+    for _ in range(2):  # the first call starts the generator, the next one changes its variable
+        state = PythonState({"holder": holder}, lambda _: True)
+        assert state.not_restored() == ()
+        next(holder.rates)
+        state.restore()
+        assert state.not_restored() == ("holder.rates",)

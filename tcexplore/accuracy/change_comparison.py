@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
@@ -170,7 +170,7 @@ class _ChangeComparison:
         if isinstance(before, Observation) and before.random:
             self._use_unrandomized()
         if isinstance(before, Observation) and before.changes_state and not varied:
-            self._find_unstable(before, _try_call(self._before, self._before.eager, call, None))
+            self._find_unstable(before, lambda: _try_call(self._before, self._before.eager, call, None))
         self._compare_sides(before, self._after, self._after.eager, call, prefix, varied=varied)
         if not self._wrong:
             self._compare_sides(before, self._after, self._compiled, call, prefix, varied=varied)
@@ -235,8 +235,17 @@ class _ChangeComparison:
             self._unrandomized = True
             self._compiled = self._after.unrandomized(lambda _: None)
 
-    def _find_unstable(self, first: Observation, second: Observation | Exception | CallTimeoutError) -> None:
-        """Leave out the state in which two eager calls of the original with the same inputs and seed differ."""
+    def _find_unstable(
+        self, first: Observation, again: Callable[[], Observation | Exception | CallTimeoutError]
+    ) -> None:
+        """Leave out the state in which two eager calls of the original with the same inputs and seed differ.
+
+        Calls that cannot be undone, such as those that advance an iterator, are not made again: they differ for that
+        reason, and the original would be ahead of the changed program.
+        """
+        if self._before.state is not None and self._before.state.not_restored():
+            return
+        second = again()
         if not isinstance(second, Observation):
             return
         for name in sorted(differing_state(first, second) - self._unstable):
@@ -254,7 +263,7 @@ class _ChangeComparison:
                    for subject, function in sides]  # fmt: skip
         before = results[0]
         if isinstance(before, Observation):
-            self._find_unstable(before, _try_sequence(self._before, self._before.eager, call, None))
+            self._find_unstable(before, lambda: _try_sequence(self._before, self._before.eager, call, None))
         for index, after in enumerate(results[1:]):
             side = "compiled after the change" if index else "after the change"
             if isinstance(before, Observation) and isinstance(after, Observation):

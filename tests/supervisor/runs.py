@@ -56,6 +56,7 @@ class Runs:
         retargetable: bool = False,
         recompile_queries: tuple[str, ...] = (),
         examine: bool = True,
+        try_recompile_fixes: bool = False,
         **config: Any,
     ) -> int:
         self._run += 1
@@ -73,6 +74,7 @@ class Runs:
                 recompile_queries=recompile_queries,
                 examine=examine,
                 profile=examine,
+                try_recompile_fixes=try_recompile_fixes,
             )
         )
         return self._run

@@ -174,7 +174,7 @@ class TimingEstimate(Event):
     """Cores that other programs used meanwhile; None if unknown."""
     processes: tuple[TimedProcess, ...] = ()
     """Each process that was timed, this run's own first. `speedup` and its interval are over those in the state of the
-    first."""
+    first, once none is to come."""
     processes_to_come: int = 0
     """Processes that are still to be timed."""
     memory_returned: MemoryReturned | None = None
@@ -199,7 +199,9 @@ class TimingEstimate(Event):
     @property
     def processes_timed(self) -> int:
         """The number of processes that the speedup is of."""
-        return sum(process.memory == self.processes[0].memory for process in self.processes) or 1
+        if not self.processes or self.processes_to_come:
+            return 1
+        return sum(process.memory == self.processes[0].memory for process in self.processes)
 
     @property
     def load(self) -> str:

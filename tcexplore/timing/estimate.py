@@ -59,12 +59,14 @@ def make_estimate(
     eager, compiled = list(samples.measured.first), list(samples.measured.second)
     own = estimate_speedup(eager, compiled)
     processes = (timed_process(samples, conditions.memory, own), *others)
-    alike = [process for process in processes if process.memory == conditions.memory]
+    # One change of the verdict, when all processes are timed, not one with each.
+    known = processes[:1] if conditions.processes_to_come else processes
+    alike = [process for process in known if process.memory == conditions.memory]
     speedup = combine(alike, own.effective_pairs)
     others_pairs = sum(process.pairs for process in alike[1:])
     floor = noise_floor(samples.control.first, samples.control.second, own.effective_pairs + others_pairs)
     enough = has_enough_pairs(samples, slow=conditions.slow)
-    now = Decision(decide_verdict(speedup, floor, enough=enough), speedup)
+    now = Decision(decide_verdict(speedup, floor, enough=enough), speedup, len(alike))
     decision = keep_or_change(before, now)
     estimate = TimingEstimate(
         eager_us=median([process.eager_us for process in alike]),
@@ -99,7 +101,7 @@ def make_estimate(
         busy_cores=conditions.busy_cores,
         processes=processes,
         processes_to_come=conditions.processes_to_come,
-        memory_returned=memory_returned(processes, decision),
+        memory_returned=memory_returned(known, decision),
     )
     return Estimated(replace(estimate, notes=timing_notes(estimate, conditions)), decision)
 

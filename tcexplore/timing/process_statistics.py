@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean
 
 from tcexplore.events.timing_events import TimedProcess
 from tcexplore.timing.samples import Interval
@@ -15,6 +14,9 @@ PROCESS_SPREAD = 0.03
 
 EXPECTED_WEIGHT = 1
 """The number of processes that this expectation counts for."""
+
+SMALLEST_ERROR = 1e-4
+"""Relative error below which no process counts more than another."""
 
 NORMAL_QUANTILE = 2.17
 """Half the width of a 97% interval in standard errors; see `CONFIDENCE`."""
@@ -51,10 +53,12 @@ def combine(processes: Sequence[TimedProcess], effective_pairs: int) -> Speedup:
 
 def _variance_between(logs: Sequence[float], errors: Sequence[float]) -> float:
     """Return the variance between processes beyond what their own errors explain, drawn to `PROCESS_SPREAD`."""
-    middle, freedom = fmean(logs), len(logs) - 1
-    scatter = sum((log - middle) ** 2 for log in logs)
-    own = max(0.0, scatter - freedom * fmean([error**2 for error in errors]))
-    return (EXPECTED_WEIGHT * PROCESS_SPREAD**2 + own) / (EXPECTED_WEIGHT + freedom)
+    weights = [1 / max(error, SMALLEST_ERROR) ** 2 for error in errors]
+    total, freedom = sum(weights), len(logs) - 1
+    middle = sum(map(_times, weights, logs)) / total
+    scatter = sum(weight * (log - middle) ** 2 for weight, log in zip(weights, logs, strict=True))
+    own = max(0.0, (scatter - freedom) / (total - sum(weight**2 for weight in weights) / total))
+    return (EXPECTED_WEIGHT * PROCESS_SPREAD**2 + freedom * own) / (EXPECTED_WEIGHT + freedom)
 
 
 def _times(first: float, second: float) -> float:

@@ -116,6 +116,8 @@ class Decision(NamedTuple):
 
     verdict: TimingVerdict
     speedup: Speedup
+    processes: int = 1
+    """The number of processes that it is of."""
 
 
 def keep_or_change(before: Decision | None, now: Decision) -> Decision:
@@ -123,9 +125,12 @@ def keep_or_change(before: Decision | None, now: Decision) -> Decision:
 
     `faster` and `slower` change only if either estimate lies outside the interval of the other. `no difference` says
     that the difference is small: a narrower interval that excludes 1 by `MIN_DIFFERENCE` may name it, but a wider one
-    does not take it back. What is undecided changes with any verdict.
+    does not take it back. What is undecided changes with any verdict, and what was decided for one process by several:
+    its interval did not know how much processes differ.
     """
     if before is None or before.verdict in ("undecided", "measuring") or now.verdict == before.verdict:
+        return now
+    if before.processes == 1 < now.processes:
         return now
     if before.verdict == "no difference":
         low, high = now.speedup.interval

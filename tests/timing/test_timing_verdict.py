@@ -73,6 +73,7 @@ def decision(verdict: TimingVerdict, value: float, low: float, high: float) -> D
         (decision("no difference", 1.03, 0.97, 1.08), decision("undecided", 1.1, 0.9, 1.3), "no difference"),
         (decision("no difference", 1.03, 0.97, 1.08), decision("faster", 1.05, 1.03, 1.07), "faster"),
         (decision("no difference", 1.03, 0.97, 1.08), decision("faster", 1.03, 1.005, 1.05), "no difference"),
+        (decision("faster", 1.5, 1.4, 1.6), decision("undecided", 1.5, 0.9, 2.0)._replace(processes=5), "undecided"),
     ],
 )
 def test_a_verdict_changes_only_by_evidence_outside_both_intervals(

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import tempfile
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -19,6 +19,7 @@ from tcexplore.events import Config, Job, Standby
 from tcexplore.model_python import ModelPython
 from tcexplore.quantities import duration
 from tcexplore.report.json_report import configuration
+from tcexplore.session import Snapshot
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document, recommendation
@@ -128,7 +129,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
                     if cells := _cells(state, folder):
                         plan_cells(runs.steps, cells, state.job.time_for or 0.0)
                         batch, in_turn, matters = self._next_batch(state, cells)
-                        known = {result.run.config: result.run for result in state.results}
+                        known: dict[Hashable, Snapshot] = {result.run.config: result.run for result in state.results}
                         timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn, known=known)
                         async for update in timed.results():
                             yield RunFigures(update.run)

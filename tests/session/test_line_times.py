@@ -37,8 +37,8 @@ EAGER = (
 
 
 def part(kind: PartKind, us: float, name: str = "") -> ev.CallPart:
-    graph = {"graph": "0/0", "phase": "forward"} if kind == "kernel" else {}
-    return ev.CallPart(kind=kind, name=name, us=us, low_us=us, high_us=us, **graph)
+    graph, phase = ("0/0", "forward") if kind == "kernel" else ("", "")
+    return ev.CallPart(kind=kind, name=name, us=us, low_us=us, high_us=us, graph=graph, phase=phase)
 
 
 def compiled(*parts: ev.CallPart) -> ev.CallProfiled:

@@ -248,7 +248,7 @@ def eager_op_fields(snapshot: Snapshot) -> Fields | None:
     """Return the ops outside the graphs; None if no call was profiled."""
     known = snapshot.call_account
     ops = eager_ops(known)
-    return None if known is None else fields("eager_ops", known.profile, ops=ops)
+    return None if known is None else fields("eager_ops", None, region_entries=known.profile.region_entries, ops=ops)
 
 
 def _samples(pairs: tuple[ev.PairsMeasured, ...]) -> Fields:

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.events import AtenGraph, Event, ExtraCompiles, FrameEntered, FxNode, Kernel
+from tcexplore.events import AtenGraph, CallProfiled, Event, ExtraCompiles, FrameEntered, FxNode, Kernel
 from tcexplore.worker.event_recorder import EventRecorder
 from tests.session.test_contradictions import TIMING
-from tests.worker.test_profile_stage import profile
 
 pytestmark = pytest.mark.torch
 
@@ -55,11 +54,15 @@ def test_events_of_later_compiles_are_counted_instead_of_sent():
     ]
 
 
+def profile(device_busy_us: float | None) -> CallProfiled:
+    return CallProfiled(run=1, total_us=3000.0, repeats=5, parts=(), device_busy_us=device_busy_us)
+
+
 def test_a_profile_of_the_device_completes_the_estimates_before_and_after_it():
     sent: list[Event] = []
     recorder = EventRecorder(sent.append)
     timing = replace(TIMING, device="cuda: NVIDIA H200")
-    busy = replace(profile(3000.0), device_busy_us=900.0, eager_device_busy_us=800.0)
+    busy = replace(profile(900.0), eager_device_busy_us=800.0)
     complete = timing.with_kernels(800.0, 900.0)
     for event in (timing, busy, timing):
         recorder.emit(event)
@@ -70,7 +73,7 @@ def test_a_profile_of_the_device_completes_the_estimates_before_and_after_it():
 def test_a_profile_that_disagrees_with_the_timing_does_not_complete_it():
     sent: list[Event] = []
     recorder = EventRecorder(sent.append)
-    events = (TIMING, replace(profile(3000.0), device_busy_us=1400.0), TIMING, profile(1000.0))
+    events = (TIMING, profile(1400.0), TIMING, profile(None))
     for event in events:
         recorder.emit(event)
     assert sent == list(events)

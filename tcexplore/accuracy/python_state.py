@@ -178,6 +178,7 @@ def copy_small(
     copies, others = [], []
     for path, tensor in tensors:
         dense = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+        dense = dense and not tensor.is_meta
         if dense and not tensor.is_nested and tensor.numel() * tensor.element_size() <= largest:
             copies.append((tensor, tensor.detach().clone()))
         else:

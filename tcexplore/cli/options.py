@@ -157,7 +157,7 @@ def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COM
     options.add_argument(
         "--compile-arg", action="append", type=argument_types.assignment, default=[], metavar="NAME=VALUE",
         help="a further argument of torch.compile: recompile_limit=4, isolate_recompiles=True, name=block, "
-        "options={'max_autotune': True}, shapes_spec={'x': ['batch', None]}; repeat for more",
+        "options={'max_autotune': True}, dynamic_shapes={'x': ['batch', None]}; repeat for more",
     )  # fmt: skip
     options.add_argument("--device", help="move model and inputs to this device first, such as cuda")
     options.add_argument("--train", action="store_true", help="run forward and backward")

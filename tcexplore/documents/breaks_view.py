@@ -16,6 +16,7 @@ from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
+from tcexplore.session.call_account import eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 
@@ -218,21 +219,22 @@ def _registry_notes(graph_break: GraphBreak) -> list[str]:
 
 def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
     """Yield the ops that one call runs eagerly although the program is compiled."""
-    outside = snapshot.eager_ops
-    if outside is None:
+    account = snapshot.call_account
+    ops = eager_ops(account)
+    if ops is None or account is None:
         return
-    if not outside.ops:
+    if not ops:
         if snapshot.breaks:
             yield row((" no op runs outside the graphs", "muted"))
         return
     opened = "outside" not in toggled
-    total = duration(sum(us for _, _, us in outside.ops) / 1e6)
-    ops = count(sum(n for _, n, _ in outside.ops), "op")
-    yield fold("outside", opened, ("eager ops", "heading"), (f"  {ops}, {total} per call", "muted"), indent=0)
-    for name, times, us in sorted(outside.ops, key=lambda op: -op[2]) if opened else ():
+    total = duration(account.us("eager op") / 1e6)
+    many = count(sum(times for _, times, _ in ops), "op")
+    yield fold("outside", opened, ("eager ops", "heading"), (f"  {many}, {total} per call", "muted"), indent=0)
+    for name, times, us in ops if opened else ():
         yield row((f"   {duration(us / 1e6):>8}  ", "number"), name, (f"  ×{times}" if times > 1 else "", "muted"))
     if opened:
-        yield row((f"   each call also enters {count(outside.region_entries, 'compiled region')}", "muted"))
+        yield row((f"   each call also enters {count(account.profile.region_entries, 'compiled region')}", "muted"))
     yield BLANK
 
 

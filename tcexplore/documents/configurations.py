@@ -16,6 +16,9 @@ REGIONS = {"whole": "", "blocks": "blocks by themselves", "nested": "nested regi
 
 SHORT_SETTINGS = {
     "torch._dynamo.config.nested_graph_breaks=True": "nested graph breaks",
+    "torch._inductor.config.numerics=strict_pointwise": "strict pointwise numerics",
+    "torch._inductor.config.numerics=strict_reduction": "strict reduction numerics",
+    "torch._inductor.config.numerics=strict": "strict numerics",
     "torch.fx.experimental._config.backed_size_oblivious=True": "size-oblivious",
 }
 

@@ -24,7 +24,6 @@ PHASES = {
     "compiler": "C++ or Triton compiler",
     "backward": "backward pass",
     "lowering": "lowering for the target",
-    "fresh heap": "timing with a fresh heap",
     "accuracy": "comparing results",
     "assembling": "assembling kernels",
     "timing": "timing",

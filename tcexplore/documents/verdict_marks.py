@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore.documents.document import Span
 from tcexplore.events import TimingEstimate
-from tcexplore.events.timing_events import FreshHeap
+from tcexplore.events.timing_events import MemoryReturned
 from tcexplore.session.economics import RunFigures
 
 MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "measuring": "?"}
@@ -14,21 +14,17 @@ VERDICT_STYLES = {"faster": "faster", "slower": "slower", "no difference": "stro
 LEGEND = "▲ faster, ▼ slower, = no difference, ? undecided"
 
 
-FRESH_HEAP = "with a fresh heap, as in a script"
-"""How a speedup was measured that stands next to the one with a warm heap."""
-
-
-def format_speedup(timing: TimingEstimate | FreshHeap) -> str:
+def format_speedup(timing: TimingEstimate | MemoryReturned) -> str:
     """Return `1.31× ▲`; an undecided figure stands next to its interval."""
     return f"{timing.speedup:.2f}× {MARKS.get(timing.verdict, ' ')}"
 
 
-def speedup_span(timing: TimingEstimate | FreshHeap) -> Span:
+def speedup_span(timing: TimingEstimate | MemoryReturned) -> Span:
     """Return `format_speedup` in the style of its verdict."""
     return Span(format_speedup(timing), VERDICT_STYLES.get(timing.verdict, "muted"))
 
 
-def format_interval(timing: TimingEstimate | FreshHeap) -> str:
+def format_interval(timing: TimingEstimate | MemoryReturned) -> str:
     """Return `1.46× [1.31, 1.60]`."""
     return f"{timing.speedup:.2f}× [{timing.low:.2f}, {timing.high:.2f}]"
 
@@ -41,8 +37,8 @@ def format_outcome(cell: RunFigures) -> str:
     if timing is None:
         return "done"
     figures = format_interval(timing)
-    if timing.differing_fresh_heap is not None:
-        figures += f"; {FRESH_HEAP} {format_interval(timing.differing_fresh_heap)}"
+    if timing.load:
+        figures += f" {timing.load}"
     if timing.verdict == "measuring":
         return f"too few pairs for a verdict, {figures}"
     return f"{timing.verdict}, {figures}"

@@ -40,25 +40,6 @@ class DeviceFacts(Event):
     """Reserved by torch's allocator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTimed(Event):
-    """Time of one kernel in one warm call under torch's profiler. `graph`, …, `target` as in `Kernel`."""
-
-    graph: str
-    phase: str
-    kernel: str
-    us: float
-    """All launches together, median of a few calls."""
-    launches: int
-    device: Literal["cpu", "cuda"]
-    """`cuda`: time of the device. `cpu`: time of the host."""
-    functions: tuple[str, ...] = ()
-    """Device functions; several for one call of a library."""
-    replayed: bool = False
-    """Launched by a CUDA graph."""
-    target: str = "native"
-
-
 @dataclass(frozen=True, slots=True)
 class TuningChoice:
     """One candidate that torch measured or considered."""

@@ -192,16 +192,6 @@ class FrameSkipped(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EagerOps(Event):
-    """Ops that one call of the compiled program runs outside every graph, from the fastest of a few profiled calls."""
-
-    ops: tuple[tuple[str, int, float], ...]
-    """(name, times, total microseconds)."""
-    region_entries: int
-    """Number of times that the call enters a compiled region."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """A condition under which a compiled graph may be used again."""
 

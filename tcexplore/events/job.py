@@ -34,12 +34,14 @@ class Job:
     config: Config = field(default_factory=Config)
     time_for: float | None = None
     """Seconds of timing after the compile; 0 for none, None to continue until the run is ended."""
+    timing_processes: int = 4
+    """Other processes to time on a CPU after this run's own, if its process can be forked; 0 for none."""
     passes: int = 1
     """Number of times to make the compiled calls. With more than one pass, nothing else is timed."""
     examine: bool = True
     """Whether to compare results and memory of eager and compiled after the compile."""
     profile: bool = True
-    """Whether to profile eager and compiled calls before the timing."""
+    """Whether to profile eager and compiled calls after the timing."""
     graph_scripts: bool = False
     """Whether to emit torch's repro script for each graph of Inductor."""
     runnable: bool = False

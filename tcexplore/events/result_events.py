@@ -116,36 +116,54 @@ class Memory(Event):
     notes: tuple[str, ...] = ()
 
 
-PartKind = Literal[
-    "python", "guards", "dispatch", "prologue", "wrapper", "epilogue", "waiting", "kernel", "extern", "outside",
-    "device",
-]  # fmt: skip
-"""`python`: outside every compiled region. `waiting`: the host waits for the device. `outside`: an eager op. `device`:
-work of the device, in addition to the host's time. The last four have a name."""
+PartKind = Literal["kernel", "library", "eager op", "guards", "launch", "Python", "idle"]
+"""`kernel`: a kernel of Inductor, or a library call that it planned. `library`: another op of a graph. `eager op`: an
+op outside every graph. `launch`: dispatch, bytecode and wrappers. `Python`: outside every compiled region. `idle`: the
+device waits for the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPart:
-    """A part of one call."""
+    """A part of one call. Its low and high end are the least and the greatest share that it had of a profiled call."""
 
     kind: PartKind
     name: str
-    count: int
-    us: float
-    """Microseconds of all `count` parts of one call."""
     graph: str = ""
-    """Compile id and phase of its graph (`0/0 forward`); empty outside a graph or if unknown."""
+    """Compile id of its graph; empty outside a graph or if unknown."""
+    phase: str = ""
+    """`forward` or `backward`; empty outside a graph."""
+    us: float
+    """Microseconds of all `launches`."""
+    low_us: float
+    high_us: float
+    launches: int = 1
+    """Number of times in one unit of calls."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """`cuda`: time of the device. `cpu`: time of the host."""
+    functions: tuple[str, ...] = ()
+    """Device functions; several for one call of a library."""
+    replayed: bool = False
+    """Launched by a CUDA graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProfiled(Event):
-    """Where the time of one warm compiled unit goes under the profiler: the mean of the faster half of all repeats."""
+    """Where the time of one warm compiled unit goes: the mean of several profiled units, without the profiler's cost.
+
+    On a CPU the parts add up to the unit. On a device they are its work and the host's guards: what remains of the
+    timed call is idle time.
+    """
 
     total_us: float
-    """Time of the host, including waits for the device: the sum of all parts except `device`."""
+    """Time of the host, including waits for the device."""
     repeats: int
     """Number of profiled units in the mean."""
     parts: tuple[CallPart, ...]
+    """The longest first."""
+    plain_us: float | None = None
+    """Median of units without the profiler, between the profiled ones; None on a device."""
+    region_entries: int = 0
+    """Number of times that a unit enters a compiled region."""
     device_busy_us: float | None = None
     """None without a device."""
     eager_device_busy_us: float | None = None
@@ -160,16 +178,6 @@ class CallProfiled(Event):
     replayed_tasks: int = 0
     """Tasks of these replays."""
 
-    def agrees_with(self, timing: TimingEstimate) -> bool:
-        """Return whether this profile and the timing can be true of the same call.
-
-        The profiler slows the host down with each op, so on a device only the device's own time is compared.
-        """
-        if self.device_busy_us is not None:
-            return timing.agrees_with(self.device_busy_us, at_most=True)
-        marks = sum(part.count for part in self.parts)
-        return timing.agrees_with(self.total_us, overhead_us=MARK_US * marks)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCompiled(Event):
@@ -179,6 +187,28 @@ class KernelCompiled(Event):
     """Compile id of the frame."""
     name: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileWorkerReport(Event):
+    """A job that takes long in torch's compile workers, or their end; torch 2.15 reports a job every minute."""
+
+    graph: str
+    """Compile id of the graph that waits for the job, empty if torch does not know it."""
+    job: int | None
+    """Number of the job in its pool. None: all workers ended, because the process that starts them did."""
+    phase: str
+    """`queued`, `running`, `querying_cache` or `compiling`; `ended`. Empty: torch does not know the phase."""
+    seconds: float | None
+    """Time since the job was submitted."""
+    phase_seconds: float | None = None
+    """Time in this phase."""
+    pid: int | None = None
+    """The worker of the job, or the process that ended."""
+    status: int | None = None
+    """Exit status of the process that ended; negative for a signal."""
+    text: str = ""
+    """Its last lines of output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

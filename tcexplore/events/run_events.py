@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from tcexplore.events.base import Event, Location
 
 Phase = Literal[
-    "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "fresh heap", "accuracy",
+    "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "accuracy",
     "assembling", "timing", "switching", "comparing", "answering",
 ]  # fmt: skip
 """A phase of a run. Phases nest in torch (Inductor runs inside Dynamo's frame); the one that began last is shown."""

@@ -13,6 +13,9 @@ Variant = Literal["eager", "compiled"]
 TimingVerdict = Literal["faster", "slower", "no difference", "undecided", "measuring"]
 """`measuring` until there are enough pairs for one of the others."""
 
+LOAD_CORES = 0.5
+"""Cores that other programs must use to be named as a condition of a timing."""
+
 MAX_DISAGREEMENT = 0.3
 """Figures of one unit that differ by more than this share of its timing contradict it."""
 
@@ -51,27 +54,47 @@ LAUNCH_BOUND = 0.7
 """If kernels run for less than this share of a call's time, the device waits for launches."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreshHeap:
-    """A short timing with a fresh heap, as in a script: before tcexplore compared results. Medians per call."""
+MemoryState = Literal["memory kept", "memory returned", "as the system does"]
+"""What the allocator does with memory that a call frees: keeps it for the next call; returns it to the system, as glibc
+does by default; or whatever this system does, without glibc and on a GPU."""
 
-    eager_us: float
-    compiled_us: float
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedProcess(Event):
+    """The timing in one process. Times and page faults are medians per call."""
+
+    memory: MemoryState
+    pairs: int
     speedup: float
     """Median of the ratios of pairs, eager over compiled."""
     low: float
-    """Lower end of the 95% bootstrap interval of `speedup`."""
+    """Lower end of the 95% interval of `speedup` within this process."""
+    high: float
+    eager_us: float
+    compiled_us: float
+    eager_page_faults: float | None = None
+    """Minor page faults; None if the system does not count them."""
+    compiled_page_faults: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryReturned(Event):
+    """The timing in processes whose allocator returns memory to the system, as glibc does by default."""
+
+    processes: int
+    eager_us: float
+    compiled_us: float
+    speedup: float
+    low: float
+    """Lower end of the 95% interval of `speedup`."""
     high: float
     verdict: TimingVerdict
-    pairs: int
     eager_page_faults: float
     """Minor page faults of a call."""
     compiled_page_faults: float
-    warm_eager_page_faults: float = 0.0
-    """The same with a warm heap: after results were compared, as in the rest of the timing."""
-    warm_compiled_page_faults: float = 0.0
-    differs: bool = False
-    """Whether the page faults of a side differ so much that its calls take noticeably longer."""
+    differs: bool
+    """Whether the interval of the speedup lies outside that of processes that keep their memory, or the verdict does
+    not agree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +168,17 @@ class TimingEstimate(Event):
     compiled_device_span_us: float | None = None
     launch_bound: bool | None = None
     """Whether kernels run for less than 70% of the time of a compiled call. None if `compiled_kernels_us` is None."""
-    fresh_heap: FreshHeap | None = None
-    """The timing with a fresh heap; None on a GPU, for calls of a second or more, and if page faults cost too little
-    to matter."""
+    cores: int = 0
+    """Cores of the machine; 0 if unknown."""
+    busy_cores: float | None = None
+    """Cores that other programs used meanwhile; None if unknown."""
+    processes: tuple[TimedProcess, ...] = ()
+    """Each process that was timed, this run's own first. `speedup` and its interval are over those in the state of the
+    first."""
+    processes_to_come: int = 0
+    """Processes that are still to be timed."""
+    memory_returned: MemoryReturned | None = None
+    """The timing with the allocator's defaults; None if it was not measured."""
 
     @property
     def unit_us(self) -> float:
@@ -161,9 +192,21 @@ class TimingEstimate(Event):
         return replace(self, eager_kernels_us=eager, compiled_kernels_us=compiled, launch_bound=bound)
 
     @property
-    def differing_fresh_heap(self) -> FreshHeap | None:
-        """The timing with a fresh heap, if it differs from this one, with a warm heap."""
-        return self.fresh_heap if self.fresh_heap is not None and self.fresh_heap.differs else None
+    def differing_memory_returned(self) -> MemoryReturned | None:
+        """The timing with the allocator's defaults, if it differs from this one."""
+        return self.memory_returned if self.memory_returned is not None and self.memory_returned.differs else None
+
+    @property
+    def processes_timed(self) -> int:
+        """The number of processes that the speedup is of."""
+        return sum(process.memory == self.processes[0].memory for process in self.processes) or 1
+
+    @property
+    def load(self) -> str:
+        """`while other programs use 2.0 of 2 cores`; empty if they use less than half a core."""
+        if self.busy_cores is None or self.busy_cores < LOAD_CORES:
+            return ""
+        return f"while other programs use {min(self.busy_cores, self.cores):.1f} of {self.cores} cores"
 
     def agrees_with(self, us: float, *, overhead_us: float = 0.0, at_most: bool = False) -> bool:
         """Return whether a unit that took `us` microseconds agrees with this timing, to 30%.
@@ -181,13 +224,6 @@ class TimingSkipped(Event):
     reason: str
 
 
-Side = Literal["eager", "compiled"]
-
-RestName = Literal["launch", "guards", "Python", "Python and launch", "outside the graphs", "unattributed"]
-"""`launch`: dispatch, wrappers and bytecode. `outside the graphs`: eager ops at breaks, of the loss. `unattributed`:
-ops and kernels of no known line. `Python and launch`: the host's work where its parts are not measured apart."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagerLine:
     """The ops that a line called; a backward op counts for the line of its forward op."""
@@ -197,36 +233,17 @@ class EagerLine:
     us: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedKernel:
-    """Time of a kernel of Inductor in one call."""
-
-    graph: str
-    phase: str
-    kernel: str
-    us: float
+RestName = Literal["Python and launch", "unattributed"]
+"""`unattributed`: ops of no known line. `Python and launch`: the host's work between the ops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinesTimed(Event):
-    """Parts of one warm call, eager and compiled. On a GPU, ops and kernels have the time of the device.
+class EagerLinesTimed(Event):
+    """One warm eager call by line; lines and rest add up to it. On a GPU, ops have the time of the device."""
 
-    `eager_us` and `compiled_us` are the times of the call in the timing. Lines or kernels and the rest add up to them.
-    """
-
-    eager_us: float | None = None
-    """None if the call was not split."""
-    eager: tuple[EagerLine, ...] = ()
-    eager_rest: tuple[tuple[RestName, float], ...] = ()
-    compiled_us: float | None = None
-    kernels: tuple[TimedKernel, ...] = ()
-    compiled_rest: tuple[tuple[RestName, float], ...] = ()
-    """`guards` is measured. `launch` and `Python` share the remaining time between the kernels as in a profile."""
-    estimated: tuple[Side, ...] = ()
-    """Sides whose lines are estimates, scaled to the call of the timing: the machine ran over 10% faster or slower than
-    in the timing, or the lines add up to more than the call."""
-
-    def agrees_with(self, timing: TimingEstimate) -> bool:
-        """Return whether the calls that were split take about as long as in a later estimate."""
-        pairs = ((self.eager_us, timing.eager_us), (self.compiled_us, timing.compiled_us))
-        return all(us is None or abs(us / now - 1) <= MAX_DISAGREEMENT for us, now in pairs)
+    call_us: float
+    lines: tuple[EagerLine, ...]
+    rest: tuple[tuple[RestName, float], ...] = ()
+    estimated: bool = False
+    """Whether the machine ran over 10% faster or slower than in the timing, or the lines add up to more than the
+    call."""

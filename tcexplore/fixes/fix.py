@@ -7,6 +7,7 @@ from codecs import BOM_UTF8
 from dataclasses import dataclass
 
 from tcexplore import files
+from tcexplore.events.python_source import parse_source
 from tcexplore.fixes.syntax_source import Function, SyntaxSource
 from tcexplore.fixes.text_edit import Edit, applied, diff, line_map
 from tcexplore.notebook import is_notebook
@@ -62,7 +63,7 @@ def apply_fix(fix: Fix, file: str, text: str) -> Change | None:
     """Apply a fix to the text of its file; return None if the result is not valid Python, or not a change."""
     after = applied(text, fix.edits)
     try:
-        ast.parse(after)
+        parse_source(after)
     except (SyntaxError, ValueError):
         return None
     return Change(fix, file, text, after) if after != text else None

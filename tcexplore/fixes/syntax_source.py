@@ -11,6 +11,7 @@ from functools import cached_property, reduce
 from io import StringIO
 from tokenize import COMMENT, generate_tokens
 
+from tcexplore.events.python_source import parse_source
 from tcexplore.fixes.text_edit import Edit, lines_of, newline
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -21,7 +22,7 @@ class SyntaxSource:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = ast.parse(text)
+        self.tree = parse_source(text)
         self.lines = lines_of(text)
         self.newline = newline(text)
 

@@ -31,6 +31,7 @@ from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.session import Snapshot
+from tcexplore.session.call_account import eager_ops
 from tcexplore.session.links import break_link
 from tcexplore.session.recompile_fixes import recompile_fixes
 
@@ -103,7 +104,7 @@ def _not_compiled(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 
 def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    ran_eagerly = snapshot.skipped_frames or (snapshot.eager_ops and snapshot.eager_ops.ops)
+    ran_eagerly = snapshot.skipped_frames or (eager_ops(snapshot.call_account))
     if snapshot.breaks or (ran_eagerly and snapshot.compiled):
         names = [f"break {link.where} {link.name}" for link in map(break_link, snapshot.breaks)]
         details = frozenset((*names, *(f"{name} more" for name in names)))

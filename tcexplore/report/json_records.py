@@ -17,11 +17,12 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.documents.code.scheduler_reasons import explain_refusal
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.source.line_facts import times_of_lines
+from tcexplore.documents.source.line_facts import parts_by_line, times_of_lines
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.events import Location
 from tcexplore.session import Snapshot
+from tcexplore.session.call_account import eager_ops
 from tcexplore.session.compile_time import compile_time, files_compiled
 from tcexplore.session.economics import economics
 from tcexplore.session.graph_stages import saved_for_backward
@@ -34,6 +35,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "break": {"user_code": "code"},
     "cache_entry": {"compile_s": "seconds", "backward_compile_s": "backward_seconds"},
     "call": {"graph_s": "graph_seconds", "frame_s": "frame_seconds", "cpu_s": "cpu_seconds"},
+    "compile_worker": {"exit_status": "status", "output": "text"},
     "compile_time": {
         "wall_s": "wall_seconds",
         "graph_s": "graph_seconds",
@@ -98,16 +100,16 @@ FIELDS: dict[str, dict[str, str]] = {
 COMPUTED: dict[str, Callable[[Any], Fields]] = {
     "accuracy": lambda accuracy: {"summary": describe_accuracy(accuracy)},
     "frame": lambda frame: {"at_limit": "error" if frame.error_at_limit else "eager"},
-    "fresh_heap": lambda fresh: {"ci95": (fresh.low, fresh.high)},
     "fusion_decision": lambda decision: {"explanation": explain_refusal(decision.reason) or None},
     "loop": lambda loop: {"vector_bits": loop.width or None, "lanes": loop.lanes or None},
-    "part": lambda part: {"graph": part.graph.strip() or None},
+    "memory_returned": lambda returned: {"ci95": (returned.low, returned.high)},
     "region_compile": lambda mark: {
         "capture_reason": mark.capture_reason,  # null: no backward; empty: without a reason
         "failed_guards": [recompile.failed_guard for recompile in mark.causes],
     },
     "resources": lambda resources: {"instruction_mix": dict(resources.mix)},
     "script_end": lambda end: {"timed_out": end.time_limit is not None},
+    "timed_process": lambda process: {"ci95": (process.low, process.high)},
     "zero_one": lambda fixed: {"name": fixed.source.name, "kind": fixed.source.kind, "dim": fixed.source.dim},
 }
 """Values of a record that are not simply a field, by definition."""
@@ -217,6 +219,38 @@ def line_time_fields(snapshot: Snapshot) -> Fields:
     return {"line_times": lines, "line_times_rest": times.rest}
 
 
+def account(snapshot: Snapshot) -> Fields | None:
+    """Return the parts of the compiled call, each on its line; None if no call was profiled."""
+    known = snapshot.call_account
+    if known is None:
+        return None
+    parts = [
+        fields(
+            "call_part",
+            part,
+            file=display_path(line.file) if line else None,
+            line=line.line if line else None,
+            us=part.us * fraction,
+            low_us=part.low_us * fraction,
+            high_us=part.high_us * fraction,
+            shared=shared,
+        )
+        for part, line, fraction, shared in parts_by_line(snapshot)
+    ]
+    profile = known.profile
+    return fields(
+        "call_account", known, parts=parts, device_tasks=profile.device_tasks, launches=profile.launches,
+        device_busy_us=profile.device_busy_us, launch_gaps_us=profile.launch_gaps_us,
+    )  # fmt: skip
+
+
+def eager_op_fields(snapshot: Snapshot) -> Fields | None:
+    """Return the ops outside the graphs; None if no call was profiled."""
+    known = snapshot.call_account
+    ops = eager_ops(known)
+    return None if known is None else fields("eager_ops", known.profile, ops=ops)
+
+
 def _samples(pairs: tuple[ev.PairsMeasured, ...]) -> Fields:
     measured = [p for p in pairs if not p.control]
     control = [p for p in pairs if p.control]
@@ -248,4 +282,7 @@ def compile_time_fields(snapshot: Snapshot) -> Fields:
     """Return the whole tree of compile spans."""
     time = compile_time(snapshot)
     kernels = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)
-    return fields("compile_time", time, kernels=kernels, file_compiles_s=files_compiled(time.roots))
+    return fields(
+        "compile_time", time, kernels=kernels, file_compiles_s=files_compiled(time.roots),
+        compile_workers=snapshot.compile_workers,
+    )  # fmt: skip

@@ -109,6 +109,8 @@ def _guard_fields(snapshot: Snapshot) -> Fields:
 def _measurements(snapshot: Snapshot, calls: int | None) -> Fields:
     return {
         "timing": json_records.timing(snapshot, calls),
+        "call_account": json_records.account(snapshot),
+        "eager_ops": json_records.eager_op_fields(snapshot),
         **json_records.line_time_fields(snapshot),
         "accuracy": json_records.accuracy(snapshot.accuracy),
         "memory": json_records.memory(snapshot),

@@ -80,7 +80,7 @@ class Economics:
     cost_s: float | None = None
     """Extra seconds of the calls that compiled, compared with warm ones."""
     payback: Payback | None = None
-    """None without a verdict: an unreliable timing predicts nothing."""
+    """None while there are too few pairs; its interval says how certain it is."""
     break_even_calls: int | None = None
     """None unless compiled is faster."""
     compiling_calls: int = 0
@@ -94,8 +94,8 @@ def economics(snapshot: Snapshot) -> Economics:
     compiled = [call for call in snapshot.calls if call.variant == "compiled"]
     roots = [phase.seconds for phase in snapshot.phase_times if phase.depth == 0]
     timing, cost = snapshot.timing, _cost_s(snapshot)
-    decided = timing is not None and timing.verdict not in UNDECIDED
-    gain = payback(timing, cost) if timing is not None and decided and cost is not None else None
+    timed = timing is not None and timing.verdict != "measuring"
+    gain = payback(timing, cost) if timing is not None and timed and cost is not None else None
     return Economics(
         first_call_s=compiled[0].seconds if compiled else None,
         compile_s=sum(roots) if roots else None,
@@ -153,11 +153,6 @@ class RunFigures:
         return economics(self.cold).first_call_s if self.cold and not self.cold.failure else None
 
     @property
-    def differing_fresh_heap(self) -> ev.FreshHeap | None:
-        """The timing with a fresh heap, if it differs."""
-        return self.run.timing.differing_fresh_heap if self.run.timing is not None else None
-
-    @property
     def max_abs(self) -> float | None:
         """The largest difference to eager."""
         return self.run.accuracy.max_abs if self.run.accuracy else None
@@ -173,22 +168,10 @@ def is_faster(figures: RunFigures) -> bool:
     return figures.run.timing is not None and figures.run.timing.verdict == "faster" and not figures.summary.wrong
 
 
-def is_faster_fresh(figures: RunFigures) -> bool:
-    """Return whether compiled is faster than eager in a script, whose heap is fresh, with a correct result."""
-    fresh = figures.differing_fresh_heap
-    return is_faster(figures) if fresh is None else fresh.verdict == "faster" and not figures.summary.wrong
-
-
 def may_be_faster(figures: RunFigures) -> bool:
     """Return whether compiled may be faster, but the verdict is open."""
     timing = figures.run.timing
     return timing is not None and timing.verdict in ("undecided", "measuring") and timing.high > 1
-
-
-def may_be_faster_fresh(figures: RunFigures) -> bool:
-    """Return whether compiled may be faster in a script, whose heap is fresh, but the verdict is open."""
-    fresh = figures.differing_fresh_heap
-    return may_be_faster(figures) if fresh is None else fresh.verdict == "undecided" and fresh.high > 1
 
 
 VISIBLE_GUARD_SHARE = 0.05
@@ -210,9 +193,9 @@ class GuardCost(NamedTuple):
 
 def guard_cost(run: Snapshot) -> GuardCost | None:
     """Return the time of guards in warm calls, or else of torch's cold check; None if neither is known."""
-    if (lines := run.lines_timed) is not None and lines.compiled_us:
-        us = dict(lines.compiled_rest).get("guards", 0.0)
-        return GuardCost(us, us / lines.compiled_us, cold=False)
+    if (account := run.call_account) is not None and account.total_us:
+        us = account.us("guards")
+        return GuardCost(us, us / account.total_us, cold=False)
     spent, timing = _cold_us(run), run.timing
     if timing is None or timing.verdict not in DECIDED or not timing.compiled_us or not spent:
         return None

@@ -9,6 +9,7 @@ from tcexplore import events as ev
 from tcexplore.session.code import Code
 from tcexplore.session.kernel_arithmetic import Arithmetic, arithmetic_used
 from tcexplore.session.snapshot import Snapshot
+from tcexplore.targets.target_names import NATIVE
 
 
 class OfKernel(Protocol):
@@ -73,7 +74,7 @@ class PeakShare(NamedTuple):
 class Achieved(NamedTuple):
     """Measured rates of a kernel over all launches in one call."""
 
-    measured: ev.KernelTimed
+    measured: ev.CallPart
     memory: PeakShare
     compute: PeakShare
     arithmetic: str = ""
@@ -84,11 +85,13 @@ class Achieved(NamedTuple):
     """The share of the peak that takes longer to reach: of memory, or of arithmetic."""
 
 
-def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.KernelTimed | None:
-    """Return the measured time of a kernel on the device of this machine."""
-    wanted = (kernel.graph, kernel.phase, kernel.name, kernel.target)
-    times = (time for time in snapshot.kernel_times if (time.graph, time.phase, time.kernel, time.target) == wanted)
-    return next(times, None)
+def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.CallPart | None:
+    """Return the part of a call that a kernel takes on the device of this machine."""
+    if snapshot.call_account is None or kernel.target != NATIVE:
+        return None
+    wanted = ("kernel", kernel.graph, kernel.phase, kernel.name)
+    parts = (p for p in snapshot.call_account.parts if (p.kind, p.graph, p.phase, p.name) == wanted)
+    return next(parts, None)
 
 
 def achieved(snapshot: Snapshot, kernel: ev.Kernel, facts: KernelFacts) -> Achieved | None:
@@ -96,8 +99,9 @@ def achieved(snapshot: Snapshot, kernel: ev.Kernel, facts: KernelFacts) -> Achie
     time = measured_time(snapshot, kernel)
     if time is None or time.us <= 0:
         return None
+    runs = _runs(snapshot, kernel, time)
     moved = None if kernel.bytes_read is None else kernel.bytes_read + (kernel.bytes_written or 0)
-    memory, compute = _rate(moved, time.us), _rate(kernel.flops, time.us)
+    memory, compute = _rate(moved, time.us / runs), _rate(kernel.flops, time.us / runs)
     point = facts.roofline
     if point is None or time.device == "cpu":
         return Achieved(time, PeakShare(memory, None, NO_PEAKS), PeakShare(compute, None, NO_PEAKS))
@@ -136,6 +140,12 @@ def _share(rate: float | None, peak: float | None, unknown: str) -> PeakShare:
     if unknown or not peak:
         return PeakShare(rate, None, unknown)
     return PeakShare(rate, rate / peak) if rate <= peak else PeakShare(rate, None, ABOVE_PEAK)
+
+
+def _runs(snapshot: Snapshot, kernel: ev.Kernel, part: ev.CallPart) -> float:
+    """Return how often one call runs the kernel's graph; the kernel's bytes and FLOPs are of one run."""
+    calls = snapshot.call_account.calls if snapshot.call_account is not None else 1
+    return part.launches / len(kernel.calls) / calls if kernel.calls else 1 / calls
 
 
 def _rate(amount: int | None, microseconds: float) -> float | None:

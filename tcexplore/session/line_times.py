@@ -9,6 +9,7 @@ from math import prod
 from typing import NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.session.call_account import TOLERANCE, CallAccount
 
 _SYMBOLIC_SIZE = 64
 """Stands for a symbolic size where only the ratio of two tensors matters."""
@@ -40,7 +41,7 @@ class LineTime:
     shared: bool
     """Whether `compiled_us` is partly an estimate: kernels of several lines are split by bytes or FLOPs."""
     estimated: bool
-    """As in `LinesTimed.estimated`, for the side of `share`."""
+    """As in `CallAccount.estimated`, or `EagerLinesTimed.estimated` if the compiled call was not split."""
 
     @property
     def us(self) -> float:
@@ -78,7 +79,7 @@ class LineShare(NamedTuple):
     us: float
     share: float
     estimated: bool
-    """Whether it is partly an estimate: a share of a kernel of several lines, or `LinesTimed.estimated`."""
+    """Whether it is partly an estimate: a share of a kernel of several lines, or of a scaled call."""
 
 
 def line_shares(times: LineTimes | None) -> dict[Line, LineShare]:
@@ -92,44 +93,68 @@ def line_shares(times: LineTimes | None) -> dict[Line, LineShare]:
     return shares
 
 
-class KernelGraphs(NamedTuple):
-    """Graphs of a run, which show the origin of its kernels."""
+class PartLine(NamedTuple):
+    """A part of the compiled call on one line; None for what is on none."""
 
-    kernels: tuple[ev.Kernel, ...]
-    aten_graphs: tuple[ev.AtenGraph, ...]
-    graphs: tuple[ev.GraphCaptured, ...]
-    """Dynamo's graphs: eager ops of their lines are not outside the graphs."""
+    part: ev.CallPart
+    line: PhaseLine | None
+    fraction: float
+    """Share of the part."""
+    shared: bool
+    """Whether the part is split over several lines."""
 
 
 def line_times(
-    timed: ev.LinesTimed | None,
-    kernels: tuple[ev.Kernel, ...],
-    aten_graphs: tuple[ev.AtenGraph, ...],
-    graphs: tuple[ev.GraphCaptured, ...],
+    account: CallAccount | None,
+    timed: ev.EagerLinesTimed | None,
+    timing: ev.TimingEstimate | None,
+    lines_of_parts: tuple[PartLine, ...],
 ) -> LineTimes | None:
-    """Return the time of each line; None if it was not measured. `kernels` are those of this machine."""
-    if timed is None or (timed.eager_us is None and timed.compiled_us is None):
+    """Return the time of each line; None if it was not measured. The eager call is scaled to that of the timing."""
+    if timed is None and all(part.line is None for part in lines_of_parts):
         return None
-    eager = {_key(line.location, line.phase): line.us for line in timed.eager}
-    compiled = _Compiled(timed, KernelGraphs(kernels, aten_graphs, graphs), eager)
-    whole = timed.eager_us if timed.compiled_us is None else timed.compiled_us
-    estimated = ("eager" if timed.compiled_us is None else "compiled") in timed.estimated
+    scale = timing.eager_us / timed.call_us if timed and timing and timed.call_us else 1.0
+    eager = {_key(line.location, line.phase): line.us * scale for line in timed.lines} if timed else {}
+    compiled, shared = dict[PhaseLine, float](), set[PhaseLine]()
+    for part, place, fraction, split in lines_of_parts:
+        if place is not None:
+            compiled[place] = compiled.get(place, 0.0) + part.us * fraction
+            shared.update([place] if split else [])
+    whole = account.total_us if account else timed.call_us * scale if timed else 0.0
+    eager_estimated = timed is not None and (timed.estimated or not 1 / TOLERANCE <= scale <= TOLERANCE)
+    estimated = account.estimated if account else eager_estimated
     lines = []
-    for line in dict.fromkeys((*eager, *compiled.lines)):
-        eager_us = None if timed.eager_us is None else eager.get(line, 0.0)
-        compiled_us = None if timed.compiled_us is None else compiled.lines.get(line, 0.0)
+    for line in dict.fromkeys((*eager, *compiled)):
+        eager_us = eager.get(line, 0.0) if timed else None
+        compiled_us = compiled.get(line, 0.0) if account else None
         shown = eager_us if compiled_us is None else compiled_us
         share = shown / whole if shown and whole else 0.0
-        lines.append(LineTime(*line, eager_us, compiled_us, share, line in compiled.shared, estimated))
+        lines.append(LineTime(*line, eager_us, compiled_us, share, line in shared, estimated))
     lines.sort(key=lambda time: (-time.us, -(time.eager_us or 0.0), time.file, time.line))
-    return LineTimes(timed.eager_us, timed.compiled_us, tuple(lines), tuple(_rest(timed, compiled)))
+    rest = tuple(_rest(timed, scale, account, lines_of_parts))
+    eager_us = timed.call_us * scale if timed else None
+    return LineTimes(eager_us, account.total_us if account else None, tuple(lines), rest)
 
 
-def _rest(timed: ev.LinesTimed, compiled: _Compiled) -> Iterator[RestTime]:
-    eager: dict[str, float] = {name: us for name, us in timed.eager_rest}  # noqa: C416  the type is wider
-    for name in dict.fromkeys((*eager, *compiled.rest)):
-        eager_us = None if timed.eager_us is None else eager.get(name, 0.0)
-        compiled_us = None if timed.compiled_us is None else compiled.rest.get(name, 0.0)
+_REST_NAMES: dict[str, str] = {
+    "kernel": "unattributed", "library": "unattributed", "eager op": "outside the graphs", "idle": "Python and launch",
+}  # fmt: skip
+"""Names of parts that are on no line; others have the name of their kind."""
+
+
+def _rest(
+    timed: ev.EagerLinesTimed | None, scale: float, account: CallAccount | None, parts: tuple[PartLine, ...]
+) -> Iterator[RestTime]:
+    eager: dict[str, float] = {name: us * scale for name, us in timed.rest} if timed else {}
+    compiled: dict[str, float] = defaultdict(float)
+    for part, line, fraction, _ in parts:
+        if line is None:
+            compiled[_REST_NAMES.get(part.kind, part.kind)] += part.us * fraction
+    if account is not None and account.rest_us:
+        compiled["overlap" if account.rest_us < 0 else "unattributed"] += account.rest_us
+    for name in dict.fromkeys((*eager, *compiled)):
+        eager_us = eager.get(name, 0.0) if timed else None
+        compiled_us = compiled.get(name, 0.0) if account else None
         if eager_us or compiled_us:
             yield RestTime(name, eager_us, compiled_us)
 
@@ -138,49 +163,53 @@ def _key(location: ev.Location, phase: str) -> PhaseLine:
     return PhaseLine(location.file, location.line, phase)
 
 
-class _Compiled:
-    """Lines and rest of the compiled call."""
+def lines_of_parts(
+    account: CallAccount | None,
+    timed: ev.EagerLinesTimed | None,
+    kernels: tuple[ev.Kernel, ...],
+    aten_graphs: tuple[ev.AtenGraph, ...],
+    graphs: tuple[ev.GraphCaptured, ...],
+) -> tuple[PartLine, ...]:
+    """Return the parts of an account with the lines of their kernels and eager ops.
 
-    def __init__(self, timed: ev.LinesTimed, run: KernelGraphs, eager: Mapping[PhaseLine, float]) -> None:
-        self.lines: dict[PhaseLine, float] = defaultdict(float)
-        self.rest: dict[str, float] = {str(name): us for name, us in timed.compiled_rest}
-        self.shared: set[PhaseLine] = set()
-        by_name: dict[NodeKey, ev.Kernel] = {(known.graph, known.phase, known.name): known for known in run.kernels}
-        nodes = _nodes(run.aten_graphs)
-        for time in timed.kernels:
-            kernel = by_name.get((time.graph, time.phase, time.kernel))
-            weights = _kernel_weights(kernel, nodes) if kernel else {}
-            self._add(weights, time.us, "unattributed")
-        self._add_outside(timed, run.graphs, eager)
-
-    def _add(self, weights: Mapping[PhaseLine | None, float], us: float, rest: str) -> None:
-        """Split a time over lines; the part of None, or the time without lines, goes to the rest."""
+    `kernels` are those of this machine. A kernel of several lines is split by bytes or FLOPs. Eager ops are split over
+    the lines that are in no graph, as their ops take in the eager call.
+    """
+    if account is None:
+        return ()
+    by_name: dict[NodeKey, ev.Kernel] = {(known.graph, known.phase, known.name): known for known in kernels}
+    nodes = _nodes(aten_graphs)
+    outside = _outside_weights(timed, graphs)
+    split: list[PartLine] = []
+    for part in account.parts:
+        weights: Mapping[PhaseLine | None, float] = {}
+        if part.kind == "kernel" and (kernel := by_name.get((part.graph, part.phase, part.name))) is not None:
+            weights = _kernel_weights(kernel, nodes)
+        elif part.kind == "eager op":
+            weights = outside
         total = sum(weights.values())
         if not total:
-            self.rest[rest] = self.rest.get(rest, 0.0) + us
-            return
-        for line, weight in weights.items():
-            if line is None:
-                self.rest["unattributed"] = self.rest.get("unattributed", 0.0) + us * weight / total
-            else:
-                self.lines[line] += us * weight / total
-        if len(weights) > 1:
-            self.shared.update(line for line in weights if line is not None)
+            split.append(PartLine(part, None, 1.0, shared=False))
+        else:
+            split += [PartLine(part, line, us / total, len(weights) > 1) for line, us in weights.items()]
+    return tuple(split)
 
-    def _add_outside(
-        self, timed: ev.LinesTimed, graphs: Sequence[ev.GraphCaptured], eager: Mapping[PhaseLine, float]
-    ) -> None:
-        """Split the ops outside the graphs over the lines that are in no graph, as their ops take in the eager call."""
-        us = self.rest.pop("outside the graphs", 0.0)
-        if not us:
-            return
-        captured = {(at.file, at.line) for graph in graphs for node in graph.all_nodes if (at := node.location)}
-        weights: dict[PhaseLine | None, float] = {
-            line: spent for line, spent in eager.items() if spent and (line.file, line.line) not in captured
-        }
-        if weights and (unknown := dict(timed.eager_rest).get("unattributed")):
-            weights[None] = unknown
-        self._add(weights, us, "outside the graphs")
+
+def _outside_weights(
+    timed: ev.EagerLinesTimed | None, graphs: Sequence[ev.GraphCaptured]
+) -> dict[PhaseLine | None, float]:
+    """Return the eager time of the lines that are in no graph; eager ops of lines in a graph are part of it."""
+    if timed is None:
+        return {}
+    captured = {(at.file, at.line) for graph in graphs for node in graph.all_nodes if (at := node.location)}
+    weights: dict[PhaseLine | None, float] = {
+        _key(line.location, line.phase): line.us
+        for line in timed.lines
+        if line.us and (line.location.file, line.location.line) not in captured
+    }
+    if weights and (unknown := dict(timed.rest).get("unattributed")):
+        weights[None] = unknown
+    return weights
 
 
 NodeKey = tuple[str, str, str]

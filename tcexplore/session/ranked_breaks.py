@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.session.call_account import profiled_eager_ops
 
 if TYPE_CHECKING:
     from tcexplore.session.snapshot import Snapshot
@@ -61,7 +62,7 @@ def _gaps(snapshot: Snapshot, measured: ev.BreakCosts | None) -> list[RankedBrea
         if cost is not None:
             ranked.append(_gap(broken, cost.us, cost.ops, measured)._replace(gaps=cost.gaps))
         elif known.count(None) == 1 and around:
-            ops = snapshot.eager_ops.ops if snapshot.eager_ops else ()
+            ops = profiled_eager_ops(snapshot.call_profile)
             ranked.append(_gap(broken, around, ops, measured)._replace(whole_function=True, ops=()))
         else:
             ranked.append(RankedBreak(broken))

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.base import backward_number, frame_number
+from tcexplore.events.python_source import parse_source
 from tcexplore.session.cache_entries import newest_causes, resumed_frames
 from tcexplore.session.snapshot import Snapshot
 
@@ -185,7 +186,7 @@ class _Function(NamedTuple):
 def _functions(source: str) -> tuple[_Function, ...]:
     """Return the functions of a source; none if it does not parse."""
     try:
-        nodes = ast.walk(ast.parse(source))
+        nodes = ast.walk(parse_source(source))
     except (SyntaxError, ValueError, RecursionError):
         return ()
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]

@@ -8,13 +8,15 @@ from functools import cache
 from typing import Any, Literal
 
 from tcexplore import events as ev
+from tcexplore.session.call_account import CallAccount, call_account
 from tcexplore.session.code import Code, code_in_view, event_fields, target_of
+from tcexplore.session.contradictions import mark_contradiction
 from tcexplore.targets.target_names import NATIVE
 
 RunStatus = Literal["running", "ok", "failed", "superseded"]
 """`superseded`: the next run ended it before it was complete."""
 
-AFTER_COMPILE = ("eager", "fresh heap", "accuracy", "assembling", "timing", "switching", "comparing", "answering")
+AFTER_COMPILE = ("eager", "accuracy", "assembling", "timing", "switching", "comparing", "answering")
 """Phases after the last compile."""
 
 OUTPUT_LIMIT = 2_000_000
@@ -55,7 +57,6 @@ class Snapshot:
     op_estimates: tuple[ev.OpEstimates, ...] = ()
     splits: tuple[ev.GraphSplit, ...] = ()
     skipped_frames: tuple[ev.FrameSkipped, ...] = ()
-    eager_ops: ev.EagerOps | None = None
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
     frames: tuple[ev.FrameEntered, ...] = ()
@@ -80,7 +81,9 @@ class Snapshot:
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
     call_profile: ev.CallProfiled | None = None
-    lines_timed: ev.LinesTimed | None = None
+    call_account: CallAccount | None = None
+    """Parts of the compiled call of `timing`, from `call_profile`."""
+    eager_lines: ev.EagerLinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
     first_break_costs: ev.BreakCosts | None = None
     """The first costs of this run: they decide the order of the breaks, which later ones do not change."""
@@ -93,11 +96,12 @@ class Snapshot:
     padding_check: ev.PaddingChecked | None = None
     device: ev.DeviceFacts | None = None
     profile_effect: ev.ProfileEffect | None = None
-    kernel_times: tuple[ev.KernelTimed, ...] = ()
     autotuned: tuple[ev.Autotuned, ...] = ()
     cuda_graphs: tuple[ev.CudaGraphRecorded, ...] = ()
     cuda_graphs_skipped: tuple[ev.CudaGraphSkipped, ...] = ()
     kernel_compiles: tuple[ev.KernelCompiled, ...] = ()
+    compile_workers: tuple[ev.CompileWorkerReport, ...] = ()
+    """The newest report on each job."""
     graph_scripts: tuple[ev.GraphScript, ...] = ()
     kernel_scripts: tuple[ev.KernelScript, ...] = ()
     output: tuple[ev.Output, ...] = ()
@@ -275,15 +279,19 @@ def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     return replace(snapshot, breaks=merged)
 
 
-def _add_measured(snapshot: Snapshot, event: Any) -> Snapshot:
-    """Add a measured figure, and leave out those that contradict the timing."""
-    from tcexplore.session.contradictions import Measured, add_measured
+def _add_timing(snapshot: Snapshot, event: ev.TimingEstimate) -> Snapshot:
+    """Add an estimate, and scale the account of the call to it."""
+    account, costs = call_account(snapshot.call_profile, event), mark_contradiction(snapshot.break_costs, event)
+    return replace(snapshot, timing=event, call_account=account, break_costs=costs)
 
-    measured = Measured(**{name: getattr(snapshot, name) for name in Measured._fields})
-    first = snapshot.first_break_costs
-    if first is None and isinstance(event, ev.BreakCosts):
-        first = event
-    return replace(snapshot, **add_measured(measured, event)._asdict(), first_break_costs=first)
+
+def _add_profile(snapshot: Snapshot, event: ev.CallProfiled) -> Snapshot:
+    return replace(snapshot, call_profile=event, call_account=call_account(event, snapshot.timing))
+
+
+def _add_break_costs(snapshot: Snapshot, event: ev.BreakCosts) -> Snapshot:
+    costs = mark_contradiction(event, snapshot.timing)
+    return replace(snapshot, break_costs=costs, first_break_costs=snapshot.first_break_costs or event)
 
 
 def _add_source(snapshot: Snapshot, event: ev.SourceRead) -> Snapshot:
@@ -319,6 +327,12 @@ def _replace_recompile_answer(snapshot: Snapshot, event: ev.RecompileAnswer) -> 
     return replace(snapshot, recompile_answers=(*others, event))
 
 
+def _replace_worker_report(snapshot: Snapshot, event: ev.CompileWorkerReport) -> Snapshot:
+    """Add a report, and drop the earlier ones on the same job."""
+    others = tuple(report for report in snapshot.compile_workers if report.job is None or report.job != event.job)
+    return replace(snapshot, compile_workers=(*others, event))
+
+
 def _replace_guard_filter(snapshot: Snapshot, event: ev.GuardFilterTried) -> Snapshot:
     known = {tried.name: tried for tried in snapshot.guard_filters}
     return replace(snapshot, guard_filters=tuple({**known, event.name: event}.values()))
@@ -336,12 +350,11 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.BreakFix: _replace_fix,
         ev.GuardFilterTried: _replace_guard_filter,
         ev.RecompileAnswer: _replace_recompile_answer,
+        ev.CompileWorkerReport: _replace_worker_report,
         ev.FrameEntered: _add_frame,
-        ev.TimingEstimate: _add_measured,
-        ev.CallProfiled: _add_measured,
-        ev.KernelTimed: _add_measured,
-        ev.BreakCosts: _add_measured,
-        ev.LinesTimed: _add_measured,
+        ev.TimingEstimate: _add_timing,
+        ev.CallProfiled: _add_profile,
+        ev.BreakCosts: _add_break_costs,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
         ev.Output: _add_output,
         ev.SourceRead: _add_source,

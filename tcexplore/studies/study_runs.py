@@ -20,7 +20,7 @@ from tcexplore.studies.study_progress import BudgetSpentError, StudyProgress
 Emit = Callable[[ev.Event], None]
 Watcher = Callable[[Snapshot], None]
 
-USER_PHASES = ("importing", "eager", "fresh heap", "timing")
+USER_PHASES = ("importing", "eager", "timing")
 """Phases in which the user's own code runs."""
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tcexplore.documents.configurations import format_torch
-from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document import Row
 from tcexplore.documents.empty_states import PHASES
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.prose import Cell, Piece, fitted, piece, row, wrapped
-from tcexplore.documents.verdict_marks import speedup_span
+from tcexplore.documents.prose import Piece, fitted, piece, row, wrapped
 from tcexplore.events import Job
 from tcexplore.quantities import count, duration
 from tcexplore.session.economics import RunFigures
@@ -68,32 +67,6 @@ def skipped_text(state: StudyState[Any, Any]) -> str:
     """Return `The budget of 60 s was spent before: inductor, lite (timing)`."""
     budget = f" of {state.budget_s:g} s" if state.budget_s is not None else ""
     return f"The budget{budget} was spent before: {'; '.join(state.skipped)}."
-
-
-def fresh_heap_cell(result: RunFigures) -> Cell:
-    """Return the speedup with a fresh heap, empty if it does not differ from that with a warm heap."""
-    fresh = result.differing_fresh_heap
-    if fresh is None:
-        return ()
-    return (speedup_span(fresh), Span(f" [{fresh.low:.2f}, {fresh.high:.2f}]", "interval"))
-
-
-def fresh_heap_note(results: Iterable[RunFigures]) -> str:
-    """Return a sentence on the page faults of eager calls with a fresh and with a warm heap; empty without any."""
-    heaps = [result.differing_fresh_heap for result in results if result.differing_fresh_heap]
-    if not heaps:
-        return ""
-    fresh = _range(heap.eager_page_faults for heap in heaps)
-    warm = _range(heap.warm_eager_page_faults for heap in heaps)
-    return (
-        f"Fresh heap: an eager call took {fresh} page faults before tcexplore compared results, as in a script, where "
-        f"the number differs between processes. All other figures are with a warm heap: {warm} page faults."
-    )
-
-
-def _range(values: Iterable[float]) -> str:
-    ends = [f"{value:,.0f}" for value in sorted(values)]
-    return ends[0] if ends[0] == ends[-1] else f"{ends[0]} to {ends[-1]}"
 
 
 def uneven_eager(results: Iterable[RunFigures], where: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +40,9 @@ HOPELESS = 1.6
 
 FREE_SHARE = 0.25
 """Share of the memory that stays free: a compiled cell waits in its process until it is timed."""
+
+PROCESSES = 2
+"""Other processes in which a cell that matters is timed; a cell that is clearly not the best is timed in one."""
 
 LONGEST_S = 3600.0
 """`Job.time_for` of a cell; the study ends its timing."""
@@ -77,6 +80,11 @@ Matters = Callable[[dict[Hashable, Snapshot]], set[Hashable]]
 
 
 def is_certain(timing: ev.TimingEstimate | None) -> bool:
+    """Return whether more timing would not change a verdict: `is_clear`, and of all processes to time."""
+    return timing is not None and not timing.processes_to_come and is_clear(timing)
+
+
+def is_clear(timing: ev.TimingEstimate | None) -> bool:
     """Return whether more pairs would not change a verdict: its interval is narrow, or far from 1."""
     if timing is None or timing.verdict not in DECIDED:
         return False
@@ -126,8 +134,8 @@ class TimedCells:
     """Runs cells and yields what is known of each as it comes.
 
     Every cell is compiled first, several at once. A compiled cell waits in its process. Then each is timed
-    while nothing else runs, until its verdict is certain or a slice of seconds is over. Those that matter get up to
-    `SLICES` slices.
+    while nothing else runs, until its verdict is clear or a slice of seconds is over. Those that matter get up to
+    `SLICES` slices, until they are certain.
 
     With `in_turn`, times of different cells can be compared: each compiles alone, and then gets `TURNS` whole slices,
     in turn with the others.
@@ -142,7 +150,9 @@ class TimedCells:
         matters: Matters = set,
         *,
         in_turn: bool = False,
+        known: Mapping[Any, Snapshot] | None = None,
     ) -> None:
+        """`known` are the cells of earlier batches, with which `matters` compares."""
         self._waiting = list(reversed(cells))
         self._cells = cells
         self._state = state
@@ -153,7 +163,7 @@ class TimedCells:
         self._matters = matters
         self._in_turn = in_turn
         self._held: list[_Held] = []
-        self._known: dict[Hashable, Snapshot] = {}
+        self._known: dict[Hashable, Snapshot] = dict(known or {})
         self._updates: asyncio.Queue[CellUpdate | None] = asyncio.Queue()
 
     async def results(self) -> AsyncGenerator[CellUpdate, None]:
@@ -200,7 +210,7 @@ class TimedCells:
 
     async def _compile(self, cell: Cell) -> None:
         timed = bool(cell.job.time_for)
-        job = replace(cell.job, time_for=LONGEST_S) if timed else cell.job
+        job = replace(cell.job, time_for=LONGEST_S, timing_processes=PROCESSES) if timed else cell.job
         run = await self._runs.begin(job, hold=timed)
         self._begin(COMPILING, cell)
         try:
@@ -248,18 +258,16 @@ class TimedCells:
         loop, pairs = asyncio.get_running_loop(), _pairs(run.snapshot)
         self._begin(TIMING, cell)
         run.resume()
-        until = math.inf
+        until = loop.time() + self._slice_s
 
         def is_timed(now: Snapshot) -> bool:
-            if not self._in_turn and is_certain(now.timing):
+            enough = is_clear if held.slices == 1 else is_certain
+            if not self._in_turn and enough(now.timing):
                 return True
             return loop.time() >= until and _pairs(now) > pairs
 
         try:
-            # Before its first slice, a run may time calls with a fresh heap and compare results.
-            in_time = await self._runs.wait(run, _is_timing, self._limit_s)
-            until = loop.time() + self._slice_s
-            in_time = in_time and await self._runs.wait(run, is_timed, self._limit_s)
+            in_time = await self._runs.wait(run, is_timed, self._limit_s)
         except BudgetSpentError:
             now = run.snapshot
             if now.timing is not None:
@@ -294,12 +302,7 @@ def settled(run: Snapshot, *, stopped: bool) -> Snapshot:
 
 def _may_be_timed(run: Snapshot) -> bool:
     """Return whether a run waits for its timing, or will not be timed, as a script."""
-    return run.phase in ("fresh heap", "timing") or bool(run.timing_skipped)
-
-
-def _is_timing(run: Snapshot) -> bool:
-    """Return whether a run that may be timed measures the pairs that count."""
-    return run.phase == "timing" or run.timing is not None
+    return run.phase == "timing" or bool(run.timing_skipped)
 
 
 def _pairs(run: Snapshot) -> int:

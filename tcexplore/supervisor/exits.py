@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import signal
-import warnings
 from pathlib import Path
 from traceback import format_exception_only
 
 from tcexplore.events import Blame, Event, FactMissing, Failed, Finished, Job, Location, RunFact, RunStage, clean
+from tcexplore.events.python_source import parse_source
 from tcexplore.events.run_events import BROKEN_STATUS, name_exit
 from tcexplore.torch_text.dynamo_names import function_name
 
@@ -71,7 +70,6 @@ def explain_exit(code: int, job: Job, crash: str, out_of_memory: bool | None = N
 OPTIONAL_FACTS: dict[RunStage, str] = {
     "lowering": "code for the target",
     "switching": "code for the target",
-    "fresh heap": "timing with a fresh heap",
     "accuracy": RunFact.ACCURACY,
     "assembling": RunFact.MACHINE_CODE,
     "timing": RunFact.TIMING,
@@ -101,8 +99,7 @@ def explain_late_exit(code: int, fact: str, job: Job, crash: str, out_of_memory:
 def explain_syntax_error(job: Job) -> Failed | None:
     """Return the failure of a model file that doesn't parse, without a worker; None if it parses."""
     try:
-        with warnings.catch_warnings(action="ignore"):
-            ast.parse(job.source, job.file)
+        parse_source(job.source, job.file)
     except SyntaxError as error:
         return Failed(
             run=job.run, stage="importing", blame="user", type=type(error).__name__, message=error.msg,

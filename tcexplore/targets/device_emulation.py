@@ -10,6 +10,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib.util import find_spec
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,7 +68,8 @@ def emulate_device(target: Target) -> Iterator[None]:
     """Make torch and Triton see `target` as device 0. Nothing is loaded or launched."""
     _fill_tables()
     with contextlib.ExitStack() as stack:
-        for patch in (*_patterns(), *_cuda(target), *_interfaces(target), *_loading(), *_versions(target)):
+        patches = (_patterns(), _cuda(target), _interfaces(target), _fake_tensors(), _loading(), _versions(target))
+        for patch in chain.from_iterable(patches):
             stack.enter_context(patch)
         stack.enter_context(_driver(AbsentDriver(target)))
         _clear_caches()
@@ -175,6 +177,12 @@ class UnloadedModule(SimpleNamespace):
     @staticmethod
     def call(*_: Any) -> tuple[Any, ...]:
         raise RuntimeError("this code was generated for a device that is absent from this machine")
+
+
+def _fake_tensors() -> Iterator[Any]:
+    """Let `torch.tensor(…, device=…)` make its data on the CPU: with a GPU, torch would make them there."""
+    if hasattr(fake_tensor.FakeTensorMode, "avoid_device_init"):
+        yield patch_attribute(fake_tensor.FakeTensorMode, "avoid_device_init", True)
 
 
 def _loading() -> Iterator[Any]:

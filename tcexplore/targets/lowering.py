@@ -31,8 +31,10 @@ from torch._inductor.ir import IRNode
 from torch._inductor.scheduler import BaseSchedulerNode
 from torch._subclasses import fake_impls, fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tcexplore.events import Event, TargetLowered, TargetSkipped
 from tcexplore.files import cache_folder
@@ -179,9 +181,17 @@ def _target(value: Any) -> Any:
 
 
 def _reason(error: BaseException) -> str:
+    """Return the error, and the innermost function of Inductor that it comes from: torch may fail on a GPU as well."""
     inner = getattr(error, "inner_exception", None) or error
     lines = str(inner).strip().splitlines()
-    return f"{type(inner).__name__}: {lines[0] if lines else ''}"
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(inner.__traceback__)]
+    places = [f"{code.co_name} in {Path(code.co_filename).relative_to(_TORCH.parent)}" for code in codes
+              if Path(code.co_filename).is_relative_to(_TORCH / "_inductor")]  # fmt: skip
+    place = f" (from {places[-1]})" if places else ""
+    return f"{type(inner).__name__}: {lines[0] if lines else ''}{place}"
+
+
+_TORCH = Path(torch.__file__).parent
 
 
 # ---- assumptions
@@ -194,7 +204,7 @@ Note = Callable[[str], None]
 def assume_measurements(note: Note) -> Iterator[None]:
     """Fold constants on the CPU and assume measured results, passing each assumption to `note`."""
     with contextlib.ExitStack() as stack:
-        for patch in (_fold_on_cpu(), *_padding(note), *_kernels_without_meta(note)):
+        for patch in (_fold_on_cpu(), *_constants_on_cpu(), *_padding(note), *_kernels_without_meta(note)):
             stack.enter_context(patch)
         yield
 
@@ -216,6 +226,31 @@ def _fold_on_cpu() -> Any:
             node.kwargs = original_kwargs
 
     return patch_attribute(folder, name, on_cpu)
+
+
+class _OnCpu(TorchDispatchMode):  # type: ignore[misc]  # torch does not type it
+    """Computes on the CPU what is asked of the target."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        moved = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs or {}))
+        return func(*moved[0], **moved[1])
+
+
+def _constants_on_cpu() -> Iterator[Any]:
+    """Keep the values of tensors such as `torch.tensor([], device=…)` on the CPU.
+
+    While AOTAutograd traces, it computes real values of constants with at most one element, without fake tensors.
+    """
+    original = getattr(proxy_tensor, "unset_fake_temporarily", None)
+    if original is None:
+        return
+
+    @contextlib.contextmanager
+    def unset() -> Iterator[Any]:
+        with original() as mode, _OnCpu():
+            yield mode
+
+    yield patch_attribute(proxy_tensor, "unset_fake_temporarily", unset)
 
 
 def _padding(note: Note) -> Iterator[Any]:

@@ -1,32 +1,23 @@
-"""Time of one call by line: eager ops one by one, compiled kernels by profile.
+"""Time of one eager call by line: op by op on a CPU, by a profile on a device.
 
-Lines and rest are parts of the call that the timing measured. Work (ops, kernels, guards) is measured; the time of the
-host between them is what remains of the call.
+Lines and rest are parts of the call that the timing measured. Ops are measured; the time of the host between them is
+what remains of the call.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
-from tcexplore.capture.inductor.call_profile import profile_call, run_profiled
+from tcexplore.capture.inductor.call_profile import run_profiled
 from tcexplore.capture.inductor.profiler_tree import CALL, OP, device_work, profiler_tree
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import (
-    CallProfiled,
-    EagerLine,
-    Kernel,
-    KernelTimed,
-    LinesTimed,
-    TimedKernel,
-    TimingEstimate,
-    Wrapper,
-)
-from tcexplore.events.timing_events import RestName, Side
+from tcexplore.events import EagerLine, EagerLinesTimed, TimingEstimate
+from tcexplore.events.timing_events import RestName
 from tcexplore.timing.op_lines import OpLine, OpRecorder
 from tcexplore.timing.timed_machine import make_synchronizer
 from tcexplore.timing.workload import Workload
@@ -40,11 +31,6 @@ MAX_REPEATS, MIN_REPEATS, MAX_SECONDS = 15, 3, 0.25
 PROFILED_CALLS = 5
 
 ATTEMPTS = 3
-
-HOST_PARTS: Mapping[str, RestName] = {
-    "python": "Python", "dispatch": "launch", "prologue": "launch", "wrapper": "launch", "epilogue": "launch",
-}  # fmt: skip
-"""The rest that a part of the profile belongs to."""
 
 ByLine = dict[OpLine, float]
 
@@ -83,37 +69,35 @@ class LineTimer:
     timing: TimingEstimate | None = None
     """Time of the whole call; if it is None, the call is timed together with its lines."""
 
-    def measure(self, kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]) -> LinesTimed:
-        """Return the parts of one call."""
-        eager = _best(self._eager)
-        compiled = _best(lambda: self._compiled(kernels, wrappers)) if kernels else LinesTimed()
-        return replace(
-            eager,
-            compiled_us=compiled.compiled_us,
-            kernels=compiled.kernels,
-            compiled_rest=compiled.compiled_rest,
-            estimated=(*eager.estimated, *compiled.estimated),
-        )
+    def measure(self) -> EagerLinesTimed:
+        """Return the lines of one eager call."""
+        best, error = self._measure_once()
+        for _ in range(ATTEMPTS - 1):
+            if not error:
+                break
+            # Other load on the machine may disturb one of them.
+            timed, next_error = self._measure_once()
+            if next_error < error:
+                best, error = timed, next_error
+        return best
 
-    # ---- eager
-
-    def _eager(self) -> tuple[LinesTimed, float]:
+    def _measure_once(self) -> tuple[EagerLinesTimed, float]:
         call = self._split_on_device() if self._on_device else self._split_on_host()
         calls, total = self.workload.calls, sum(call.lines.values())
-        whole = self._whole("eager", call.own)
+        whole = self._whole(call.own)
         scale = call_scale(total, call.own, whole)
         part = scale.factor / calls
         unknown = sum(us for line, us in call.lines.items() if line.location is None)
         rest: list[tuple[RestName, float]] = [("Python and launch", max(0.0, whole / calls - total * part))]
-        timed = LinesTimed(
-            eager_us=whole / calls,
-            eager=tuple(
+        timed = EagerLinesTimed(
+            call_us=whole / calls,
+            lines=tuple(
                 EagerLine(location=line.location, phase=line.phase, us=us * part)
                 for line, us in call.lines.items()
                 if line.location is not None
             ),
-            eager_rest=tuple([*rest, ("unattributed", unknown * part)] if unknown else rest),
-            estimated=("eager",) if scale.error else (),
+            rest=tuple([*rest, ("unattributed", unknown * part)] if unknown else rest),
+            estimated=scale.error > 0,
         )
         return timed, scale.error
 
@@ -151,49 +135,17 @@ class LineTimer:
             lines[line] = lines.get(line, 0.0) + piece.us
         return SplitCall(_typical_lines(list(recorded.values())), None)
 
-    # ---- compiled
-
-    def _compiled(self, kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]) -> tuple[LinesTimed, float]:
-        plain = [] if self._on_device else [self._timed_us(self.workload.compiled) for _ in _repeats()]
-        call = self.workload.in_context(self.workload.compiled)
-        profile, *times = profile_call(call, self._reset, kernels, wrappers)
-        plain += [] if self._on_device else [self._timed_us(self.workload.compiled) for _ in _repeats()]
-        if not isinstance(profile, CallProfiled):
-            raise TypeError(profile)
-        timed_kernels = [time for time in times if isinstance(time, KernelTimed)]
-        kernels_us = sum(time.us for time in timed_kernels)
-        rest = _other_work(profile, kernels_us, sum(time.launches for time in timed_kernels))
-        own = OwnCall(_typical(plain), profile.total_us) if plain else None
-        whole, calls = self._whole("compiled", own), self.workload.calls
-        work_us = kernels_us + sum(rest.values())
-        scale = call_scale(work_us, own, whole)
-        part = scale.factor / calls
-        host = _split_host(profile, max(0.0, whole / calls - work_us * part), part)
-        rest = {name: us * part for name, us in rest.items()} | host
-        timed = LinesTimed(
-            compiled_us=whole / calls,
-            kernels=tuple(
-                TimedKernel(graph=time.graph, phase=time.phase, kernel=time.kernel, us=time.us * part)
-                for time in timed_kernels
-            ),
-            compiled_rest=tuple((name, us) for name, us in rest.items() if us),
-            estimated=("compiled",) if scale.error else (),
-        )
-        return timed, scale.error
-
     # ---- calls
 
     @property
     def _on_device(self) -> bool:
         return str(self.workload.device.type) == "cuda"
 
-    def _whole(self, side: Side, own: OwnCall | None) -> float:
+    def _whole(self, own: OwnCall | None) -> float:
         """Return the time of all calls without instruments: of the timing, of `own`, or else measured here."""
         if self.timing is not None:
-            us = self.timing.eager_us if side == "eager" else self.timing.compiled_us
-            return us * self.workload.calls
-        call = self.workload.eager if side == "eager" else self.workload.compiled
-        return own.us if own is not None else _typical([self._timed_us(call) for _ in _repeats()])
+            return self.timing.eager_us * self.workload.calls
+        return own.us if own is not None else _typical([self._timed_us(self.workload.eager) for _ in _repeats()])
 
     def _reset(self) -> None:
         if self.workload.reset is not None:
@@ -211,18 +163,6 @@ class LineTimer:
         return us
 
 
-def _best(measure: Callable[[], tuple[LinesTimed, float]]) -> LinesTimed:
-    """Return the measurement with the smallest error: other load on the machine may disturb one of them."""
-    best, error = measure()
-    for _ in range(ATTEMPTS - 1):
-        if not error:
-            break
-        timed, next_error = measure()
-        if next_error < error:
-            best, error = timed, next_error
-    return best
-
-
 def call_scale(parts_us: float, own: OwnCall | None, whole_us: float) -> CallScale:
     """Relate the parts to the timed call of `whole_us`; parts never exceed it.
 
@@ -235,39 +175,6 @@ def call_scale(parts_us: float, own: OwnCall | None, whole_us: float) -> CallSca
     reference = own.us if parts_us <= own.us else max(parts_us, own.instrumented_us)
     drift = max(own.us / whole_us, whole_us / own.us)
     return CallScale(whole_us / reference, max(0.0, parts_us / own.us - TOLERANCE) + max(0.0, drift - TOLERANCE))
-
-
-def _other_work(profile: CallProfiled, kernels_us: float, launches: int) -> dict[RestName, float]:
-    """Return the work that is no recognized kernel."""
-    on_device = profile.device_busy_us is not None
-    work = [part for part in profile.parts if part.kind in (("device",) if on_device else ("kernel", "extern"))]
-    outside = [part for part in profile.parts if part.kind == "outside"]
-    if on_device:
-        outside, work = [part for part in work if not part.graph], [part for part in work if part.graph]
-    # Means of the profile differ from medians of the kernels also where each kernel is recognized.
-    unknown = on_device or sum(part.count for part in work) > launches
-    return {
-        "outside the graphs": sum(part.us for part in outside),
-        "unattributed": max(0.0, sum(part.us for part in work) - kernels_us) if unknown else 0.0,
-    }
-
-
-def _split_host(profile: CallProfiled, host_us: float, scale: float) -> dict[RestName, float]:
-    """Split the host's time: guards take as long as in the profile, the remainder is split as in the profile.
-
-    The profiler slows down Python and launches, but not the guards. On a device, what the host does while the device
-    works takes no time of the call, so only the guards are named.
-    """
-    guards_us = min(host_us, scale * sum(part.us for part in profile.parts if part.kind == "guards"))
-    remainder = host_us - guards_us
-    profiled: dict[RestName, float] = defaultdict(float)
-    for part in profile.parts:
-        if part.kind in HOST_PARTS:
-            profiled[HOST_PARTS[part.kind]] += part.us
-    total = sum(profiled.values())
-    if profile.device_busy_us is not None or not total:
-        return {"guards": guards_us, "Python and launch": remainder}
-    return {"guards": guards_us, **{name: remainder * us / total for name, us in profiled.items()}}
 
 
 def _repeats() -> Iterator[int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from typing import NamedTuple
 
+from tcexplore.timing.allocator import page_fault_counter
 from tcexplore.timing.blocks import BlockTime, BlockTimer
 from tcexplore.timing.samples import Samples, Side, median
 from tcexplore.timing.steady_state import LONG_BLOCK_NS, NeverSteadyError, SteadyState, reach_steady_state
@@ -41,16 +42,16 @@ class PlannedPair(NamedTuple):
     """Runs the second side first."""
 
 
-def planned_pairs(seed: int = 0) -> Iterator[PlannedPair]:
+def planned_pairs(seed: int = 0, *, controls: bool = True) -> Iterator[PlannedPair]:
     """Yield an endless random but balanced sequence of pairs; the same seed yields the same sequence.
 
     The first eleven have as many control and measured pairs as a first verdict needs. Of the next twenty, one in four
-    is a control, then one in ten. Of every four pairs of a kind, two are swapped.
+    is a control, then one in ten, or none without `controls`. Of every four pairs of a kind, two are swapped.
     """
     rng = random.Random(seed)
     swaps = {control: _balanced_swaps(rng) for control in (True, False)}
-    for controls, measured in chain([(MIN_CONTROL_PAIRS, MIN_SLOW_PAIRS), (5, 15)], repeat((1, 9))):
-        batch = [True] * controls + [False] * measured
+    for of_control, measured in chain([(MIN_CONTROL_PAIRS, MIN_SLOW_PAIRS), (5, 15)], repeat((1, 9))):
+        batch = [True] * (of_control if controls else 0) + [False] * measured
         rng.shuffle(batch)
         for control in batch:
             yield PlannedPair(control, next(swaps[control]))
@@ -70,12 +71,22 @@ class Sampler:
     resized if a unit is much faster than measured before.
     """
 
-    def __init__(self, workload: Workload, timer: BlockTimer, compile_count: Callable[[], int], seed: int = 0) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        timer: BlockTimer,
+        compile_count: Callable[[], int],
+        seed: int = 0,
+        *,
+        controls: bool = True,
+    ) -> None:
+        """`controls` is whether some pairs compare eager with eager."""
         self.samples = Samples()
+        self._page_faults = page_fault_counter() if workload.device.type == "cpu" else None
         self._workload = workload
         self._timer = timer
         self._compile_count = compile_count
-        self._plan = planned_pairs(seed)
+        self._plan = planned_pairs(seed, controls=controls)
         self._discarded_in_a_row = 0
         self.reach_steady_state()
 
@@ -121,15 +132,26 @@ class Sampler:
         if eager_ns > RESIZE_FACTOR * self.eager.unit_ns or compiled_ns > RESIZE_FACTOR * self.compiled.unit_ns:
             self._size_blocks()
 
+    def _time_block(self, side: Side, size: BlockSize) -> BlockTime:
+        """Time one block, and note its page faults."""
+        run = self._workload.eager if side == "eager" else self._workload.compiled
+        if self._page_faults is None:
+            return self._timer.time_block(run, *size)
+        before = self._page_faults()
+        block = self._timer.time_block(run, *size)
+        calls = (size.units + size.warm) * self._workload.calls
+        self.samples.note_page_faults(side, (self._page_faults() - before) / calls)
+        return block
+
     def _time_eager(self) -> BlockTime:
-        block = self._timer.time_block(self._workload.eager, *self.eager_block)
+        block = self._time_block("eager", self.eager_block)
         self.eager = self.eager._replace(unit_ns=min(block.unit_ns, self.eager.unit_ns))
         return block
 
     def _time_second(self, control: bool) -> BlockTime:
         if control:
             return self._time_eager()
-        block = self._timer.time_block(self._workload.compiled, *self.compiled_block)
+        block = self._time_block("compiled", self.compiled_block)
         self.compiled = self.compiled._replace(unit_ns=min(block.unit_ns, self.compiled.unit_ns))
         return block
 

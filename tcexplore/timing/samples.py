@@ -13,7 +13,7 @@ from itertools import takewhile, tee
 from typing import Literal, NamedTuple
 
 from tcexplore.events import PairsMeasured
-from tcexplore.events.timing_events import FreshHeap
+from tcexplore.events.timing_events import MemoryState
 
 Side = Literal["eager", "compiled", "control"]
 """`control` is the second side of a control pair, which is eager too."""
@@ -63,14 +63,26 @@ class Samples:
 
     measured: Pairs = field(default_factory=lambda: Pairs(MAX_PAIRS, control=False))
     control: Pairs = field(default_factory=lambda: Pairs(MAX_CONTROL_PAIRS, control=True))
+    busy_cores: float | None = None
+    """Cores that other programs used, in a process that was timed beside this one; None if unknown."""
     discarded: int = 0
     """Pairs dropped because something was compiled during them."""
+    page_faults: dict[Side, deque[float]] = field(default_factory=dict)
+    """Minor page faults per call of the newest blocks of each side."""
     fastest_us: dict[Side, float] = field(default_factory=dict)
     """The fastest unit of each side, in microseconds per call, if units are timed one by one."""
 
     def note_fastest(self, side: Side, us: float) -> None:
         """Note the fastest unit of a block."""
         self.fastest_us[side] = min(us, self.fastest_us.get(side, us))
+
+    def note_page_faults(self, side: Side, per_call: float) -> None:
+        """Note the page faults of a block."""
+        self.page_faults.setdefault(side, deque(maxlen=MAX_PAIRS)).append(per_call)
+
+    def median_page_faults(self, side: Side) -> float | None:
+        """Return the median of the blocks; None if page faults are not counted."""
+        return median(self.page_faults[side]) if self.page_faults.get(side) else None
 
     @property
     def full(self) -> bool:
@@ -96,7 +108,10 @@ class Conditions:
     governor: str = ""
     resets: bool = False
     """Whether inputs or gradients are reset before each unit."""
-    fresh_heap: FreshHeap | None = None
+    memory: MemoryState = "as the system does"
+    """That of this process."""
+    processes_to_come: int = 0
+    """Other processes that are still to be timed."""
     warm_up_spread: float = 0.0
     """Relative difference of the last warm-up rounds (0.03 is 3%)."""
     slow: bool = False

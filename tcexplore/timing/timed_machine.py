@@ -17,6 +17,8 @@ import torch
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import FactMissing
+from tcexplore.events.timing_events import MemoryState
+from tcexplore.timing.allocator import keep_memory
 from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, BlockTimer, Clock, SystemClock
 from tcexplore.timing.workload import Workload
 
@@ -43,18 +45,22 @@ class TimedMachine:
     cores: int
     busy_cores: Callable[[], float | None]
     """Returns how many of `cores` other processes use; None if unknown."""
+    restart_load: Callable[[], None] = lambda: None
+    """Begins a new reading of `busy_cores`, so that processes which this one started meanwhile do not count."""
     governor: str = ""
     device_span: Callable[[Callable[[], object], float], float] | None = None
     """Returns the nanoseconds from the first to the last work of the device in a unit; None without device events."""
     reserved_core: int | None = None
     """The core that this process leaves to the terminal app."""
+    memory: MemoryState = "as the system does"
+    """The state of the allocator."""
     seed: int = 0
     """The seed of the order of pairs."""
 
 
 def this_machine(workload: Workload, emit: Emit) -> TimedMachine:
     """Return the machine of this process, configured for `workload`."""
-    clock = SystemClock()
+    clock, others = SystemClock(), OtherProcesses()
     return TimedMachine(
         clock=clock,
         timer=BlockTimer(
@@ -70,8 +76,10 @@ def this_machine(workload: Workload, emit: Emit) -> TimedMachine:
         threads=torch.get_num_threads(),
         reserved_core=reserve_core(torch.get_num_threads()),
         cores=core_count(),
-        busy_cores=OtherProcesses().busy_cores,
+        busy_cores=others.busy_cores,
+        restart_load=others.restart,
         governor=frequency_governor(),
+        memory=keep_memory() if workload.device.type == "cpu" else "as the system does",
         device_span=make_span_timer(workload.device, workload.reset),
     )
 
@@ -129,6 +137,10 @@ class OtherProcesses:
 
     def __init__(self, stat: Path = STAT) -> None:
         self._stat = stat
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin a new average."""
         self._since, self._busy, self._own = self._readings()
 
     def busy_cores(self) -> float | None:

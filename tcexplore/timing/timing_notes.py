@@ -9,7 +9,7 @@ from tcexplore.events import TimingEstimate
 from tcexplore.quantities import count, duration
 from tcexplore.timing.samples import Conditions
 from tcexplore.timing.steady_state import DUTY, FULL_SPEED_S, MAX_SPREAD
-from tcexplore.timing.timing_verdict import MIN_PAIRS, is_crowded, is_loaded
+from tcexplore.timing.timing_verdict import MIN_PAIRS, is_crowded
 
 DRIFT = 0.02
 MANY_OUTLIERS = 0.10
@@ -36,12 +36,11 @@ def _noise(e: TimingEstimate, _: Conditions) -> str:
 
 
 def _busy(e: TimingEstimate, c: Conditions) -> str:
-    crowded = is_crowded(c.busy_cores, e.threads, c.cores)
-    if c.busy_cores is None or not (crowded or is_loaded(c.busy_cores, c.cores)):
+    if c.busy_cores is None or not is_crowded(c.busy_cores, e.threads, c.cores):
         return ""
     free = max(1, math.floor(c.cores - c.busy_cores))
     advice = f". --threads {free} is steadier" if free < e.threads else ""
-    return f"Other processes use {c.busy_cores:.1f} of {c.cores} cores; timings are inflated{advice}"
+    return f"Other programs use {c.busy_cores:.1f} of {c.cores} cores: both sides take longer, and wait{advice}"
 
 
 def _drift(e: TimingEstimate, _: Conditions) -> str:
@@ -79,16 +78,21 @@ def _resets(e: TimingEstimate, c: Conditions) -> str:
     return f"{action} before each unit; this is not timed"
 
 
-def _page_faults(e: TimingEstimate, _: Conditions) -> str:
-    fresh = e.differing_fresh_heap
-    if fresh is None:
+def _one_process(e: TimingEstimate, _: Conditions) -> str:
+    if e.processes_to_come and e.processes_timed == 1:
+        return "Of one process so far: others may differ by more than the interval"
+    return ""
+
+
+def _memory_returned(e: TimingEstimate, _: Conditions) -> str:
+    other = e.differing_memory_returned
+    if other is None:
         return ""
     return (
-        f"Page faults: with a fresh heap, as in a script, an eager call took {duration(fresh.eager_us / 1e6)} "
-        f"({count(round(fresh.eager_page_faults), 'page fault')}) and a compiled one "
-        f"{duration(fresh.compiled_us / 1e6)} ({fresh.compiled_page_faults:,.0f}): {fresh.speedup:.2f}× "
-        f"[{fresh.low:.2f}, {fresh.high:.2f}]. Then tcexplore compared results, which warmed the heap: "
-        f"{fresh.warm_eager_page_faults:,.0f} and {fresh.warm_compiled_page_faults:,.0f} page faults, {e.speedup:.2f}×"
+        f"Memory: freed memory was kept for the next call. Returned to the system, as glibc does by default, an eager "
+        f"call takes {duration(other.eager_us / 1e6)} ({count(round(other.eager_page_faults), 'page fault')}) and a "
+        f"compiled one {duration(other.compiled_us / 1e6)} ({other.compiled_page_faults:,.0f}): "
+        f"{other.speedup:.2f}× [{other.low:.2f}, {other.high:.2f}]"
     )
 
 
@@ -115,6 +119,7 @@ def _old_pairs(e: TimingEstimate, _: Conditions) -> str:
 
 
 _NOTES: tuple[Note, ...] = (
-    _slow, _noise, _busy, _drift, _outliers, _discarded, _unstable, _resets, _page_faults,
+    _slow, _noise, _busy, _drift, _outliers, _discarded, _unstable, _resets,
+    _one_process, _memory_returned,
     _warm_caches, _governor, _reserved_core, _old_pairs,
 )  # fmt: skip

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Protocol
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import TimingSkipped, TimingVerdict
-from tcexplore.timing.estimate import has_enough_pairs, make_estimate
+from tcexplore.events.timing_events import MemoryState, TimedProcess
+from tcexplore.timing.estimate import has_enough_pairs, make_estimate, timed_process
 from tcexplore.timing.sampler import DeviceSpanSampler, Sampler
-from tcexplore.timing.samples import Conditions
+from tcexplore.timing.samples import Conditions, Samples
 from tcexplore.timing.steady_state import (
     BURST_PAIRS,
     BURST_S,
@@ -19,11 +22,20 @@ from tcexplore.timing.steady_state import (
     rest_duration,
 )
 from tcexplore.timing.timed_machine import TimedMachine, this_machine
-from tcexplore.timing.timing_verdict import is_crowded, is_loaded
+from tcexplore.timing.timing_verdict import MIN_SLOW_PAIRS, Decision, is_crowded
 from tcexplore.timing.workload import Pause, Workload
 
 FIRST_REPORT_S = 0.2
 """Seconds of pairs before the first estimate."""
+
+OWN_S, OWN_SHARE = 1.5, 0.5
+"""Seconds, and the share of the time, for which this process is timed before others."""
+
+SHORTEST_PROCESS_S, LONGEST_PROCESS_S = 0.5, 10.0
+"""Seconds of pairs in another process; it needs them for a few pairs of slow calls."""
+
+PROCESSES_LIMIT = 4.0
+"""No other process is started after this many times the time of the timing."""
 
 DOUBLINGS = 2
 """How often the time may be doubled if the verdict is undecided; more attempts would find differences by chance."""
@@ -35,24 +47,38 @@ PATIENCE_S = 10.0
 """After this many seconds few pairs are enough for a verdict."""
 
 
+class OtherProcesses(Protocol):
+    """Times the same program in other processes, one after the other."""
+
+    def plan(self, pair_s: float) -> Sequence[MemoryState]:
+        """Return the state of the allocator in each process to time; `pair_s` are the seconds of one pair."""
+        ...
+
+    def time(self, memory: MemoryState, seconds: float, pause: Pause) -> Samples | None:
+        """Return what the next process measures for `seconds`; None if it fails."""
+        ...
+
+
 def measure_timing(
     workload: Workload,
     emit: Emit,
     time_for: float | None,
     pause: Pause | None = None,
+    others: OtherProcesses | None = None,
     may_time: Callable[[], bool] | None = None,
 ) -> None:
     """Time `workload`, emitting `PairsMeasured` and `TimingEstimate` events or one `TimingSkipped`.
 
     `time_for` is in seconds: None refines until the process ends, 0 skips. Measuring takes longer if a first verdict
     does (15 pairs and 5 control pairs, or 6 and 5 for slow calls); the time is doubled at most twice if the verdict is
-    undecided. Exceptions of the user's code propagate. `pause` is called between pairs. Once `may_time` returns False,
-    the last estimate stays, and only `pause` is called.
+    undecided. Exceptions of the user's code propagate. `pause` is called between pairs. After a first part of the time,
+    `others` are timed too, on a CPU. Once
+    `may_time` returns False, the last estimate stays, and only `pause` is called.
     """
     if time_for == 0:
         emit(TimingSkipped(reason="timing is switched off for this run"))
         return
-    measure_timing_on(this_machine(workload, emit), workload, emit, time_for, pause, may_time)
+    measure_timing_on(this_machine(workload, emit), workload, emit, time_for, pause, others, may_time)
 
 
 def measure_timing_on(
@@ -61,11 +87,12 @@ def measure_timing_on(
     emit: Emit,
     time_for: float | None,
     pause: Pause | None = None,
+    others: OtherProcesses | None = None,
     may_time: Callable[[], bool] | None = None,
 ) -> None:
     """Do the same as `measure_timing` on the given machine."""
     try:
-        _Measurement(machine, workload, emit, time_for, pause, may_time).run()
+        _Measurement(machine, workload, emit, time_for, pause, others, may_time).run()
     except NeverSteadyError as error:
         emit(TimingSkipped(reason=str(error)))
 
@@ -80,6 +107,7 @@ class _Measurement:
         emit: Emit,
         time_for: float | None,
         pause: Pause | None,
+        others: OtherProcesses | None,
         may_time: Callable[[], bool] | None,
     ) -> None:
         self._machine = machine
@@ -93,16 +121,64 @@ class _Measurement:
         self._device_spans = DeviceSpanSampler(machine.device_span, workload)
         self._burst_s = 0.0
         self._busy_cores: float | None = None
-        self._verdict: TimingVerdict | None = None
+        self._decision: Decision | None = None
+        self._others = others
+        self._processes: list[TimedProcess] = []
+        self._processes_to_come = 0
+        self._loads: list[float] = []
+        """Cores that other programs used while each of the other processes was timed."""
+
+    @property
+    def _verdict(self) -> TimingVerdict | None:
+        return self._decision.verdict if self._decision is not None else None
 
     def run(self) -> None:
+        time_for = self._time_for
+        if self._others is not None:
+            self._time_processes(self._others)
         self._measure_at_full_speed()
-        for _ in range(DOUBLINGS):
-            if self._over() and self._verdict == "undecided":
-                self._time_for = 2 * self._elapsed()
+        for doubling in range(DOUBLINGS):
+            if time_for is not None and self._over() and self._verdict == "undecided":
+                self._time_for = self._elapsed() + 2**doubling * time_for
                 self._measure_at_full_speed()
         while not self._over():
             self._refine()
+
+    def _time_processes(self, others: OtherProcesses) -> None:
+        """Measure in this process for the first part of the time, then in others, one after the other."""
+        time_for, pair_s = self._time_for, (self._sampler.eager.unit_ns + self._sampler.compiled.unit_ns) / 1e9
+        plan = others.plan(pair_s)
+        self._processes_to_come = len(plan)
+        if not plan:
+            return
+        self._time_for = OWN_S if time_for is None else min(OWN_S, time_for * OWN_SHARE)
+        self._measure_at_full_speed()
+        seconds = min(LONGEST_PROCESS_S, max(SHORTEST_PROCESS_S, MIN_SLOW_PAIRS * pair_s))
+        began, limit_s = self._machine.clock.now_ns(), math.inf if time_for is None else PROCESSES_LIMIT * time_for
+        for memory in plan:
+            self._read_busy_cores()
+            samples = others.time(memory, seconds, self._pause)
+            self._machine.restart_load()
+            self._processes_to_come -= 1
+            if (self._machine.clock.now_ns() - began) / 1e9 > limit_s:
+                self._processes_to_come = 0
+            if samples is not None:
+                self._add_process(samples, memory)
+            if not self._processes_to_come:
+                break
+        self._processes_to_come = 0
+        self._report()
+        self._time_for = time_for
+        # The time in other processes counts as that of the measurement.
+        self._sampler.warm_up()
+
+    def _add_process(self, samples: Samples, memory: MemoryState) -> None:
+        self._processes.append(timed_process(samples, memory))
+        self._loads += [samples.busy_cores] if samples.busy_cores is not None else []
+        if memory == self._machine.memory:
+            for chunk in samples.take_unsent():
+                self._emit(chunk)
+        self._report(anew=True)
 
     def _measure_at_full_speed(self) -> None:
         """Measure pair after pair, and report an estimate whenever one is due."""
@@ -126,11 +202,12 @@ class _Measurement:
     def _refine(self) -> None:
         """Rest, measure a burst of pairs, report an estimate.
 
-        Other processes that leave no room would only spoil a verdict, so there is no burst beside them.
+        Other processes that leave no room would only widen a decided interval, so there is no burst beside them.
         """
         self._rest(min(rest_duration(self._burst_s, self._elapsed()), self._left()))
         decided = self._verdict in ("faster", "slower", "no difference")
-        if not self._may_time() or (decided and self._has_no_room()):
+        crowded = is_crowded(self._read_busy_cores(), self._machine.threads, self._machine.cores)
+        if not self._may_time() or (decided and crowded):
             return
         began = self._elapsed()
         self._sampler.warm_up()
@@ -141,17 +218,17 @@ class _Measurement:
         self._report()
         self._burst_s = self._elapsed() - began
 
-    def _has_no_room(self) -> bool:
-        """Return whether other processes would make a timing unreliable now."""
-        machine, busy = self._machine, self._read_busy_cores()
-        return is_crowded(busy, machine.threads, machine.cores) or is_loaded(busy, machine.cores)
-
     def _read_busy_cores(self) -> float | None:
         """Return the cores in use by others; the last known number if too little time has passed since a reading."""
         busy = self._machine.busy_cores()
         if busy is not None:
             self._busy_cores = busy
         return self._busy_cores
+
+    def _load(self) -> float | None:
+        """Return the cores in use by others, the mean of what each timed process read."""
+        own = self._read_busy_cores()
+        return None if own is None else fmean([own, *self._loads])
 
     def _rest(self, seconds: float) -> bool:
         """Pause, and return whether other work may have run; its time does not count as measurement time."""
@@ -168,16 +245,16 @@ class _Measurement:
             self._machine.clock.sleep(seconds)
         return False
 
-    def _report(self) -> None:
+    def _report(self, *, anew: bool = False) -> None:
+        """Send new pairs, and an estimate if there are any, or `anew`."""
         samples = self._sampler.samples
         chunks = samples.take_unsent()
         for chunk in chunks:
             self._emit(chunk)
         # After PATIENCE_S the same pairs may be enough for a verdict.
-        if samples.measured.taken and (chunks or self._verdict == "measuring"):
+        if samples.measured.taken and (chunks or anew or self._verdict == "measuring"):
             self._device_spans.sample(self._sampler)
-            estimate = make_estimate(samples, self._conditions())
-            self._verdict = estimate.verdict
+            estimate, self._decision = make_estimate(samples, self._conditions(), self._decision, self._processes)
             self._emit(estimate)
 
     def _conditions(self) -> Conditions:
@@ -190,10 +267,11 @@ class _Measurement:
             block=sampler.eager_block.units,
             block_compiled=sampler.compiled_block.units,
             cores=machine.cores,
-            busy_cores=self._read_busy_cores(),
+            busy_cores=self._load(),
             governor=machine.governor,
             resets=workload.reset is not None,
-            fresh_heap=workload.fresh_heap,
+            memory=machine.memory,
+            processes_to_come=self._processes_to_come,
             warm_up_spread=max(sampler.eager.spread, sampler.compiled.spread),
             slow=self._slow(),
             eager_device_span_us=self._device_spans.eager_us,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import stdev
 from typing import NamedTuple
 
 from tcexplore.events import TimingVerdict
@@ -14,12 +15,6 @@ MIN_DIFFERENCE = 0.01
 
 MAX_UNCERTAINTY = 0.1
 """If interval or noise allow a larger difference than this, the verdict is undecided."""
-
-MAX_FLOOR = 0.2
-"""Above this noise floor, no difference counts, no matter how large it is."""
-
-MAX_BUSY_SHARE = 0.5
-"""If other processes hold at least this share of the cores, no difference counts."""
 
 CROWDED_CORES = 0.5
 """Cores by which threads and other processes together must exceed the machine before timings are inflated."""
@@ -34,6 +29,10 @@ of 800 true differences of 5% (this rule: 4%).
 
 MEDIAN_ERROR_FACTOR = 1.858
 """Standard error of the median of n samples in median absolute deviations / √n: √(π/2) × 1.4826."""
+
+MIN_SEGMENT_PAIRS = 5
+MIN_SEGMENTS, MAX_SEGMENTS = 3, 12
+"""Segments of time whose medians are compared, and the pairs of each."""
 
 MIN_CONTROL_PAIRS = 5
 MIN_PAIRS = 15
@@ -53,12 +52,30 @@ class Speedup(NamedTuple):
 def estimate_speedup(eager: Sequence[float], compiled: Sequence[float]) -> Speedup:
     """Return the median of the per-pair ratios and its 95% interval, both computed on logarithms.
 
-    Blocks at the same index are one pair. Raises `ValueError` without pairs.
+    Blocks at the same index are one pair. The interval is widened by what pairs near each other in time disagree with
+    those of other times: see `effective_sample_size` and `overdispersion`. Raises `ValueError` without pairs.
     """
     logs = log_ratios(eager, compiled)
     effective = effective_sample_size(logs)
+    middle = median(logs)
     low, high = median_interval(logs, effective)
-    return Speedup(math.exp(median(logs)), Interval(math.exp(low), math.exp(high)), effective)
+    factor = overdispersion(logs, effective)
+    low, high = middle - (middle - low) * factor, middle + (high - middle) * factor
+    return Speedup(math.exp(middle), Interval(math.exp(low), math.exp(high)), effective)
+
+
+def overdispersion(logs: Sequence[float], effective: int) -> float:
+    """Return the factor by which the medians of segments of time scatter more than their pairs explain; at least 1.
+
+    A drift that both sides share leaves it at 1. A ratio that changes with the load of the machine raises it.
+    """
+    size = max(MIN_SEGMENT_PAIRS, math.ceil(len(logs) / MAX_SEGMENTS))
+    medians = [median(logs[start : start + size]) for start in range(0, len(logs) - size + 1, size)]
+    if len(medians) < MIN_SEGMENTS:
+        return 1.0
+    independent = max(1.0, effective * size / len(logs))
+    expected = MEDIAN_ERROR_FACTOR * mad(logs) / math.sqrt(independent)
+    return max(1.0, stdev(medians) / expected) if expected else 1.0
 
 
 def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> float:
@@ -72,33 +89,50 @@ def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> 
     return math.expm1(FLOOR_ERRORS * error)
 
 
-def is_loaded(busy_cores: float | None, cores: int) -> bool:
-    """Return whether other processes hold so many of the `cores` that no timing is reliable; unknown is not loaded."""
-    return busy_cores is not None and busy_cores >= MAX_BUSY_SHARE * cores
-
-
 def is_crowded(busy_cores: float | None, threads: int, cores: int) -> bool:
     """Return whether other processes leave too few of the `cores` for this many threads; unknown is not crowded."""
     return busy_cores is not None and busy_cores + min(threads, cores) >= cores + CROWDED_CORES
 
 
-def decide_verdict(speedup: Speedup, floor: float, *, enough: bool, loaded: bool = False) -> TimingVerdict:
+def decide_verdict(speedup: Speedup, floor: float, *, enough: bool) -> TimingVerdict:
     """Return the verdict; it is `measuring` until there are `enough` pairs.
 
-    It is `undecided` on a `loaded` machine and with a noise floor above `MAX_FLOOR`. Otherwise,
     `faster` and `slower` require that the interval excludes 1 and that the ratio exceeds both the noise floor and 1%;
-    `no difference` requires that interval and noise floor rule out a difference above 10%.
+    `no difference` requires that interval and noise floor rule out a difference above 10%. The load of the machine
+    decides nothing by itself: it widens the interval by what it does to the pairs.
     """
     if not enough:
         return "measuring"
-    if loaded or floor > MAX_FLOOR:
-        return "undecided"
     low, high = speedup.interval
     significant = max(speedup.value, 1 / speedup.value) - 1 > max(MIN_DIFFERENCE, floor)
     if not (significant and speedup.interval.excludes(1.0)):
         uncertainty = max(floor, high - 1, 1 / low - 1)
         return "undecided" if uncertainty > MAX_UNCERTAINTY else "no difference"
     return "faster" if speedup.value > 1 else "slower"
+
+
+class Decision(NamedTuple):
+    """A verdict, and the evidence with which it was given."""
+
+    verdict: TimingVerdict
+    speedup: Speedup
+
+
+def keep_or_change(before: Decision | None, now: Decision) -> Decision:
+    """Return the decision that holds after new evidence.
+
+    `faster` and `slower` change only if either estimate lies outside the interval of the other. `no difference` says
+    that the difference is small: a narrower interval that excludes 1 by `MIN_DIFFERENCE` may name it, but a wider one
+    does not take it back. What is undecided changes with any verdict.
+    """
+    if before is None or before.verdict in ("undecided", "measuring") or now.verdict == before.verdict:
+        return now
+    if before.verdict == "no difference":
+        low, high = now.speedup.interval
+        named = now.verdict in ("faster", "slower")
+        return now if named and (low > 1 + MIN_DIFFERENCE or high < 1 / (1 + MIN_DIFFERENCE)) else before
+    contradicted = before.speedup.interval.excludes(now.speedup.value)
+    return now if contradicted and now.speedup.interval.excludes(before.speedup.value) else before
 
 
 def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:

@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tcexplore.events.timing_events import FreshHeap
-
 if TYPE_CHECKING:
     import torch
 
@@ -34,8 +32,6 @@ class Workload:
     """Undoes the side effects of a unit: clears gradients, restores mutated inputs. Runs untimed before each unit."""
     context: Callable[[], AbstractContextManager[object]] = nullcontext
     """Sets the grad mode. The timer enters it once per block, so that it does not count as part of a call."""
-    fresh_heap: FreshHeap | None = None
-    """The timing before results were compared."""
 
     def in_context(self, run: Callable[[], object]) -> Callable[[], None]:
         """Return a function that runs one of the two ways inside `context`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tcexplore import events as ev
+from tcexplore.torch_text import compile_workers
 from tcexplore.traces import dynamo_records, guard_records, inductor_records
 from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_KINDS, CacheRecords, GraphRecords
 from tcexplore.traces.kernel_records import KernelRecords
@@ -103,6 +104,9 @@ class EventReader:
             **dict.fromkeys(CACHE_KINDS, self._caches.read_lookup),
             "triton_kernel_info": inductor_records.read_triton_info,
             "inductor_runtime_and_tensor_meta": inductor_records.read_estimates,
+            compile_workers.STATUS: inductor_records.read_worker_status,
+            compile_workers.END: inductor_records.read_worker_end,
+            compile_workers.NATIVE_COMPILE: inductor_records.read_native_compile,
             "fx_graph_runnable": _read_script,
             "optimize_ddp_split_child": inductor_records.read_split,
             "graph_dump": inductor_records.read_dump,

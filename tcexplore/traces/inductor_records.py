@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal
 
 from tcexplore import events as ev
+from tcexplore.torch_text import compile_workers
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
@@ -153,6 +154,23 @@ def read_triton_info(context: TraceContext, record: Record) -> None:
                     graph=record.graph, phase="forward", method="configurations", choices=(choice,), kernel=name
                 )
             )
+
+
+def read_worker_status(context: TraceContext, record: Record) -> None:
+    """Emit a report on a job of the compile workers."""
+    if report := compile_workers.read_status(record.graph, context.payload(record)):
+        context.emit(report)
+
+
+def read_worker_end(context: TraceContext, record: Record) -> None:
+    """Emit that the compile workers ended."""
+    context.emit(compile_workers.read_end(record.graph, context.payload(record)))
+
+
+def read_native_compile(context: TraceContext, record: Record) -> None:
+    """Emit the compile of a kernel of one of torch's own ops."""
+    if compiled := compile_workers.read_native_compile(record.graph, context.payload(record)):
+        context.emit(compiled)
 
 
 def read_estimates(context: TraceContext, record: Record) -> None:

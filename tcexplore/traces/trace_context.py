@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.events.python_source import parse_source
 from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.break_text import RegistryEntry, read_registry
 from tcexplore.torch_text.dynamo_names import describe_carried, function_name, readable_source
@@ -324,7 +325,7 @@ def collective_lines(source: str, frame: ev.Location, calls: Sequence[ev.FxNode]
 def _function_calls(source: str, frame: ev.Location) -> list[tuple[int, str]]:
     """Return line and text of each call in the function that begins at a line."""
     try:
-        tree = ast.parse(source)
+        tree = parse_source(source)
     except (SyntaxError, ValueError, RecursionError):
         return []
     for function in ast.walk(tree):

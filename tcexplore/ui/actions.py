@@ -293,7 +293,7 @@ ACTIONS: tuple[Action, ...] = (
         "app",
         "arguments",
         "Compile with further arguments of torch.compile",
-        keywords="option config recompile_limit isolate_recompiles name shapes_spec options",
+        keywords="option config recompile_limit isolate_recompiles name dynamic_shapes shapes_spec options",
     ),
     Action("run-again", "rerun", "app", "run again", "Run the file again", 11),
     Action("stop", "stop_run", "app", "stop", "Stop the current run", 13),

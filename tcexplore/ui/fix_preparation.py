@@ -110,7 +110,7 @@ def _measured(run: Snapshot) -> bool:
     timing = run.timing
     if run.status == "ok" or run.timing_skipped:
         return True
-    if run.lines_timed or missing_reason(run, ev.RunFact.LINE_TIMES):
+    if run.eager_lines or missing_reason(run, ev.RunFact.LINE_TIMES):
         return True  # lines are timed once the timing rests, which may be long before a slow program has enough pairs
     return timing is not None and (timing.verdict in DECIDED or timing.pairs_taken >= ENOUGH_PAIRS)
 

@@ -349,7 +349,7 @@ class RunActions(App[int]):
 
         value = shlex.join(self.session.newest.config.compile_arguments)
         field = PromptField("NAME=VALUE, separated by spaces; empty for none", value, parse_arguments)
-        note = "recompile_limit=4  isolate_recompiles=True  name=block  \"shapes_spec={'x': ['batch', None]}\""
+        note = "recompile_limit=4  isolate_recompiles=True  name=block  \"dynamic_shapes={'x': ['batch', None]}\""
         prompt = Prompt("Further arguments of torch.compile?", (field,), note)
 
         self._ask(prompt, lambda answer: self.configure(compile_arguments=parse_arguments(answer)))

@@ -1,4 +1,4 @@
-"""Optional facts about warm calls, from profilers: eager ops, costs of breaks, the parts and the lines of a call."""
+"""Optional facts about warm calls, from profilers: parts of a compiled call, costs of breaks, eager lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcexplore.capture.dynamo.eager_ops import detach_profiler
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import CallProfiled, Job, RunFact
+from tcexplore.events import Job, RunFact
 from tcexplore.timing.profile_effect import compare_ratios, measure_ratios
 from tcexplore.timing.workload import Pause, Workload
 from tcexplore.worker.event_recorder import EventRecorder
@@ -38,59 +38,51 @@ class CallProfiles:
     user_files: UserFiles
 
     def emit_all(self, program: Program, workload: Workload) -> None:
-        """Emit what profilers show of a call. Other load may slow down a profile: one that contradicts the timing is
-        taken once more.
-        """
-        self.stages.run("eager ops", PROFILER, self._emit_eager_ops, workload)
-        program.restore()
-        self._emit_parts(program, workload)
-        if self.recorder.timing is not None and self.recorder.contradicts(self.recorder.timing):
-            self._emit_parts(program, workload)
-        self._emit_lines(program, workload)
-
-    def _emit_parts(self, program: Program, workload: Workload) -> None:
-        """Emit the parts of a compiled call: its breaks and kernels."""
-        self.stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
-        program.restore()
+        """Emit what profilers show of a call."""
         self.stages.run(RunFact.CALL_PROFILE, PROFILER, self._emit_call_profile, workload)
         program.restore()
+        if not self.job.examine:
+            return
+        self._emit_costs(program)
+        if self.recorder.timing is not None and self.recorder.contradicts(self.recorder.timing):
+            # Other load may have slowed them down.
+            self._emit_costs(program)
+        self.stages.run(RunFact.LINE_TIMES, "tcexplore.timing.line_timer", self._emit_line_times, workload)
+        program.restore()
 
-    def _emit_lines(self, program: Program, workload: Workload) -> None:
-        """Emit the time of each line of the user's files."""
-        if self.job.examine:
-            self.stages.run(RunFact.LINE_TIMES, "tcexplore.timing.line_timer", self._emit_line_times, workload)
-            program.restore()
-
-    def _emit_eager_ops(self, workload: Workload) -> None:
-        from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
-
-        call, reset = _compiled_call(workload)
-        self.recorder.emit(self.frames.measure_warm(lambda: measure_eager_ops(call, reset)))
+    def _emit_costs(self, program: Program) -> None:
+        self.stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
+        program.restore()
 
     def _emit_break_costs(self, program: Program) -> None:
-        if self.job.examine and break_costs.any_graph_broke():
+        if break_costs.any_graph_broke():
             measure = partial(break_costs.measure_break_costs, program.call_all, program.compiled, program.restore)
             self.hooks.emit(self.frames.measure_warm(measure))
 
     def _emit_call_profile(self, workload: Workload) -> None:
         from tcexplore.capture.inductor.call_profile import measure_device_busy, profile_call
 
-        if self.job.examine:
-            call, reset = _compiled_call(workload)
-            measure = partial(profile_call, call, reset, self.recorder.kernels, self.recorder.wrappers)
-            eager = workload.in_context(workload.eager)
-            for event in self.frames.measure_warm(lambda: list(measure())):
-                if isinstance(event, CallProfiled) and event.device_busy_us is not None:
-                    busy_us = self.frames.measure_warm(partial(measure_device_busy, eager, reset))
-                    self.hooks.emit(replace(event, eager_device_busy_us=busy_us))
-                else:
-                    self.hooks.emit(event)
+        timing, reset = self.recorder.timing, workload.reset or (lambda: None)
+        measure = partial(
+            profile_call,
+            workload.in_context(workload.compiled),
+            reset,
+            self.recorder.kernels,
+            self.recorder.wrappers,
+            timing.unit_us if timing is not None else None,
+            on_device=workload.device.type != "cpu",
+        )
+        profile = self.frames.measure_warm(measure)
+        if profile.device_busy_us is not None:
+            eager = partial(measure_device_busy, workload.in_context(workload.eager), reset)
+            profile = replace(profile, eager_device_busy_us=self.frames.measure_warm(eager))
+        self.hooks.emit(profile)
 
     def _emit_line_times(self, workload: Workload) -> None:
         from tcexplore.timing.line_timer import LineTimer
 
         timer = LineTimer(workload, self.user_files, self.recorder.timing)
-        self.hooks.emit(self.frames.measure_warm(partial(timer.measure, self.recorder.kernels, self.recorder.wrappers)))
+        self.hooks.emit(self.frames.measure_warm(timer.measure))
 
 
 class EffectCheck:
@@ -167,8 +159,3 @@ class ProfileStage:
         on_gpu = self._workload.device.type != "cpu"
         waited = not on_gpu or time.monotonic() - self._began > GPU_TIMING_S
         return waited and timing is not None and timing.verdict != "measuring"
-
-
-def _compiled_call(workload: Workload) -> tuple[Callable[[], object], Callable[[], None]]:
-    """Return a compiled unit of calls, and what restores the state of the program after it."""
-    return workload.in_context(workload.compiled), workload.reset or (lambda: None)

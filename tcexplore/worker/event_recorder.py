@@ -66,7 +66,9 @@ class EventRecorder:
     def _with_kernels(self, timing: TimingEstimate) -> TimingEstimate:
         """Return an estimate with the time in which kernels run, if a profile that agrees with it has that time."""
         profile = self.profile
-        if profile is None or not profile.agrees_with(timing):
+        if profile is None or profile.device_busy_us is None:
+            return timing
+        if not timing.agrees_with(profile.device_busy_us, at_most=True):
             return timing
         return timing.with_kernels(profile.eager_device_busy_us, profile.device_busy_us)
 
@@ -100,9 +102,8 @@ class EventRecorder:
             self._send(extra)
 
     def contradicts(self, timing: TimingEstimate) -> bool:
-        """Return whether the profile or the break costs disagree with the timing."""
-        measured = (self.profile, self.break_costs)
-        return any(figures is not None and not figures.agrees_with(timing) for figures in measured)
+        """Return whether the break costs disagree with the timing."""
+        return self.break_costs is not None and not self.break_costs.agrees_with(timing)
 
     def gpu_kernels(self) -> list[Kernel]:
         """Return the run's kernels on a GPU; a library call counts if its graph has a tensor there."""

@@ -31,6 +31,7 @@ from tcexplore.worker import fork_policy, priming, process_setup
 from tcexplore.worker.job_process import serve
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.loading import LoadedWorker
+from tcexplore.worker.timing_process import fork_seed
 
 _exit = os._exit
 """The function that the model file may replace."""
@@ -235,7 +236,8 @@ class ForkServer:
             os.setsid()
             if self._worker.nvml_check is not None:
                 self._worker.nvml_check.undo()
-            serve(descriptors, self._worker.threads, self._become_standby(command))
+            seed = None if self._worker.policy.accelerator else fork_seed(self._worker.threads)
+            serve(descriptors, self._worker.threads, self._become_standby(command), seed)
         finally:
             _exit(BROKEN_STATUS)
 

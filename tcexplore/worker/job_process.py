@@ -9,6 +9,7 @@ import select
 import socket
 import traceback
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 from tcexplore.events import Failed, decode_job
 from tcexplore.events.run_events import BROKEN_STATUS
@@ -18,17 +19,20 @@ from tcexplore.worker.link import GONE, Channel, CommandQueue, receive
 _exit, _write = os._exit, os.write
 """Functions that the model file may replace."""
 
+if TYPE_CHECKING:
+    from tcexplore.worker.timing_process import TimingSeed
+
 LONGEST_TRACEBACK = 16_000
 
 
-def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) -> None:
-    """Wait on a run's descriptors for its job, and run it. Never return.
+def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float], seed: TimingSeed | None = None) -> None:
+    """Wait on a run's descriptors for its job, and run it. Never return. `seed` forks processes to time it in.
 
     Until the job arrives, take `steps`, which prime this process; each yields the seconds to wait before the next one.
     Exit without running interpreter shutdown, which threads of the user's code could delay.
     """
     try:
-        _serve(descriptors, threads, steps)
+        _serve(descriptors, threads, steps, seed)
     except BaseException:  # noqa: BLE001  the program may have replaced anything
         with contextlib.suppress(BaseException):
             _write(descriptors[-1], traceback.format_exc()[-LONGEST_TRACEBACK:].encode("utf-8", "replace"))
@@ -36,7 +40,7 @@ def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) -
         _exit(BROKEN_STATUS)
 
 
-def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) -> None:
+def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float], seed: TimingSeed | None) -> None:
     protocol, stdout, stderr, crash = descriptors
     process_setup.prefer_oom_kill()
     sock = socket.socket(fileno=protocol)
@@ -56,7 +60,7 @@ def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float]) 
     try:
         from tcexplore.worker.run import run_job
 
-        run_job(job, channel, threads, commands)
+        run_job(job, channel, threads, commands, seed)
     except BaseException as error:  # noqa: BLE001  a bug in tcexplore, reported as the run's failure
         channel.send(_internal_error(error))
     process_setup.flush_output()

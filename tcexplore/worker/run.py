@@ -41,7 +41,6 @@ from tcexplore.events import (
     TimingSkipped,
 )
 from tcexplore.events.commands import RecompileQuery
-from tcexplore.events.timing_events import FreshHeap
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import recompile_trials, torch_settings
 from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
@@ -63,16 +62,7 @@ from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_e
 from tcexplore.worker.target_codegen import TargetCodegen
 
 if TYPE_CHECKING:
-    from tcexplore.timing.fresh_heap import PairCost
-
-FRESH_HEAP = "timing with a fresh heap", "resource:getrusage"
-"""Fact and symbol of the timing before results are compared."""
-
-APP_QUICK_S, QUICK_S = 1.0, 5.0
-"""Duration of eager calls that may be timed before results are compared: in the app, and elsewhere.
-
-In a study, the first calls share the machine with the compiles of other runs.
-"""
+    from tcexplore.worker.timing_process import TimingProcesses, TimingSeed
 
 SAME_STATE = "eager calls from the state of the compiled ones"
 NOT_SET_BACK = (
@@ -85,9 +75,12 @@ AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
 
 
-def run_job(job: Job, channel: Channel, threads: int, commands: CommandQueue) -> None:
-    """Run a job and send its events; report any exception. `threads` is torch's default number on this machine."""
-    run = Run(job, channel, threads, commands)
+def run_job(job: Job, channel: Channel, threads: int, commands: CommandQueue, seed: TimingSeed | None = None) -> None:
+    """Run a job and send its events; report any exception.
+
+    `threads` is torch's default number on this machine; `seed` forks processes to time the program in.
+    """
+    run = Run(job, channel, threads, commands, seed)
     try:
         run.execute()
     except BaseException as error:  # noqa: BLE001  the user's program and the compiler may raise anything
@@ -107,7 +100,10 @@ class _RestartError(Exception):
 class Run:
     """The steps of one run."""
 
-    def __init__(self, job: Job, channel: Channel, threads: int, commands: CommandQueue) -> None:
+    def __init__(
+        self, job: Job, channel: Channel, threads: int, commands: CommandQueue, seed: TimingSeed | None = None
+    ) -> None:
+        self._seed = seed
         self.job = job
         self.user_files = UserFiles(job.file)
         self._recorder = EventRecorder(channel.send)
@@ -125,8 +121,6 @@ class Run:
         self.calls = ProgramCalls(job, self._hooks, self._stages, self._activity_timer)
         self._state: PythonState | None = None
         """Python state after the import, if the run compares with a baseline."""
-        self._fresh_heap: FreshHeap | None = None
-        """The timing before results were compared."""
         self._eager_failure = ""
         """Why the program cannot be called eagerly."""
 
@@ -337,8 +331,6 @@ class Run:
             )
         self._lower()
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
-            if self.job.time_for != 0 and self.job.baseline is None and self.job.passes == 1:
-                self._time_fresh_heap(program.workload(self.calls.mutates))
             self.progress.enter("accuracy")
             self._examination.emit_results()
         self._assemble()
@@ -357,54 +349,23 @@ class Run:
         seconds = self.job.time_for
         # An undecided timing is extended twice, to twice the time each.
         limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
-        if self._fresh_heap is not None and (cost := self._cost_of_pair(workload)) is not None:
-            from tcexplore.timing.fresh_heap import compare_with_warm_heap
-
-            workload = replace(workload, fresh_heap=compare_with_warm_heap(self._fresh_heap, cost))
         profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
         profile = ProfileStage(profiles, program, workload)
         pause = self._handle_commands if seconds is not None else profile.between_pairs(self._handle_commands)
-        run = partial(measure_timing, workload, self._emit, seconds, pause, profile.may_time)
+        others = self._other_processes(program, workload)
+        run = partial(measure_timing, workload, self._emit, seconds, pause, others, profile.may_time)
         self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
         profile.run()
 
-    def _time_fresh_heap(self, workload: Workload) -> None:
-        """Time quick calls on a CPU before results are compared, if page faults matter.
+    def _other_processes(self, program: Program, workload: Workload) -> TimingProcesses | None:
+        """Return the processes to time beside this one; None on a GPU, and where a run cannot be forked."""
+        from tcexplore.worker.timing_process import FACT, SYMBOL, ProcessOrder, TimingProcesses
 
-        A study times one run at a time, so that a run waits before this.
-        """
-        from tcexplore.timing.fresh_heap import time_fresh_heap
-        from tcexplore.timing.timed_machine import compile_counter
-
-        in_app = self.job.time_for is None
-        quick = self._stages.eager_seconds < (APP_QUICK_S if in_app else QUICK_S)
-        if workload.device.type != "cpu" or self.calls.eager_compiles or not quick:
-            return
-        if not in_app:
-            self.progress.enter("fresh heap")
-            self._handle_commands(0)
-        cost = self._cost_of_pair(workload)
-        if cost is None or not any(call.depends_on_page_faults() for call in cost):
-            return
-        self.progress.enter("fresh heap")
-
-        def measure() -> None:
-            self._fresh_heap = time_fresh_heap(workload, cost, compile_counter(self._emit), self._heap_budget_s)
-
-        self._stages.run(*FRESH_HEAP, measure)
-
-    def _cost_of_pair(self, workload: Workload) -> PairCost | None:
-        from tcexplore.timing.fresh_heap import cost_of_pair
-
-        costs: list[PairCost | None] = [None]
-        self._stages.run(*FRESH_HEAP, lambda: costs.append(cost_of_pair(workload, self._heap_budget_s)))
-        return costs[-1]
-
-    @property
-    def _heap_budget_s(self) -> float:
-        from tcexplore.timing.fresh_heap import APP_BUDGET_S, BUDGET_S
-
-        return APP_BUDGET_S if self.job.time_for is None else BUDGET_S
+        if self._seed is None or workload.device.type != "cpu" or self.job.load_artifacts:
+            return None
+        order = ProcessOrder(memory="memory kept", grad=program.grad, mutates=self.calls.mutates)
+        report = partial(self._hooks.report_missing, FACT, SYMBOL)
+        return TimingProcesses(self._seed, self.job, order, self._stages.limit_s, report)
 
     def _compare_with_baseline(self, program: Program) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""

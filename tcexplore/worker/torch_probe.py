@@ -152,6 +152,7 @@ def list_backends() -> list[str]:
 FEATURES = {
     "nested_compile_region": "torch.compiler:nested_compile_region",
     "nested_graph_breaks": "torch._dynamo.config:nested_graph_breaks",
+    "numerics": "torch._inductor.config:numerics",
     "backed_size_oblivious": "torch.fx.experimental._config:backed_size_oblivious",
     "mark_unbacked": "torch._dynamo.decorators:mark_unbacked",
     "guard_filter_fn": "torch.compiler:skip_guard_on_inbuilt_nn_modules_unsafe",

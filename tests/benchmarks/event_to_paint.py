@@ -59,7 +59,7 @@ def played(run: int) -> list[tuple[float, tuple[ev.Event, ...]]]:
         (0.01, (ev.PhaseStarted(phase="inductor", graph="0/0", at=0.06), mlp_graphs.post_grad()[0])),
         (0.06, (first, kernels[1], mlp_kernels.wrappers()[0], mlp_dynamo.guards())),
         (0.05, (mlp_graphs.second_graph(), mlp_graphs.post_grad()[1], *kernels[2:], mlp_dynamo.guards("1/0"))),
-        (0.05, (*mlp_timing.PHASES, mlp_dynamo.EAGER_OPS, ev.PhaseStarted(phase="timing", at=0.4))),
+        (0.05, (*mlp_timing.PHASES, mlp_dynamo.PROFILE, ev.PhaseStarted(phase="timing", at=0.4))),
         (0.05, (*mlp_timing.CALLS, mlp_timing.ACCURACY, mlp_timing.pairs(), mlp_timing.estimate())),
     ]
 

@@ -102,7 +102,7 @@ def launches(seconds: float) -> Iterator[dict[str, Any]]:
     """Yield the figures of a launch-bound model in two modes: the difference is the saving of CUDA graphs."""
     for mode in ("default", "reduce-overhead"):
         report = check(LAUNCH_BOUND, seconds, "--mode", mode)
-        timing, call = report["timing"], report["call_profile"]
+        timing, call = report["timing"], report["call_account"]
         print(
             f"{mode:<16} {timing['speedup']:.2f}× {timing['ci95']} {timing['verdict']}  compiled "
             f"{timing['compiled_us']:.1f} µs, kernels {timing['compiled_kernels_us']:.1f}  launches {call['launches']} "

@@ -2,9 +2,10 @@
 
 Each model is checked by `tcexplore check --json`: three samples, one of them in training, and six `transformers`
 architectures with random weights, whose lines are the library's. Lines and rest must add up to the timed call, eager
-and compiled, within 10%. Since the rest is what remains of the call, a side whose lines ran at another speed than the
-timing is marked as estimated. The first model has lines of known cost (`known_costs`): their shares must be within 5
-points of those timed by hand, in the same order. The exit status is 1 if something deviates.
+and compiled, within 10%, and no two views of the account of the call may differ. Since the rest is what remains of the
+call, a side whose lines ran at another speed than the timing is marked as estimated. The first model has lines of known
+cost (`known_costs`): their shares must be within 5 points of those timed by hand, in the same order. The exit status is
+1 if something deviates.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 
 from tests.benchmarks import known_costs
 from tests.benchmarks.provenance_models import ARCHITECTURES, SAMPLES
+from tests.report.timing_consistency import account_contradictions
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 0.1
@@ -32,7 +34,7 @@ KNOWN_COSTS = "known_costs"
 TRAINED = ("language_model",)
 NAMES = ("gpt2", "llama", "bert", "qwen2", "vit", "t5")
 
-KEYS = ("timing", "line_times", "line_times_rest", "missing", "error")
+KEYS = ("timing", "call_account", "line_times", "line_times_rest", "missing", "error")
 """Keys of a report that `--json` writes."""
 
 TRANSFORMER = """\
@@ -131,7 +133,15 @@ def _show(name: str, report: dict[str, Any]) -> bool:
         return True
     sides = {side: _deviation(report, side) for side in ("eager", "compiled")}
     wrong = any(side.ratio is None or abs(side.ratio) > LIMIT for side in sides.values())
+    differing = account_contradictions(report)
+    wrong |= bool(differing)
     print(f"{name:<18} " + "   ".join(f"{side}: {deviation}" for side, deviation in sides.items()), flush=True)
+    if account := report["call_account"]:
+        speed = account["measured_us"] / account["total_us"] - 1
+        rest = account["rest_us"] / account["total_us"]
+        print(f"  account: measured {speed:+.1%} from the timed call, rest {rest:.1%}")
+    for text in differing:
+        print(f"  two views differ: {text}")
     for missing in report["missing"]:
         if missing["fact"] == "time per line":
             print(f"  missing: {missing['reason']}")

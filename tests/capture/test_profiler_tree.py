@@ -6,48 +6,45 @@ from types import SimpleNamespace
 
 import pytest
 
-from tcexplore.capture.inductor.call_profile import PROFILER, call_parts
-from tcexplore.capture.inductor.kernel_times import kernel_times, launch_names
+from tcexplore.capture.inductor.call_parts import MARKS, PROFILER, Round, call_parts
+from tcexplore.capture.inductor.kernel_steps import launch_names
 from tcexplore.capture.inductor.profiler_tree import (
+    CALIBRATION,
     CALL,
     GRAPH,
     KERNEL,
     ProfilerEvent,
     busy_us,
+    calls_near,
     device_work,
     faster_half,
     gaps_us,
     profiler_tree,
 )
-from tcexplore.events import CallProfiled, Kernel, KernelTimed
+from tcexplore.events import CallPart, CallProfiled, Kernel
 from tests.capture import recorded_profiles
 
 
-def timed(case: str) -> dict[tuple[str, str, str], KernelTimed]:
-    events = recorded_profiles.events_of_call(case)
-    return {
-        (t.graph, t.phase, t.kernel): t
-        for t in kernel_times(events, device_work(events), recorded_profiles.kernels(case))
-    }
-
-
 def profiled(case: str) -> CallProfiled:
-    events = recorded_profiles.events_of_call(case)
-    names = frozenset(name for kernel in recorded_profiles.kernels(case) for name in launch_names(kernel))
-    return call_parts(events, device_work(events), names)
+    return call_parts([Round(recorded_profiles.events_of_call(case))], recorded_profiles.kernels(case))
+
+
+def timed(case: str) -> dict[tuple[str, str, str], CallPart]:
+    parts = (part for part in profiled(case).parts if part.kind == "kernel")
+    return {(part.graph, part.phase, part.name): part for part in parts}
 
 
 @pytest.mark.parametrize("case", ["default", "replayed", "training", "training_replayed", "parts", "two_replayed"])
-def test_host_parts_add_up_and_device_work_is_separate(case: str):
+def test_parts_of_the_device_add_up_to_its_busy_time(case: str):
     call = profiled(case)
-    assert sum(part.us for part in call.parts if part.kind != "device") == pytest.approx(call.total_us)
     assert call.device_busy_us is not None
     assert call.launch_gaps_us is not None
     assert 0 < call.device_busy_us + call.launch_gaps_us < call.total_us, "busy time and gaps are within the call"
-    assert sum(part.us for part in call.parts if part.kind == "device") / call.device_busy_us == pytest.approx(
-        1, rel=0.01
-    )
-    assert {"guards", "wrapper", "dispatch", "waiting"} <= {part.kind for part in call.parts}
+    on_device = sum(part.us for part in call.parts if part.device == "cuda")
+    assert on_device / call.device_busy_us == pytest.approx(1, rel=0.01)
+    on_host = {part.kind for part in call.parts if part.device == "cpu"}
+    assert "guards" in on_host
+    assert on_host <= {"guards", "kernel", "eager op"}
 
 
 def test_kernels_have_their_time_and_library_calls_the_sum_of_their_launches():
@@ -70,21 +67,21 @@ def test_replayed_kernels_are_recognized_by_their_position():
     assert (call.device_tasks, call.launches, call.replays, call.replayed_tasks) == (8, 2, 1, 7)
 
 
-def test_adjacent_replayed_library_calls_are_left_out():
+def test_adjacent_replayed_library_calls_are_not_told_apart():
     times = timed("training_replayed")
     backward = {name for _, phase, name in times if phase == "backward"}
     assert {"triton_per_fused_sum_0", "extern_kernels.mm:3"} <= backward
     assert backward.isdisjoint({"extern_kernels.mm", "extern_kernels.mm:2"})
+    library = {(part.kind, part.graph, part.phase) for part in profiled("training_replayed").parts}
+    assert ("library", "0/0", "backward") in library
     assert {graph for graph, _, _ in timed("two_replayed")} == {"0/0", "1/0"}
 
 
 def test_the_backward_in_another_thread_is_part_of_the_call():
     times = timed("training")
     assert {name for _, _, name in times} == {kernel.name for kernel in recorded_profiles.kernels("training")}
-    parts = {(part.kind, part.graph) for part in profiled("training").parts}
-    assert ("extern", "0/0 backward") in parts
-    assert ("kernel", "0/0 backward") in parts
-    assert ("outside", "") in parts
+    assert {phase for _, phase, _ in times} == {"forward", "backward"}
+    assert "eager op" in {part.kind for part in profiled("training").parts}
 
 
 def test_a_cpp_kernel_between_two_replays_has_the_hosts_time():
@@ -137,12 +134,12 @@ def test_the_profilers_own_work_is_not_part_of_a_call():
     for parent, child in ((call, graph), (graph, kernel), (graph, profiler)):
         child.parent = parent
         parent.children.append(child)
-    profile = call_parts([call, graph, kernel, profiler], [], frozenset())
+    profile = call_parts([Round([call, graph, kernel, profiler])], ())
     assert profile.total_us == 60
     assert {(part.kind, part.name, part.graph): part.us for part in profile.parts} == {
-        ("python", "", ""): 20,
-        ("wrapper", "", ""): 30,
-        ("kernel", "cpp_fused_0", "0/0 forward"): 10,
+        ("Python", "", ""): 20,
+        ("launch", "wrapper", ""): 30,
+        ("kernel", "cpp_fused_0", "0/0"): 10,
     }
     assert profile.device_busy_us is None
 
@@ -157,17 +154,40 @@ def test_overlapping_work_is_not_counted_twice():
     assert gaps_us([]) == 0
 
 
-def test_only_the_faster_half_of_the_calls_counts():
-    def call(start: float, us: float) -> list[ProfilerEvent]:
-        whole = ProfilerEvent(CALL, True, 0, start, start + us)
-        inside = ProfilerEvent("aten::add", True, 0, start, start + us / 2, parent=whole)
-        whole.children.append(inside)
-        return [whole, inside]
+def one_call(start: float, us: float) -> list[ProfilerEvent]:
+    whole = ProfilerEvent(CALL, True, 0, start, start + us)
+    inside = ProfilerEvent("aten::add", True, 0, start, start + us / 2, parent=whole)
+    whole.children.append(inside)
+    return [whole, inside]
 
-    calls = [call(100.0 * number, us) for number, us in enumerate((5.0, 70.0, 4.0, 6.0, 90.0))]
-    faster = faster_half([event for one in calls for event in one])
-    assert faster == [event for number in (0, 2, 3) for event in calls[number]]
-    assert faster_half(calls[0]) == calls[0]
-    profile = call_parts(faster, [], frozenset())
+
+def test_calls_near_the_timing_count_but_none_that_was_interrupted():
+    calls = [one_call(100.0 * number, us) for number, us in enumerate((5.0, 70.0, 4.0, 6.0, 90.0))]
+    events = [event for call in calls for event in call]
+    times = {call[0]: call[0].us for call in calls}
+    assert calls_near(times, 5.0) == [calls[n][0] for n in (0, 2, 3)]
+    assert calls_near(times, 1e9) == [calls[n][0] for n in (1, 4, 3)], "a target above the quartile is moved there"
+    assert faster_half(list(times)) == [calls[n][0] for n in (2, 0, 3)]
+    profile = call_parts([Round(events)], (), timed_us=5.0)
     assert profile.repeats == 3
     assert profile.total_us == pytest.approx(5.0)
+    (op,) = (part for part in profile.parts if part.kind == "eager op")
+    assert op.us == pytest.approx(2.5)
+
+
+def calibrated(plain_us: float) -> Round:
+    """Return a call of 100 µs with 20 ops, in a profiler whose event costs up to 2 µs, half of it inside."""
+    events = [
+        ProfilerEvent(CALIBRATION + name, True, 0, 0, cost * MARKS) for name, cost in (("marks", 2), ("ranges", 5))
+    ]
+    call = ProfilerEvent(CALL, True, 0, 100, 200)
+    call.children = [ProfilerEvent("aten::add", True, 0, 100 + 4 * n, 103 + 4 * n, parent=call) for n in range(20)]
+    return Round([*events, call, *call.children], [plain_us])
+
+
+@pytest.mark.parametrize(("plain_us", "total"), [(60.0, 60.0), (10.0, 59.0), (500.0, 79.0)])
+def test_the_cost_of_the_profiler_is_taken_out(plain_us: float, total: float):
+    profile = call_parts([calibrated(plain_us)], ())
+    assert profile.total_us == pytest.approx(total, abs=1.0)
+    (ops,) = (part for part in profile.parts if part.kind == "eager op")
+    assert ops.us == pytest.approx(40.0)

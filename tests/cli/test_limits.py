@@ -45,7 +45,7 @@ WRONG = ev.Accuracy(verdict="wrong", worst="output")
         (
             Limits(min_speedup=1.2), replace(timed(1.3, verdict="undecided"), low=1.25),
             replace(timed(1.5, verdict="undecided"), low=0.5, high=3.0),
-            "too noisy to tell: compiled is 0.50× to 3.00× as fast, 1.2× required (--min-speedup)",
+            "compiled is most likely 1.50× as fast, but maybe 0.50× to 3.00×, 1.2× required (--min-speedup)",
         ),
         (
             Limits(max_compile_seconds=20), SLOW, replace(SLOW, seconds=24.0),

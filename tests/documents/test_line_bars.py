@@ -11,6 +11,7 @@ from tcexplore.documents.source.source_view import source_document
 from tcexplore.documents.strip.peek_line import peek_row
 from tcexplore.documents.timing.hot_lines_view import hot_lines_document
 from tcexplore.session import Snapshot
+from tcexplore.session.call_account import call_account
 from tcexplore.session.links import Link, closure
 from tests import fakes
 from tests.documents import golden
@@ -22,13 +23,16 @@ CALL_US = 400.0
 def timed(*, estimated: bool = False) -> Snapshot:
     """Return the complete run with lines of an eager call that take half, an eighth and nothing of it."""
     lines = {"self.fc1(x)": 200.0, "F.gelu": 50.0, "h * 1.2": 0.0}
-    event = ev.LinesTimed(
-        eager_us=CALL_US,
-        eager=tuple(ev.EagerLine(location=at(code), phase="forward", us=us) for code, us in lines.items()),
-        eager_rest=(("Python and launch", 150.0),),
-        estimated=("eager",) if estimated else (),
+    event = ev.EagerLinesTimed(
+        call_us=CALL_US,
+        lines=tuple(ev.EagerLine(location=at(code), phase="forward", us=us) for code, us in lines.items()),
+        rest=(("Python and launch", 150.0),),
+        estimated=estimated,
     )
-    return replace(fakes.complete(), lines_timed=event)
+    run = fakes.complete()
+    assert run.timing is not None
+    timing = replace(run.timing, eager_us=CALL_US)
+    return replace(run, eager_lines=event, timing=timing, call_profile=None, call_account=None)
 
 
 def row(run: Snapshot, code: str, width: int = 78) -> str:
@@ -61,8 +65,7 @@ def test_the_lines_view_shows_lines_rest_and_the_call():
 
 
 def test_the_lines_view_names_the_most_expensive_line_of_each_side():
-    event = timed().lines_timed
-    assert event is not None
-    run = replace(timed(), lines_timed=replace(event, compiled_us=CALL_US / 2))
+    profile = ev.CallProfiled(total_us=CALL_US / 2, repeats=5, parts=())
+    run = replace(timed(), call_account=call_account(profile, None))
     first = hot_lines_document(run).row(1).text
     assert first.startswith(f" Most time: eager line {line('self.fc1(x)')} (200 µs), compiled line ")

@@ -88,7 +88,7 @@ def test_reports_contain_device_facts():
         22.0,
         31.0,
     ]
-    assert fields["call_profile"]["launch_gaps_us"] == 31.0
+    assert fields["call_account"]["launch_gaps_us"] == 31.0
     text = " ".join(check_text(measured.run(), 100).split())
     for words in ("1 CUDA graph recorded", "mutated inputs", "NVIDIA H200", "the best template 1.47×", "LAUNCH-BOUND"):
         assert words in text, words

@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.timing.recommendation import format_recommendation, format_reservation, recommend
 from tcexplore.session import Snapshot
 from tests.session.test_economics import EQUAL, FASTER, SLOWER
-from tests.snapshots.mlp_timing import FRESH
+from tests.snapshots.mlp_timing import RETURNED
 
 AFTER = "break-even at ~50,000 calls."
 
@@ -83,9 +83,11 @@ def test_cached_kernels_are_mentioned():
     assert format_reservation(run(*CALLS)) == ""
 
 
-def test_a_different_verdict_with_a_fresh_heap_follows_the_recommendation():
-    even = replace(EQUAL, run=0, verdict="no difference", fresh_heap=FRESH)
+def test_a_different_verdict_with_memory_returned_follows_the_recommendation():
+    even = replace(EQUAL, run=0, verdict="no difference", memory_returned=RETURNED)
     assert recommend(run(*CALLS).apply(even)).endswith(
-        "saves nothing measurable. With a fresh heap, as in a script: faster, 1.46× [1.31, 1.60]."
+        "saves nothing measurable. If freed memory is returned to the system: faster, 1.46× [1.31, 1.60]."
     )
-    assert "fresh" not in recommend(run(*CALLS).apply(replace(even, fresh_heap=replace(FRESH, differs=False))))
+    assert "returned" not in recommend(
+        run(*CALLS).apply(replace(even, memory_returned=replace(RETURNED, differs=False)))
+    )

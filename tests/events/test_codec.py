@@ -66,7 +66,7 @@ def test_a_missing_field_gets_its_default_or_raises(record: type) -> None:
     "data",
     [b"", b"[]", b"{}", b"\xff", b'{"$": "Job"}', b'{"$": "Output", "stream": 1, "text": ""}',
      b'{"$": "Output", "stream": "a", "text": null}', b'{"$": "ModulesImported", "files": "abc"}',
-     b'{"$": "Finished", "run": true}', b'{"$": "EagerOps", "regions": 1, "ops": [["a", 1]]}'],
+     b'{"$": "Finished", "run": true}', b'{"$": "PairsMeasured", "eager_us": ["a"], "compiled_us": []}'],
 )  # fmt: skip
 def test_an_invalid_event_is_rejected(data: bytes) -> None:
     with pytest.raises(ProtocolError):

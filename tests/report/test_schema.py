@@ -32,7 +32,7 @@ RARE_EVENTS = (
     ev.StateKeys(run=9, count=1, module=("w",), compiled=("_orig_mod.w",), in_place=("w",), prefix="_orig_mod."),
     ev.CustomOpChecked(run=9, op="mylib.pooled", test="test_schema", passed=False, reason="mismatch"),
     ev.GraphSplit(run=9, graph="0/0", part="submod_0", ops=3),
-    replace(mlp_timing.estimate(), run=9, fresh_heap=mlp_timing.FRESH),
+    replace(mlp_timing.estimate(), run=9, memory_returned=mlp_timing.RETURNED, processes=mlp_timing.PROCESSES),
 )
 
 RUNS = {

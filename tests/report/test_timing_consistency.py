@@ -48,14 +48,18 @@ def test_figures_measured_on_a_loaded_machine_never_contradict_each_other(data: 
     total = data.draw(times)
     cost = ev.BreakCost(location=broken, us=total * data.draw(st.floats(0, 1)), gaps=1)
     kernel = run.code.kernels[0]
+    of_kernel, of_guards = data.draw(times), data.draw(times)
+    parts = (
+        ev.CallPart(
+            kind="kernel", name=kernel.name, graph=kernel.graph, phase=kernel.phase, us=of_kernel, low_us=of_kernel / 2,
+            high_us=of_kernel * 2,
+        ),
+        ev.CallPart(kind="guards", name="", us=of_guards, low_us=of_guards, high_us=of_guards),
+    )  # fmt: skip
     events = [
         timing,
-        ev.CallProfiled(run=run.run, total_us=data.draw(times), repeats=5, parts=()),
+        ev.CallProfiled(run=run.run, total_us=sum(part.us for part in parts), repeats=5, parts=parts),
         ev.BreakCosts(run=run.run, costs=(cost,), total_us=total, units=5),
-        ev.KernelTimed(
-            run=run.run, graph=kernel.graph, phase=kernel.phase, kernel=kernel.name, us=data.draw(times), launches=1,
-            device="cpu",
-        ),
     ]  # fmt: skip
     run = replace(run, timing=None)
     for event in data.draw(st.permutations(events)):
@@ -67,8 +71,11 @@ FALSE: dict[str, Callable[[dict[str, Any]], None]] = {
     "the speedup lies outside": lambda r: r["timing"].update(speedup=9.0),
     "contains 1": lambda r: r["timing"].update(ci95=[0.9, 2.0]),
     "above a noise floor": lambda r: r["timing"].update(noise_floor=0.3),
-    "advice without": lambda r: r["timing"].update(verdict="undecided", break_even_calls=5),
-    "differ by more than 30%": lambda r: r["call_profile"].update(device_busy_us=9e9),
+    "break-even, but not faster": lambda r: r["timing"].update(verdict="undecided", break_even_calls=5),
+    "account and timing": lambda r: r["call_account"].update(total_us=9e9),
+    "parts and the call": lambda r: r["call_account"]["parts"][0].update(us=9e9),
+    "is outside its interval": lambda r: r["call_account"]["parts"][0].update(high_us=0.0),
+    "kernel ": lambda r: r["kernels"][0]["measured"].update(us=1.0),
     "µs of": lambda r: r["kernels"][0].update(measured={"us": 9e9}),
 }
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session.economics import economics, payback
 from tests import fakes
 from tests.timing.test_timing_notes import ESTIMATE
@@ -45,10 +44,12 @@ def test_net_gain_includes_the_compile_time():
     assert net == pytest.approx((10, 5, 14))
 
 
-@pytest.mark.parametrize("verdict", ["undecided", "measuring"])
-def test_an_unreliable_timing_predicts_no_break_even_and_no_net_gain(verdict: TimingVerdict):
+def test_too_few_pairs_predict_nothing_and_an_undecided_timing_has_its_interval():
     run = fakes.complete()
     assert economics(run).payback is not None
-    costs = economics(replace(run, timing=replace(FASTER, verdict=verdict)))
+    costs = economics(replace(run, timing=replace(FASTER, verdict="measuring")))
     assert (costs.payback, costs.break_even_calls) == (None, None)
+    undecided = economics(replace(run, timing=replace(FASTER, verdict="undecided")))
+    assert undecided.payback is not None
+    assert undecided.break_even_calls is None, "only a faster compiled call pays off for certain"
     assert costs.cost_s is not None, "measured costs stay visible"

@@ -111,11 +111,12 @@ def rates(case: str, *, moved: int = 1 << 30, faster: float = 1.0, precision: st
         bound="compute", implied_us=1.0, memory_peak=target.peaks.memory, peak=dict(peaks)[precision],
         precision=precision, peaks=peaks, l2_bytes=target.properties.L2_cache_size,
     )  # fmt: skip
-    timed = ev.KernelTimed(
-        graph="0/0", phase="forward", kernel="k", us=us, launches=1, device="cuda",
+    timed = ev.CallPart(
+        kind="kernel", name="k", graph="0/0", phase="forward", us=us, low_us=us, high_us=us, device="cuda",
         functions=tuple(RAN[case]["functions"]),
     )  # fmt: skip
-    snapshot = replace(start_snapshot(ev.Job(run=1, file="m.py", source="", config=ev.Config())), kernel_times=(timed,))
+    profile = ev.CallProfiled(total_us=us, repeats=5, parts=(timed,), device_busy_us=us)
+    snapshot = start_snapshot(ev.Job(run=1, file="m.py", source="", config=ev.Config())).apply(replace(profile, run=1))
     reached = achieved(snapshot, kernel, KernelFacts(None, None, point))
     assert reached is not None
     return reached

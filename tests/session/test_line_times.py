@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.session.line_times import LineShare, LineTimes, line_shares, line_times
+from tcexplore.events.result_events import PartKind
+from tcexplore.session.call_account import call_account
+from tcexplore.session.line_times import LineShare, LineTimes, line_shares, line_times, lines_of_parts
+from tests.timing.test_timing_notes import ESTIMATE
 
 ONE, TWO = ev.Location("/m.py", 1), ev.Location("/m.py", 2)
 
@@ -24,44 +29,70 @@ GRAPH = ev.AtenGraph(
 KERNEL = ev.Kernel(graph="0/0", phase="forward", name="k", language="cpp", source="", nodes=("a", "b"))
 
 
-def times(timed: ev.LinesTimed, *kernels: ev.Kernel) -> LineTimes:
-    known = line_times(timed, kernels, (GRAPH,), ())
+EAGER = (
+    ev.EagerLine(location=ONE, phase="forward", us=10.0),
+    ev.EagerLine(location=ONE, phase="backward", us=20.0),
+    ev.EagerLine(location=TWO, phase="forward", us=0.0),
+)
+
+
+def part(kind: PartKind, us: float, name: str = "") -> ev.CallPart:
+    graph, phase = ("0/0", "forward") if kind == "kernel" else ("", "")
+    return ev.CallPart(kind=kind, name=name, us=us, low_us=us, high_us=us, graph=graph, phase=phase)
+
+
+def compiled(*parts: ev.CallPart) -> ev.CallProfiled:
+    return ev.CallProfiled(total_us=sum(part.us for part in parts), repeats=5, parts=parts)
+
+
+def times(
+    profile: ev.CallProfiled | None = None, *kernels: ev.Kernel, eager: ev.EagerLinesTimed | None = None
+) -> LineTimes:
+    account = call_account(profile, None)
+    known = line_times(account, eager, None, lines_of_parts(account, eager, kernels, (GRAPH,), ()))
     assert known is not None
     return known
 
 
-def timed_kernel(us: float) -> tuple[ev.TimedKernel, ...]:
-    return (ev.TimedKernel(graph="0/0", phase="forward", kernel="k", us=us),)
-
-
 def test_a_shared_kernel_is_split_by_bytes_and_marked():
-    known = times(ev.LinesTimed(compiled_us=100.0, kernels=timed_kernel(80.0)), KERNEL)
+    known = times(compiled(part("kernel", 80.0, "k"), part("guards", 20.0)), KERNEL)
     assert [(time.line, time.compiled_us, time.shared) for time in known.lines] == [(1, 60.0, True), (2, 20.0, True)]
     assert [time.share for time in known.lines] == pytest.approx([0.6, 0.2])
+    assert [(rest.name, rest.compiled_us) for rest in known.rest] == [("guards", 20.0)]
 
 
-def test_an_unknown_kernel_is_unattributed():
-    known = times(ev.LinesTimed(compiled_us=100.0, kernels=timed_kernel(80.0)))
-    assert [(rest.name, rest.compiled_us) for rest in known.rest] == [("unattributed", 80.0)]
+def test_what_is_on_no_known_line_is_unattributed():
+    eager = ev.EagerLinesTimed(call_us=100.0, lines=())
+    known = times(compiled(part("kernel", 80.0, "other"), part("library", 5.0, "aten.mm")), KERNEL, eager=eager)
+    assert [(rest.name, rest.compiled_us) for rest in known.rest] == [("unattributed", 85.0)]
+
+
+def test_eager_ops_are_split_over_the_lines_outside_the_graphs():
+    known = times(compiled(part("eager op", 60.0, "aten.exp")), eager=ev.EagerLinesTimed(call_us=100.0, lines=EAGER))
+    by_line = {(time.line, time.phase): time.compiled_us for time in known.lines}
+    assert by_line == {(1, "forward"): 20.0, (1, "backward"): 40.0, (2, "forward"): 0.0}
 
 
 def test_a_share_adds_up_both_phases_and_is_estimated_if_one_is():
-    eager = (
-        ev.EagerLine(location=ONE, phase="forward", us=10.0),
-        ev.EagerLine(location=ONE, phase="backward", us=20.0),
-        ev.EagerLine(location=TWO, phase="forward", us=0.0),
-    )
-    shares = line_shares(times(ev.LinesTimed(eager_us=100.0, eager=eager)))
+    eager = ev.EagerLinesTimed(call_us=100.0, lines=EAGER)
+    shares = line_shares(times(eager=eager))
     assert list(shares) == [("/m.py", 1)]
     assert shares["/m.py", 1] == LineShare(30.0, 0.1 + 0.2, estimated=False)
-    shares = line_shares(times(ev.LinesTimed(eager_us=100.0, eager=eager, estimated=("eager",))))
-    assert shares["/m.py", 1].estimated
+    assert line_shares(times(eager=replace(eager, estimated=True)))["/m.py", 1].estimated
+
+
+def test_eager_lines_are_scaled_to_the_timing_and_marked():
+    eager = ev.EagerLinesTimed(call_us=100.0, lines=EAGER, rest=(("Python and launch", 70.0),))
+    known = line_times(None, eager, replace(ESTIMATE, eager_us=200.0), ())
+    assert known is not None
+    assert (known.eager_us, known.lines[0].eager_us, known.rest[0].eager_us) == (200.0, 40.0, 140.0)
+    assert all(time.estimated for time in known.lines)
 
 
 def test_only_the_side_of_the_shares_makes_them_estimates():
-    timed = ev.LinesTimed(eager_us=1.0, compiled_us=100.0, kernels=timed_kernel(80.0), estimated=("eager",))
-    assert not any(time.estimated for time in times(timed, KERNEL).lines)
+    eager = ev.EagerLinesTimed(call_us=1.0, lines=(), estimated=True)
+    assert not any(time.estimated for time in times(compiled(part("kernel", 80.0, "k")), KERNEL, eager=eager).lines)
 
 
 def test_lines_that_were_not_measured_have_no_share():
-    assert line_shares(line_times(None, (), (), ())) == {}
+    assert line_shares(line_times(None, None, None, ())) == {}

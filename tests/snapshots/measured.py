@@ -27,8 +27,8 @@ def run(number: int = 1) -> Snapshot:
     return snapshot
 
 
-def _part(kind: PartKind, name: str, us: float, graph: str = "", count: int = 1) -> ev.CallPart:
-    return ev.CallPart(kind=kind, name=name, count=count, us=us, graph=graph)
+def _part(kind: PartKind, name: str, us: float, **more: Any) -> ev.CallPart:
+    return ev.CallPart(kind=kind, name=name, us=us, low_us=0.9 * us, high_us=1.1 * us, device="cuda", **more)
 
 
 def _events() -> tuple[ev.Event, ...]:
@@ -48,18 +48,14 @@ def _events() -> tuple[ev.Event, ...]:
                              peak_bytes=3 << 20, **_OF),
         ev.CudaGraphSkipped(reason="cpu ops", nodes=("op1",), **_OF),
         ev.CudaGraphSkipped(graph="1/0", reason="skipping cudagraphs due to mutated inputs (1 instances)"),
-        ev.KernelTimed(kernel=PRODUCT, us=17.7, launches=1, device="cuda", functions=("gemm", "reduce"), replayed=True,
-                       **_OF),
-        ev.KernelTimed(kernel=POINTWISE, us=3.5, launches=2, device="cuda", functions=(POINTWISE,), **_OF),
         ev.CallProfiled(
             total_us=120.0, repeats=5, device_busy_us=22.2, launch_gaps_us=31.0, device_tasks=4, launches=3,
             replays=1, replayed_tasks=2,
             parts=(
-                _part("wrapper", "", 60.0), _part("waiting", "", 40.0),
-                _part("outside", "aten.item", 20.0),
-                _part("device", "void gemm<float, 4>(float*)", 17.7, "0/0 forward"),
-                _part("device", POINTWISE, 3.5, "0/0 forward", count=2),
-                _part("device", "Memcpy DtoH (Device -> Pinned)", 1.0),
+                _part("kernel", PRODUCT, 17.7, functions=("gemm", "reduce"), replayed=True, **_OF),
+                _part("kernel", POINTWISE, 3.5, launches=2, functions=(POINTWISE,), **_OF),
+                _part("eager op", "aten.item", 1.0, functions=("Memcpy DtoH (Device -> Pinned)",)),
+                replace(_part("guards", "", 5.0), device="cpu"),
             ),
         ),
         ev.DeviceFacts(

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tcexplore.events import EagerOps, FrameSkipped, GraphBreak, Guard, GuardsInstalled, Location, Recompiled
+from tcexplore.events import (
+    CallPart,
+    CallProfiled,
+    FrameSkipped,
+    GraphBreak,
+    Guard,
+    GuardsInstalled,
+    Location,
+    Recompiled,
+)
 from tests.snapshots.mlp_source import FILE, at
 
 BREAK = GraphBreak(
@@ -31,8 +40,18 @@ BREAK = GraphBreak(
     count=2,
 )
 
-EAGER_OPS = EagerOps(
-    ops=(("aten::mean", 1, 9.0), ("aten::item", 1, 2.5), ("aten::_local_scalar_dense", 1, 1.0)), region_entries=2
+EAGER_OPS = {"aten.mean": 9.0, "aten.item": 2.5, "aten._local_scalar_dense": 1.0}
+PROFILE = CallProfiled(
+    total_us=100.0,
+    repeats=8,
+    parts=(
+        CallPart(kind="launch", name="wrapper", us=87.5, low_us=80.0, high_us=90.0),
+        *(
+            CallPart(kind="eager op", name=name, us=us, low_us=0.9 * us, high_us=1.1 * us)
+            for name, us in EAGER_OPS.items()
+        ),
+    ),
+    region_entries=2,
 )
 
 SKIPPED = FrameSkipped(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tcexplore.events import Accuracy, CallMade, Deviation, Memory, PairsMeasured, PhaseTimed, TimingEstimate
-from tcexplore.events.timing_events import FreshHeap, TimingVerdict
+from tcexplore.events.timing_events import MemoryReturned, MemoryState, TimedProcess, TimingVerdict
 
 CALLS = (
     CallMade(index=0, variant="eager", seconds=0.004),
@@ -55,11 +55,22 @@ def control(count: int = 5) -> PairsMeasured:
     return PairsMeasured(eager_us=both[0], compiled_us=both[1], control=True)
 
 
-FRESH = FreshHeap(
-    eager_us=2070.0, compiled_us=1420.0, speedup=1.46, low=1.31, high=1.6, verdict="faster", pairs=20,
-    eager_page_faults=941.0, compiled_page_faults=12.0, warm_compiled_page_faults=1.0, differs=True,
+RETURNED = MemoryReturned(
+    processes=2, eager_us=2070.0, compiled_us=1420.0, speedup=1.46, low=1.31, high=1.6, verdict="faster",
+    eager_page_faults=941.0, compiled_page_faults=12.0, differs=True,
 )  # fmt: skip
-"""A timing with a fresh heap that differs from that with a warm one."""
+"""A timing with the allocator's defaults that differs from that with memory kept."""
+
+
+def process(speedup: float, low: float, high: float, memory: MemoryState = "memory kept") -> TimedProcess:
+    """Return a process with forty pairs."""
+    return TimedProcess(
+        memory=memory, pairs=40, speedup=speedup, low=low, high=high, eager_us=412.0, compiled_us=412.0 / speedup,
+        eager_page_faults=0.0, compiled_page_faults=0.0,
+    )  # fmt: skip
+
+
+PROCESSES = (process(1.31, 1.28, 1.34), process(1.29, 1.26, 1.32), process(1.46, 1.31, 1.6, "memory returned"))
 
 
 def estimate(verdict: TimingVerdict = "faster", speedup: float = 1.31) -> TimingEstimate:

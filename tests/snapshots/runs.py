@@ -59,7 +59,7 @@ def _compiled(*, lines: bool = True, triton: bool = False) -> tuple[Event, ...]:
         *mlp_kernels.kernels(lines=lines, triton=triton)[:2], mlp_kernels.wrappers()[0], mlp_dynamo.guards(),
         Output(stream="stdout", text="mean tensor(0.3383)\n"), mlp_dynamo.SKIPPED,
         mlp_graphs.second_graph(), mlp_graphs.post_grad()[1], *mlp_kernels.kernels(lines=lines, triton=triton)[2:],
-        mlp_kernels.wrappers()[1], mlp_dynamo.guards("1/0"), *mlp_timing.PHASES, mlp_dynamo.EAGER_OPS,
+        mlp_kernels.wrappers()[1], mlp_dynamo.guards("1/0"), *mlp_timing.PHASES, mlp_dynamo.PROFILE,
         Output(stream="stderr", text="UserWarning: lr_scheduler[0] was [/b] not stepped\n"),
     )  # fmt: skip
 

@@ -13,8 +13,7 @@ from tcexplore.studies.modes.modes_document import conclusions
 from tcexplore.studies.modes.modes_study import planned_jobs
 from tcexplore.studies.modes.modes_variants import ModesOptions
 from tcexplore.studies.study import StudyState
-from tests.snapshots.mlp_timing import FRESH
-from tests.studies.playback import JOB, MACHINE, Playback, failed, json_of, played, printed, shown, timed
+from tests.studies.playback import JOB, MACHINE, Playback, failed, json_of, played, printed, timed
 
 
 def planned(options: ModesOptions) -> list[tuple[str, str, bool | None]]:
@@ -89,7 +88,7 @@ def finished(
     speedup: float, mode: str, compile_s: float = 1.0, verdict: TimingVerdict | None = None, **changed: Any
 ) -> RunFigures:
     """Return a finished run of Inductor; `changed` are fields of its estimate or of its configuration."""
-    estimate = {name: value for name, value in changed.items() if name in ("low", "high", "eager_us", "fresh_heap")}
+    estimate = {name: value for name, value in changed.items() if name in ("low", "high", "eager_us")}
     config = {name: value for name, value in changed.items() if name not in estimate}
     run = start_snapshot(replace(JOB, config=replace(ev.Config(mode=mode, dynamic=False), **config)))
     events = [
@@ -144,42 +143,10 @@ def test_eager_is_recommended_if_nothing_is_faster_and_undecided_runs_are_counte
     assert list(conclusions([slow, finished(0.9, "lite", verdict="undecided")])) == list(conclusions([slow]))
     (recommendation,) = conclusions([slow, unknown])
     assert recommendation.startswith(
-        "No recommendation: 1 of 2 runs may be faster, undecided because of noise; the other is not faster. "
+        "No certain recommendation: 1 of 2 runs may be faster, most likely inductor, lite, dynamic false, undecided, "
+        "1.30× [1.29, 1.31]; the other is not faster. "
     )
     assert "--threads 1" in recommendation
-
-
-def test_the_recommendation_has_the_speedup_with_a_fresh_heap_too():
-    same, undecided = replace(FRESH, differs=False), replace(FRESH, verdict="undecided")
-    heaps = [FRESH, replace(FRESH, low=1.4), same, undecided]
-    modes = ("default", "lite", "max-autotune", "reduce-overhead")
-    slow = [finished(1.0, mode, fresh_heap=heap) for mode, heap in zip(modes, heaps, strict=True)]
-    advice, note = conclusions(slow)
-    assert advice == (
-        "Stay with eager: no run is faster beyond the noise. With a fresh heap, as in a script, 2 runs are faster, "
-        "most certainly inductor, lite, dynamic false: 1.46× [1.40, 1.60]."
-    )
-    assert note.startswith("Fresh heap: an eager call took 941 page faults before tcexplore compared results")
-    unsafe = finished(1.0, "default", fresh_heap=replace(FRESH, low=1.45), guard_filter="skip_guard_eval_unsafe")
-    assert next(conclusions([*slow, unsafe])) == advice
-    advice, _ = conclusions([finished(1.0, "default", fresh_heap=undecided)])
-    assert advice.endswith("no run is certainly faster; inductor, default, dynamic false: 1.46× [1.31, 1.60].")
-    assert list(conclusions([finished(1.0, "default", fresh_heap=same)])) == [
-        "Stay with eager: no run is faster beyond the noise."
-    ]
-    advice, _ = conclusions([finished(1.2, "default", fresh_heap=FRESH)])
-    assert advice.endswith("1.20× eager's speed [1.19, 1.21]. With a fresh heap, as in a script: 1.46× [1.31, 1.60].")
-
-
-async def test_a_column_has_the_speedup_with_a_fresh_heap_if_a_run_has_one():
-    story = [replace(timed(1.0), fresh_heap=FRESH), ev.Finished()]
-    with_heap, without = [
-        shown("modes", (await played("modes", lambda _, events=events: events))[0], 160)  # type: ignore[misc]
-        for events in (story, [timed(1.0), ev.Finished()])
-    ]
-    assert "fresh heap" in with_heap
-    assert "1.46× ▲ [1.31, 1.60]" in with_heap
-    assert "fresh heap" not in without
 
 
 def test_eager_times_that_differ_between_runs_cause_a_warning():

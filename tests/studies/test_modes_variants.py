@@ -10,6 +10,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli.arguments import parse
+from tcexplore.documents.configurations import describe_variant
 from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.modes.modes_study import planned_jobs
@@ -19,7 +20,7 @@ from tcexplore.studies.study_json import run_fields
 from tests.studies import playback
 from tests.studies.playback import JOB, MACHINE, Playback, json_of, played, printed, timed
 
-FEATURES = ("nested_compile_region", "nested_graph_breaks", "guard_filter_fn")
+FEATURES = ("nested_compile_region", "nested_graph_breaks", "numerics", "guard_filter_fn")
 FIRST_CALL_S = {"whole": 8.0, "blocks": 2.0, "nested": 4.0}
 COLD_S = {"whole": 12.0, "blocks": 6.0, "nested": 8.0}
 SPEEDUP = {"whole": 1.5, "blocks": 1.2, "nested": 1.5}
@@ -110,6 +111,38 @@ async def test_requested_variants_replace_the_automatic_ones():
     state, _ = await compared(regions=("blocks",), nested_breaks=(False, True), guard_filters=("none",))
     variants = [(result.run.config.regions, result.run.config.settings) for result in state.results]
     assert variants == [("blocks", ()), ("blocks", ("torch._dynamo.config.nested_graph_breaks=True",))]
+
+
+@pytest.mark.usefixtures("featured")
+@pytest.mark.parametrize(
+    ("verdict", "tried"),
+    [("as accurate as eager", []), ("less accurate than eager", ["strict numerics"]), ("wrong", ["strict numerics"])],
+)
+async def test_strict_numerics_are_tried_if_results_are_worse(verdict: ev.AccuracyVerdict, tried: list[str]):
+    def inexact(job: ev.Job) -> Sequence[ev.Event]:
+        exact = "torch._inductor.config.numerics=strict" in job.config.settings
+        accuracy = ev.Accuracy(verdict="as accurate as eager" if exact else verdict, calls=1, total_calls=1)
+        return [accuracy if isinstance(event, ev.Accuracy) else event for event in story(job)]
+
+    given = ModesOptions(
+        backends=("inductor",), modes=("default",), dynamic=(False,), regions=("whole",), guard_filters=("none",)
+    )
+    state, _ = await played("modes", inexact, given)
+    rows = {describe_variant(result.run.config): result.run.accuracy for result in state.results}
+    assert list(rows) == ["", *tried]
+    if tried:
+        assert rows["strict numerics"].verdict == "as accurate as eager"
+        assert "strict numerics" in printed("modes", state)
+
+
+def test_requested_numerics_are_settings_of_inductor_only():
+    options = ModesOptions(
+        backends=("eager", "inductor"), modes=("default",), dynamic=(False,), numerics=("default", "strict_reduction")
+    )
+    configs = [job.config for job in planned_jobs(JOB, MACHINE, options)]
+    assert [(config.backend, config.settings) for config in configs] == [
+        ("eager", ()), ("inductor", ()), ("inductor", ("torch._inductor.config.numerics=strict_reduction",)),
+    ]  # fmt: skip
 
 
 def test_kinds_of_shapes_replace_dynamic():

@@ -12,8 +12,7 @@ from tcexplore.studies.study import StudyState
 from tcexplore.studies.sweep.sweep_document import bar, conclusions, longest
 from tcexplore.studies.sweep.sweep_result import Sweep, SweepStep
 from tcexplore.studies.sweep.sweep_study import SweepOptions, planned_steps
-from tests.snapshots.mlp_timing import FRESH
-from tests.studies.playback import JOB, failed, json_of, played, printed, shown, timed
+from tests.studies.playback import JOB, failed, json_of, played, printed, timed
 
 SIZES = (1, 8, 64)
 SPEEDUPS = {(False, 1): 0.5, (False, 8): 1.4, (False, 64): 2.0, (True, 1): 0.4, (True, 8): 0.8}
@@ -138,29 +137,6 @@ async def test_sizes_that_help_are_listed_if_a_larger_one_does_not():
 
     first, *_ = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
     assert first == "static: compiling helps at size 8, but not at 64"
-
-
-async def test_rows_and_conclusions_have_the_speedup_with_a_fresh_heap_too():
-    def with_heaps(job: ev.Job) -> list[ev.Event]:
-        if len(job.config.sizes) > 1 or job.config.dynamic:
-            return story(job)
-        size = job.config.sizes[0]
-        fresh = replace(FRESH, verdict="faster" if size > 1 else "undecided", speedup=1.4 + size / 100)
-        return [replace(timed(1.0), fresh_heap=replace(fresh, differs=size != 64)), ev.Finished()]
-
-    state, _ = await played("sweep", with_heaps, SweepOptions(0, SIZES))
-    first, *others = conclusions(Sweep(0, SIZES, tuple(state.results)))
-    assert first == (
-        "static: compiling helps at no size. With a fresh heap, as in a script: compiling helps at size 8, but not at "
-        "64; size 1 undecided (size 1: 1.41× [1.31, 1.60], size 8: 1.48× [1.31, 1.60])"
-    )
-    assert any(line.startswith("Fresh heap: an eager call took 941 page faults before") for line in others)
-    rows = shown("sweep", state, 160).splitlines()
-    assert "1.48× ▲ [1.31, 1.60]" in next(row for row in rows if row.strip().startswith("8 "))
-    assert rows[1].count("fresh heap") == 1, "no dynamic size has a figure"
-    assert "1.48× ▲" in shown("sweep", state, 80)
-    assert json_of("sweep", state)["helps_from_fresh_heap"] == {"static": None, "dynamic": None}
-    assert "fresh heap" not in shown("sweep", await swept(), 160).lower()
 
 
 def test_the_bar_of_an_undecided_speedup_shades_its_interval():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -54,11 +53,12 @@ def wide(speedup: float, low: float, high: float, pairs: int = 15) -> ev.TimingE
     return replace(timed(speedup, verdict="undecided"), low=low, high=high, pairs=pairs)
 
 
-async def test_all_cells_compile_first_and_then_each_is_timed_alone():
+async def test_the_most_promising_cell_is_timed_first_then_all_others_compile_and_each_is_timed_alone():
     log, state = await run({"default": [timed(1.5)], "lite": [timed(0.5)], "max-autotune": [timed(1.4)]})
-    assert sorted(log[:3]) == ["compile default", "compile lite", "compile max-autotune"]
-    events = log[3:]
-    assert sorted(events[::2]) == ["time default", "time lite", "time max-autotune"]
+    assert log[:3] == ["compile default", "time default", "pause default"]
+    assert sorted(log[3:5]) == ["compile lite", "compile max-autotune"]
+    events = log[5:]
+    assert sorted(events[::2]) == ["time lite", "time max-autotune"]
     assert [event.replace("time", "pause") for event in events[::2]] == events[1::2]
     assert [result.run.status for result in state.results] == ["ok"] * 3  # type: ignore[attr-defined]
 
@@ -70,30 +70,6 @@ async def test_only_undecided_cells_that_may_be_the_fastest_are_timed_again():
         "max-autotune": [wide(1.6, 1.3, 1.9, 15), wide(1.6, 1.5, 1.7, 16), timed(1.6)],
     })  # fmt: skip
     assert [log.count(f"time {mode}") for mode in OPTIONS.modes] == [1, 1, 3]
-
-
-async def test_a_run_that_times_with_a_fresh_heap_waits_before_it_and_its_slice_begins_after_it():
-    class FreshHeapFirst(HeldPlayback):
-        """Announces its timing, with the estimate, some time after it is resumed."""
-
-        def submit(self, job: ev.Job) -> None:
-            self.story = lambda _: [ev.PhaseStarted(phase="fresh heap", at=1.0)]
-            super().submit(job)
-
-        def send(self, command: RunCommand) -> bool:
-            if isinstance(command, PauseTiming) and not command.paused and self.jobs:
-                number = self.jobs[-1].run
-                asyncio.get_running_loop().call_soon(self.emit, ev.PhaseStarted(run=number, phase="accuracy", at=2.0))
-                asyncio.get_running_loop().call_soon(self.emit, ev.PhaseStarted(run=number, phase="timing", at=3.0))
-            return super().send(command)
-
-    log: list[str] = []
-    state = StudyState[ModesOptions, object](replace(JOB, time_for=1e-6), OPTIONS, 5.0)
-    estimates = {mode: [timed(1.5)] for mode in OPTIONS.modes}
-    async with Runs(lambda emit: FreshHeapFirst(emit, log, estimates)) as runs:
-        await run_study(load_study("modes"), state, runs, lambda _: None, lambda _: None)
-    assert [entry.partition(" ")[0] for entry in log] == ["compile"] * 3 + ["time", "pause"] * 3
-    assert [result.run.status for result in state.results] == ["ok"] * 3  # type: ignore[attr-defined]
 
 
 async def test_hopeless_noise_is_not_timed_again():

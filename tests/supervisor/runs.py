@@ -56,6 +56,8 @@ class Runs:
         retargetable: bool = False,
         recompile_queries: tuple[str, ...] = (),
         examine: bool = True,
+        timing_processes: int = 0,
+        try_recompile_fixes: bool = False,
         **config: Any,
     ) -> int:
         self._run += 1
@@ -69,10 +71,12 @@ class Runs:
                 argv=("one", "two"),
                 config=Config(**config),
                 time_for=time_for,
+                timing_processes=timing_processes,
                 retargetable=retargetable,
                 recompile_queries=recompile_queries,
                 examine=examine,
                 profile=examine,
+                try_recompile_fixes=try_recompile_fixes,
             )
         )
         return self._run

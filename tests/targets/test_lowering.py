@@ -183,3 +183,16 @@ def test_the_op_is_named_if_its_tensors_are_on_two_devices(monkeypatch: pytest.M
     assert isinstance(event, TargetSkipped), event
     assert event.op == "aten.lerp.Scalar"
     assert "cpu" in event.reason
+
+
+@pytest.mark.parametrize("data", [(), (1.0,), (1.0, 2.0)])
+def test_a_tensor_of_python_numbers_is_made_on_the_target(data: tuple[float, ...]):
+    """As in transformers' cache, whose first keys are an empty tensor: torch must not make it on the absent device."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        known = torch.tensor(data, dtype=x.dtype, device=x.device)
+        return torch.cat([known, x.exp()]) * 2
+
+    codes, events = lowered(model, (torch.randn(64),), "h100")
+    assert [type(event) for event in events] == [TargetLowered], events
+    assert "async_compile.triton" in codes[0]

@@ -35,6 +35,8 @@ class SimulatedClock:
     def sleep(self, seconds: float) -> None:
         self.now += seconds * 1e9
         self.slept += seconds
+        if isinstance(self.noise, TimeSlicing):
+            self.noise.wake(self)
 
     def work(self, nanoseconds: float) -> None:
         self.now += self.noise(self, nanoseconds)
@@ -101,6 +103,68 @@ class BusyNeighbor:
             return heavy_tails(clock, nanoseconds)
         lost = sum(clock.rng.uniform(1e6, 4e6) for slice_ns in slices(nanoseconds) if chance(clock, 0.1, slice_ns))
         return heavy_tails(clock, nanoseconds * clock.rng.uniform(1.05, 1.2)) + lost
+
+
+CORES = 2
+QUANTUM_NS = 3e6
+"""Slice of CPU time of a process on a busy core."""
+
+SWITCH_NS = 60_000
+"""Time to refill the caches after another process has run."""
+
+
+@dataclass
+class TimeSlicing:
+    """`busy` processes that always run share two cores with this one, which gets slices of CPU time in turn.
+
+    With `bursts`, each of them runs and rests for 0.3 s on average. With `drift`, work takes up to that many times as
+    long, in waves of 20 s: both sides drift together.
+    """
+
+    busy: int
+    bursts: bool = False
+    drift: float = 1.0
+    left_ns: float = QUANTUM_NS
+    """What is left of this process's slice."""
+    running: int | None = None
+    changes: float = 0.0
+
+    def __call__(self, clock: SimulatedClock, nanoseconds: float) -> float:
+        wave = (1 - math.cos(2 * math.pi * clock.now / 20e9)) / 2
+        work = nanoseconds * (1 + (self.drift - 1) * wave) * clock.rng.uniform(1.0, 1 + 0.04 * self._running(clock))
+        elapsed = 0.0
+        while work > self.left_ns:
+            work -= self.left_ns
+            elapsed += self.left_ns
+            waited = self._wait_ns(clock)
+            elapsed += waited
+            work += SWITCH_NS * clock.rng.uniform(0.5, 2.0) if waited else 0.0
+            self.left_ns = QUANTUM_NS * clock.rng.uniform(0.8, 1.4)
+        self.left_ns -= work
+        return elapsed + heavy_tails(clock, work)
+
+    def wake(self, clock: SimulatedClock) -> None:
+        """Begin a new slice after a sleep; in one case of five, after another process has ended its own."""
+        if clock.rng.random() < 0.2:
+            clock.now += self._wait_ns(clock) * clock.rng.random()
+        self.left_ns = QUANTUM_NS * clock.rng.uniform(0.8, 1.4)
+
+    def _wait_ns(self, clock: SimulatedClock) -> float:
+        """Return the time until the next slice: the others on this core take theirs first."""
+        running = self._running(clock)
+        if running < CORES:
+            return 0.0
+        others = running / CORES
+        count = math.floor(others) + (clock.rng.random() < others % 1)
+        return sum(QUANTUM_NS * clock.rng.uniform(0.8, 1.4) for _ in range(count))
+
+    def _running(self, clock: SimulatedClock) -> int:
+        if not self.bursts:
+            return self.busy
+        if self.running is None or clock.now >= self.changes:
+            self.running = sum(clock.rng.random() < 0.5 for _ in range(self.busy))
+            self.changes = clock.now + clock.rng.expovariate(1 / 0.3e9)
+        return self.running
 
 
 @dataclass

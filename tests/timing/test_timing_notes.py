@@ -8,7 +8,7 @@ import pytest
 from tcexplore.events import TimingEstimate
 from tcexplore.timing.samples import Conditions
 from tcexplore.timing.timing_notes import timing_notes
-from tests.snapshots.mlp_timing import FRESH
+from tests.snapshots.mlp_timing import PROCESSES, RETURNED
 
 ESTIMATE = TimingEstimate(
     eager_us=412.0,
@@ -35,7 +35,7 @@ CONDITIONS = Conditions(
 
 def test_a_clean_measurement_has_no_notes():
     assert timing_notes(ESTIMATE, CONDITIONS) == ()
-    assert timing_notes(replace(ESTIMATE, fresh_heap=replace(FRESH, differs=False)), CONDITIONS) == ()
+    assert timing_notes(replace(ESTIMATE, memory_returned=replace(RETURNED, differs=False)), CONDITIONS) == ()
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,8 @@ def test_a_clean_measurement_has_no_notes():
     [
         ({"pairs": 7, "pairs_taken": 7}, {}, "7 pairs only"),
         ({"noise_floor": 0.25}, {}, "up to 25%"),
-        ({}, {"busy_cores": 3.2}, "Other processes use 3.2 of 4 cores; timings are inflated"),
-        ({"threads": 1}, {"busy_cores": 2.0}, "Other processes use 2.0 of 4 cores"),
-        ({}, {"busy_cores": 3.2}, "inflated. --threads 1 is steadier"),
+        ({}, {"busy_cores": 3.2}, "Other programs use 3.2 of 4 cores: both sides take longer"),
+        ({}, {"busy_cores": 3.2}, "and wait. --threads 1 is steadier"),
         ({"eager_halves_us": (412.0, 431.0)}, {}, "eager 412 µs → 431 µs"),
         ({"eager_outliers": 6}, {}, "15% of eager blocks"),
         ({"pairs_discarded": 2}, {}, "2 pairs discarded"),
@@ -56,12 +55,12 @@ def test_a_clean_measurement_has_no_notes():
         ({"pairs": 2_000, "pairs_taken": 14_300}, {}, "newest 2,000 of 14,300"),
         ({"device": "cuda: NVIDIA H200"}, {}, "L2 cache is warm"),
         (
-            {"fresh_heap": FRESH},
+            {"memory_returned": RETURNED},
             {},
-            "Page faults: with a fresh heap, as in a script, an eager call took 2.07 ms (941 page faults) and a "
-            "compiled one 1.42 ms (12): 1.46× [1.31, 1.60]. Then tcexplore compared results, which warmed the heap: "
-            "0 and 1 page faults, 1.31×",
+            "Returned to the system, as glibc does by default, an eager call takes 2.07 ms (941 page faults) and a "
+            "compiled one 1.42 ms (12): 1.46× [1.31, 1.60]",
         ),
+        ({"processes": PROCESSES[:1], "processes_to_come": 4}, {}, "Of one process so far"),
     ],
 )
 def test_each_problem_has_one_note(estimate: dict[str, Any], conditions: dict[str, Any], text: str):
@@ -77,6 +76,8 @@ def test_each_problem_has_one_note(estimate: dict[str, Any], conditions: dict[st
         ({"noise_floor": 0.25, "control_pairs": 0}, {}),
         ({}, {"busy_cores": None}),
         ({}, {"busy_cores": 1.9}),
+        ({"threads": 1}, {"busy_cores": 2.0}),
+        ({"processes": PROCESSES, "processes_to_come": 3}, {}),
         ({"eager_outliers": 4}, {}),
         ({}, {"governor": "performance"}),
     ],

@@ -6,8 +6,16 @@ import statistics as stdlib
 
 import pytest
 
+from tcexplore.events import TimingVerdict
 from tcexplore.timing.samples import Interval, median
-from tcexplore.timing.timing_verdict import Speedup, decide_verdict, estimate_speedup, is_loaded, noise_floor
+from tcexplore.timing.timing_verdict import (
+    Decision,
+    Speedup,
+    decide_verdict,
+    estimate_speedup,
+    keep_or_change,
+    noise_floor,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +25,7 @@ from tcexplore.timing.timing_verdict import Speedup, decide_verdict, estimate_sp
         (0.7, 0.6, 0.8, 0.02, "slower"),
         (1.5, 0.9, 2.0, 0.02, "undecided"),
         (1.3, 1.2, 1.4, 0.5, "undecided"),
+        (3.0, 2.9, 3.1, 0.5, "faster"),
         (1.02, 0.98, 1.05, 0.02, "no difference"),
         (1.05, 1.04, 1.06, 0.08, "no difference"),
         (1.009, 1.008, 1.0095, 0.0, "no difference"),
@@ -28,6 +37,7 @@ from tcexplore.timing.timing_verdict import Speedup, decide_verdict, estimate_sp
         "slower",
         "wide interval",
         "high floor",
+        "above a high floor",
         "narrow interval",
         "below the floor",
         "below 1%",
@@ -45,23 +55,46 @@ def test_too_few_pairs_have_no_verdict():
     assert decide_verdict(Speedup(3.0, Interval(2.9, 3.1)), 0.0, enough=False) == "measuring"
 
 
-def test_no_difference_counts_above_a_noise_floor_of_20_percent():
-    speedup = Speedup(9.0, Interval(8.0, 10.0))
-    assert decide_verdict(speedup, 0.19, enough=True) == "faster"
-    assert decide_verdict(speedup, 0.21, enough=True) == "undecided"
+def decision(verdict: TimingVerdict, value: float, low: float, high: float) -> Decision:
+    return Decision(verdict, Speedup(value, Interval(low, high)))
 
 
 @pytest.mark.parametrize(
-    ("busy", "cores", "loaded"),
-    [(1.0, 2, True), (0.9, 2, False), (32.0, 64, True), (31.0, 64, False), (None, 2, False)],
+    ("before", "now", "holds"),
+    [
+        (None, decision("faster", 1.5, 1.4, 1.6), "faster"),
+        (decision("undecided", 1.5, 0.9, 2.0), decision("faster", 1.5, 1.4, 1.6), "faster"),
+        (decision("faster", 1.5, 1.4, 1.6), decision("undecided", 1.45, 0.9, 2.0), "faster"),
+        (decision("faster", 1.5, 1.4, 1.6), decision("undecided", 1.2, 0.9, 1.6), "faster"),
+        (decision("faster", 1.5, 1.4, 1.6), decision("undecided", 1.1, 0.9, 1.3), "undecided"),
+        (decision("faster", 1.03, 1.01, 1.05), decision("no difference", 1.0, 0.99, 1.01), "no difference"),
+        (decision("faster", 1.03, 1.01, 1.05), decision("no difference", 1.02, 0.99, 1.04), "faster"),
+        (decision("slower", 0.8, 0.7, 0.9), decision("faster", 1.2, 1.1, 1.3), "faster"),
+        (decision("no difference", 1.03, 0.97, 1.08), decision("undecided", 1.1, 0.9, 1.3), "no difference"),
+        (decision("no difference", 1.03, 0.97, 1.08), decision("faster", 1.05, 1.03, 1.07), "faster"),
+        (decision("no difference", 1.03, 0.97, 1.08), decision("faster", 1.03, 1.005, 1.05), "no difference"),
+    ],
 )
-def test_no_difference_counts_while_other_processes_hold_half_of_the_cores(
-    busy: float | None, cores: int, loaded: bool
+def test_a_verdict_changes_only_by_evidence_outside_both_intervals(
+    before: Decision | None, now: Decision, holds: TimingVerdict
 ):
-    assert is_loaded(busy, cores) is loaded
-    speedup = Speedup(9.0, Interval(8.0, 10.0))
-    assert decide_verdict(speedup, 0.0, enough=True, loaded=loaded) == ("undecided" if loaded else "faster")
-    assert decide_verdict(speedup, 0.0, enough=False, loaded=loaded) == "measuring"
+    kept = keep_or_change(before, now)
+    assert kept.verdict == holds
+    assert kept in (before, now)
+
+
+def test_segments_of_time_that_disagree_widen_the_interval():
+    rng = random.Random(3)
+    steady = [1.5 * math.exp(rng.gauss(0, 0.02)) for _ in range(120)]
+    compiled = [1.0] * len(steady)
+    level = [1.0, 1.15, 0.9, 1.1]
+    changing = [ratio * level[index // 30] for index, ratio in enumerate(steady)]
+    narrow, wide = estimate_speedup(steady, compiled).interval, estimate_speedup(changing, compiled).interval
+    assert narrow.high / narrow.low < 1.03
+    assert wide.high / wide.low > 1.15
+    drift = [1 + index / 60 for index in range(len(steady))]
+    together = estimate_speedup([a * b for a, b in zip(steady, drift, strict=True)], drift).interval
+    assert together == pytest.approx(narrow, rel=1e-6)
 
 
 def test_the_floor_is_symmetric():

@@ -21,8 +21,11 @@ PROGRAMS = {
     **dict.fromkeys(("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter", "tensor_parallel"), 2),
     "fsdp": 4,
     "pieces": 1,
+    "workers": 1,
 }
 """Ranks by program."""
+SCRIPTS = {"pieces": ("pieces.py", "--late"), "workers": ("workers.py",)}
+"""Programs that are not `spmd.py`; `workers` needs torch 2.15."""
 RECORD = re.compile(rb"^(?=[VIWE]\d{4} \d\d:)", re.M)
 
 
@@ -86,8 +89,7 @@ def main(names: list[str]) -> None:
                 record(seed or "same", folder, "seeded.py", "--seed", seed)
         for program in PROGRAMS:
             if not names or program in names:
-                script = ("pieces.py", "--late") if program == "pieces" else ("spmd.py", "--program", program)
-                record(program, folder, *script)
+                record(program, folder, *SCRIPTS.get(program, ("spmd.py", "--program", program)))
         with tarfile.open(ARCHIVE, "w:xz", preset=9) as archive:
             for trace in sorted(folder.iterdir()):
                 archive.add(trace, trace.name)

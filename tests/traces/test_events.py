@@ -11,6 +11,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.ranks_view import collective_rows, split_rows
+from tcexplore.documents.timing.compile_time_rows import COMPILE_TIME, compile_time_rows
 from tcexplore.session import Snapshot
 from tcexplore.session.communication import collective_calls
 from tcexplore.traces.expression_text import read_expression
@@ -233,6 +234,27 @@ def test_pieces_that_are_compiled_in_the_first_call_belong_to_the_graph_that_was
     assert {piece.graph for piece in run.pieces} == {"0/0"}
     assert {kernel.graph for kernel in run.code.kernels} == {"0/0"}
     assert {lookup.graph for lookup in run.cache_lookups} == {"0/0"}
+
+
+def test_reports_of_compile_workers_and_compiles_of_native_ops_are_read(traces: Path):
+    run = snapshot_of(traces / "workers")
+    slow, end = run.compile_workers
+    assert (slow.graph, slow.job, slow.phase) == ("0/0", 0, "compiling")
+    assert slow.seconds is not None
+    assert slow.seconds >= 2
+    assert slow.pid not in {None, end.pid}
+    assert (end.job, end.phase, end.status) == (None, "ended", -9)
+    assert [(compiled.name, compiled.seconds >= 0.05) for compiled in run.kernel_compiles] == [
+        ("aten::topk (cutedsl)", True)
+    ], "the second call found the kernel in the cache"
+    text = "\n".join(row.text for row in compile_time_rows(run, frozenset([COMPILE_TIME]), 100))
+    assert f"graph 0/0: job 0 has run for 2.0 s in compile worker {slow.pid}, compiling for" in text
+    assert f"the process {end.pid} of torch's compile workers ended, exit status -9" in text
+    assert "slowest kernels: aten::topk (cutedsl)" in text
+    kinds = {record.kind: record.read for record in run.trace_records}
+    assert kinds["compile_worker_status"]
+    assert kinds["compile_worker_sidecar_death"]
+    assert kinds["native_dsl_compile"]
 
 
 LIMIT = "Dynamo recompile limit exceeded\n  Explanation: Dynamo attempted to recompile the code object too many times"

@@ -24,9 +24,9 @@ async def test_the_file_runs_again_with_further_arguments():
         field.value = "name"
         await ui.press("enter")
         assert "'name' is not NAME=VALUE" in ui.screen
-        field.value = "name=block \"shapes_spec={'x': ['batch', None]}\""
+        field.value = "name=block \"dynamic_shapes={'x': ['batch', None]}\""
         await ui.press("enter")
-        assert ui.engine.requests == ["inductor default None name=block shapes_spec={'x': ['batch', None]}"]
+        assert ui.engine.requests == ["inductor default None name=block dynamic_shapes={'x': ['batch', None]}"]
 
 
 def test_arguments_are_split_as_in_a_shell():

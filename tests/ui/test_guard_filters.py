@@ -9,6 +9,7 @@ from tcexplore import events as ev
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.events.result_events import AccuracyVerdict
 from tcexplore.session import Snapshot
+from tcexplore.session.call_account import call_account
 from tcexplore.session.economics import GUARD_FILTERS
 from tcexplore.ui.screens.modes_screen import ModesScreen
 from tests import fakes
@@ -20,9 +21,10 @@ SPEEDUPS = {"": 1.5, GUARD_FILTERS[0]: 1.51, GUARD_FILTERS[1]: 1.8, GUARD_FILTER
 
 def expensive(share: float = 0.3) -> Snapshot:
     """Return a run whose guards take a share of a call."""
-    return replace(
-        fakes.complete(7), lines_timed=ev.LinesTimed(compiled_us=100.0, compiled_rest=(("guards", 100 * share),))
-    )
+    us = 100 * share
+    guards = ev.CallPart(kind="guards", name="", us=us, low_us=us, high_us=us)
+    profile = ev.CallProfiled(total_us=100.0, repeats=5, parts=(guards,))
+    return replace(fakes.complete(7), call_account=call_account(profile, None))
 
 
 def story(job: ev.Job) -> Sequence[ev.Event]:
@@ -37,7 +39,7 @@ def story(job: ev.Job) -> Sequence[ev.Event]:
 def test_filters_are_proposed_if_guards_are_expensive_in_warm_calls():
     assert "Checking guards takes 30.0 µs, 30% of a compiled call." in text(guards_document(expensive()))
     assert "Checking guards" not in text(guards_document(expensive(0.02)))
-    unknown = replace(expensive(), lines_timed=None)
+    unknown = replace(expensive(), call_account=None)
     assert "cold check" not in text(guards_document(unknown)), "torch's cold check proposes nothing"
 
 

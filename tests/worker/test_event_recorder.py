@@ -8,7 +8,8 @@ import pytest
 
 from tcexplore.events import AtenGraph, Event, ExtraCompiles, FrameEntered, FxNode, Kernel
 from tcexplore.worker.event_recorder import EventRecorder
-from tests.session.test_contradictions import TIMING, profile
+from tests.session.test_contradictions import TIMING
+from tests.worker.test_profile_stage import profile
 
 pytestmark = pytest.mark.torch
 
@@ -58,7 +59,7 @@ def test_a_profile_of_the_device_completes_the_estimates_before_and_after_it():
     sent: list[Event] = []
     recorder = EventRecorder(sent.append)
     timing = replace(TIMING, device="cuda: NVIDIA H200")
-    busy = replace(profile(3000.0, device_busy_us=900.0), eager_device_busy_us=800.0)
+    busy = replace(profile(3000.0), device_busy_us=900.0, eager_device_busy_us=800.0)
     complete = timing.with_kernels(800.0, 900.0)
     for event in (timing, busy, timing):
         recorder.emit(event)
@@ -69,7 +70,7 @@ def test_a_profile_of_the_device_completes_the_estimates_before_and_after_it():
 def test_a_profile_that_disagrees_with_the_timing_does_not_complete_it():
     sent: list[Event] = []
     recorder = EventRecorder(sent.append)
-    events = (TIMING, profile(3000.0, device_busy_us=1400.0), TIMING, profile(1000.0))
+    events = (TIMING, replace(profile(3000.0), device_busy_us=1400.0), TIMING, profile(1000.0))
     for event in events:
         recorder.emit(event)
     assert sent == list(events)

@@ -1,8 +1,7 @@
-"""The calls are profiled after the timing has a verdict; a profile that contradicts it is taken again, once."""
+"""The calls are profiled after the timing has a verdict; costs of breaks that contradict it are measured again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -15,19 +14,29 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import CallProfiled, Event, Job, ProfileEffect, TimingEstimate
+from tcexplore.events import BreakCosts, CallProfiled, Event, Job, ProfileEffect, TimingEstimate
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import call_profiles
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.optional_stages import OptionalStages
-from tests.session.test_contradictions import TIMING, profile
+from tests.session.test_contradictions import TIMING, costs
+
+
+def profile(us: float) -> CallProfiled:
+    return CallProfiled(run=1, total_us=us, repeats=5, parts=())
 
 
 class Profiling:
     """A stage whose profiles take the given microseconds, in turn."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *profiles_us: float, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *profiles_us: float,
+        costs_us: tuple[float, ...] = (),
+        device: str = "cpu",
+    ) -> None:
         self.events: list[Event] = []
         self.recorder = EventRecorder(self.events.append)
         hooks, files = Hooks(self.recorder.emit), UserFiles("model.py")
@@ -42,10 +51,15 @@ class Profiling:
         """Number of events when the profiler was detached."""
         monkeypatch.setattr(call_profiles, "detach_profiler", lambda: self.detached.append(len(self.events)))
         monkeypatch.setattr(call_profiles, "measure_ratios", lambda _: self.ratios.pop(0))
-        emit_profile: Callable[..., None] = lambda *_: self.recorder.emit(profile(next(remaining)))  # noqa: E731
-        monkeypatch.setattr(CallProfiles, "_emit_parts", emit_profile)
-        for name in ("_emit_eager_ops", "_emit_line_times"):
-            monkeypatch.setattr(CallProfiles, name, lambda *_: None)
+        again = iter(costs_us)
+
+        def emit_costs(*_: object) -> None:
+            if (us := next(again, None)) is not None:
+                self.recorder.emit(costs(us))
+
+        monkeypatch.setattr(CallProfiles, "_emit_call_profile", lambda *_: self.recorder.emit(profile(next(remaining))))
+        monkeypatch.setattr(CallProfiles, "_emit_break_costs", emit_costs)
+        monkeypatch.setattr(CallProfiles, "_emit_line_times", lambda *_: None)
         program: Any = SimpleNamespace(restore=lambda: None)
         workload = Workload(
             eager=lambda: None, compiled=lambda: None, calls=1, train=False, device=torch.device(device)
@@ -73,11 +87,11 @@ def test_a_profile_waits_for_a_verdict_and_is_taken_once(monkeypatch: pytest.Mon
     assert profiling.profiles_us == [1000.0]
 
 
-def test_a_profile_that_contradicts_the_timing_is_taken_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    profiling = Profiling(monkeypatch, 5000.0, 4000.0)
+def test_costs_that_contradict_the_timing_are_measured_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    profiling = Profiling(monkeypatch, 1000.0, costs_us=(5000.0, 4000.0))
     profiling.recorder.emit(estimate())
     profiling.stage.run()
-    assert profiling.profiles_us == [5000.0, 4000.0]
+    assert [event.total_us for event in profiling.events if isinstance(event, BreakCosts)] == [5000.0, 4000.0]
 
 
 def test_a_gpu_is_timed_for_a_while_before_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,9 +135,9 @@ class TestRuns:
 
     async def test_a_specification_of_shapes_compiles_once_for_all_sizes(self, runs: Runs) -> None:
         source = "import torch\ndef model(x):\n    return x * 2\n\ninputs = [(torch.ones(n, 4),) for n in (3, 5, 7)]\n"
-        events = await runs.run(source, compile_arguments=("shapes_spec={'x': ['batch', None]}",))
+        events = await runs.run(source, compile_arguments=("dynamic_shapes={'x': ['batch', None]}",))
         if isinstance(events[-1], Failed):
-            assert "no argument 'shapes_spec'" in events[-1].message, "before torch 2.13"
+            assert "no argument 'dynamic_shapes'" in events[-1].message, "before torch 2.13"
             return
         assert not only(events, Recompiled)
         assert len(only(events, GraphCaptured)) == 1

@@ -63,14 +63,13 @@ def warm_up(shared_runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_module_is_called_compiled_then_eagerly_then_timed(runs: Runs) -> None:
-    page_faults_matter = "import tcexplore.timing.fresh_heap as h; h.PAGE_FAULT_SHARE = 0.0\n"
-    events = await runs.run(page_faults_matter + MLP, backend="inductor", time_for=0.2)
+    events = await runs.run(MLP, backend="inductor", time_for=0.2)
     assert isinstance(events[-1], Finished), events[-1]
     assert all(event.run == events[0].run for event in events)
     phases = [event.phase for event in only(events, PhaseStarted)]
     assert set(phases) <= set(PHASES)
     milestones: list[Phase] = [
-        "importing", "dynamo", "aot", "inductor", "compiler", "eager", "fresh heap", "accuracy", "timing",
+        "importing", "dynamo", "aot", "inductor", "compiler", "eager", "accuracy", "timing",
     ]  # fmt: skip
     assert sorted(milestones, key=phases.index) == milestones
     seconds = [event.at for event in only(events, PhaseStarted)]
@@ -85,11 +84,9 @@ async def test_a_module_is_called_compiled_then_eagerly_then_timed(runs: Runs) -
     assert only(events, GraphCaptured)
     assert only(events, Kernel)
     *_, timing = only(events, TimingEstimate)
-    fresh = timing.differing_fresh_heap
-    assert fresh is not None
-    assert 0 < fresh.low <= fresh.speedup <= fresh.high
-    assert fresh.pairs >= 6
-    assert any(note.startswith("Page faults: with a fresh heap, as in a script") for note in timing.notes)
+    (process,) = timing.processes
+    assert (process.memory, process.pairs) == ("memory kept", timing.pairs)
+    assert process.eager_page_faults is not None
     whole = max(only(events, PhaseTimed), key=lambda span: span.seconds)
     assert (whole.name, whole.graph, whole.depth) == ("dynamo", "0/0", 0)
 

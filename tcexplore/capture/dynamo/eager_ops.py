@@ -1,12 +1,10 @@
-"""Ops that a call of the compiled program runs outside every graph, from profiles of a few calls."""
+"""Ops of a profiled call outside every graph, and marks around the graphs of any backend."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import re
-import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -15,7 +13,6 @@ from typing import Any, NamedTuple
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import EagerOps
 
 FACT = "eager ops"
 INSTALL_GRAPH = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
@@ -23,17 +20,12 @@ INSTALL_GRAPH = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
 MARK = "tcexplore: graph"
 """The name of the profiler range around each compiled graph."""
 
-PROFILES = 3
-REPEAT_S = 0.3
-"""Number of profiled calls, and seconds after which none is begun."""
-
 GRAPH_PREFIX = "__compiled_fn"
-_REGION = "Torch-Compiled Region"
 _BACKWARD = "CompiledFunctionBackward"
 _OP = re.compile(r"^(?!(?:autograd|profiler|torch|tcexplore)::)(\w+)::(\w+)")
 
 
-class EagerOpsUnknownError(RuntimeError):
+class GraphsUnknownError(RuntimeError):
     """This torch does not show which ops run in a graph."""
 
 
@@ -49,7 +41,7 @@ _graphs: list[_GraphGlobal] | None = None
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, _user_files: UserFiles) -> None:
-    """Record the compiled graphs for `measure_eager_ops`."""
+    """Record the compiled graphs for `marked_graphs`."""
     global _graphs
     if hooks.watch(FACT, INSTALL_GRAPH, after=_graph_installed):
         _graphs = _graphs or []
@@ -60,35 +52,16 @@ def _graph_installed(_result: Any, output_graph: Any, name: str, _value: Any) ->
         _graphs.append(_GraphGlobal(output_graph.global_scope, name))
 
 
-def measure_eager_ops(call: Callable[[], object], reset: Callable[[], object] = lambda: None) -> EagerOps:
-    """Profile warm calls and list the ops outside every graph, the longest first. Times are in microseconds.
-
-    The call with the shortest ops counts: others may include the start of a thread or an interruption. `reset` restores
-    the state of the program after a call.
+@contextmanager
+def marked_graphs() -> Iterator[None]:
+    """Mark each graph that still exists in the profile, of any backend.
 
     torch's "Torch-Compiled Region" does not help: it contains everything that the compiled frame runs, including ops
-    between two graphs. So each graph is marked for this call. Ops called by other ops are not counted. Raises
-    `EagerOpsUnknownError`, and exceptions of `call`.
+    between two graphs. Raises `GraphsUnknownError`.
     """
     if _graphs is None:
-        raise EagerOpsUnknownError(f"this torch has no {INSTALL_GRAPH}")
-    profiles: list[list[Any]] = []
-    ends = time.perf_counter() + REPEAT_S
-    with quiet_profiler(), _marked(_graphs):
-        while not profiles or (len(profiles) < PROFILES and time.perf_counter() < ends):
-            profiles.append(profile_events(call))
-            reset()
-    events = min(profiles, key=lambda events: sum(us for _, _, us in iter_eager_ops(events)))
-    regions = sum(event.name.startswith(_REGION) for event in events)
-    if not regions and any(event.name == MARK for event in events):
-        raise EagerOpsUnknownError(f"this torch's profiler shows no {_REGION!r}")
-    return EagerOps(ops=_sum_by_name(events), region_entries=regions)
-
-
-@contextmanager
-def _marked(graphs: list[_GraphGlobal]) -> Iterator[None]:
-    """Mark each graph that still exists in the profile."""
-    originals = {graph.name: (graph.scope, graph.scope[graph.name]) for graph in graphs if graph.name in graph.scope}
+        raise GraphsUnknownError(f"this torch has no {INSTALL_GRAPH}")
+    originals = {graph.name: (graph.scope, graph.scope[graph.name]) for graph in _graphs if graph.name in graph.scope}
     try:
         for name, (scope, original) in originals.items():
             scope[name] = _mark_graph(original)
@@ -160,15 +133,6 @@ def profile_events(call: Callable[[], object]) -> list[Any]:
     with profile(activities=activities, acc_events=True) as profiler:
         call()
     return list(profiler.events())
-
-
-def _sum_by_name(events: list[Any]) -> tuple[tuple[str, int, float], ...]:
-    counts: dict[str, int] = defaultdict(int)
-    times: dict[str, float] = defaultdict(float)
-    for name, _, microseconds in iter_eager_ops(events):
-        counts[name] += 1
-        times[name] += microseconds
-    return tuple((name, counts[name], times[name]) for name in sorted(times, key=lambda name: -times[name]))
 
 
 def iter_eager_ops(events: list[Any]) -> Iterator[tuple[str, float, float]]:

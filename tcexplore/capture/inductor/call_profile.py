@@ -1,64 +1,91 @@
-"""Profile of a warm call: torch's profiler, with marks around graphs and C++ kernels, and the parts of its time."""
+"""Profile of a warm call: torch's profiler, with marks around graphs and C++ kernels, and the parts of its time.
+
+This is the one measurement of the time within a compiled call. Every view of kernels, lines, guards and eager ops reads
+it, scaled to the call of the timing (`session/call_account.py`).
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import PurePath
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from tcexplore.capture.dynamo.eager_ops import quiet_profiler
-from tcexplore.capture.inductor.kernel_times import kernel_times, launch_names
+from tcexplore.capture.dynamo.eager_ops import marked_graphs, quiet_profiler
+from tcexplore.capture.inductor.call_parts import MARKS, Round, call_parts
 from tcexplore.capture.inductor.profiler_tree import (
+    CALIBRATION,
     CALL,
     GRAPH,
     KERNEL,
-    DeviceWork,
-    ProfilerEvent,
     busy_us,
     device_work,
     faster_half,
-    gaps_us,
     profiler_tree,
 )
-from tcexplore.events import CallPart, CallProfiled, Kernel, KernelTimed, PartKind, Wrapper
+from tcexplore.events import CallProfiled, Kernel, Wrapper
 
 CALLS = 9
-MIN_CALLS = 3
+"""Profiled calls on a device."""
+
+ROUNDS, ROUND_CALLS, PLAIN_CALLS = 4, 4, 3
+"""Rounds on a CPU, profiled calls of each, and calls without the profiler before and after them."""
+
+MIN_CALLS = 2
 MAX_SECONDS = 2.0
-"""Maximum number of profiled calls; after `MAX_SECONDS` and `MIN_CALLS` no further call begins."""
+"""After `MAX_SECONDS` and `MIN_CALLS` no further profiled call begins."""
+
+Call = Callable[[], object]
 
 
 def profile_call(
-    call: Callable[[], object], reset: Callable[[], None], kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]
-) -> Iterator[CallProfiled | KernelTimed]:
-    """Profile a warm `call()` several times and yield the times of one call, in microseconds.
+    call: Call, reset: Callable[[], None], kernels: Sequence[Kernel], wrappers: Sequence[Wrapper],
+    timed_us: float | None = None, *, on_device: bool = False,
+) -> CallProfiled:  # fmt: skip
+    """Profile a warm `call()` several times and return the parts of its time, in microseconds.
 
-    `reset` runs after each call and is not profiled. `kernels` and `wrappers` are Inductor's for this call. Only the
-    faster half of the calls counts, because other load on the machine only ever slows a call down. The profiler adds
-    about half a microsecond per op. Exceptions of `call` propagate.
+    `reset` runs after each call and is not profiled. `kernels` and `wrappers` are Inductor's for this call. Calls that
+    took about the `timed_us` of the timing count. On a CPU, calls without the profiler in between show what it costs.
+    Exceptions of `call` propagate.
     """
-    with _marks(wrappers):
-        events = faster_half(profiler_tree(run_profiled(call, reset)))
-    work = device_work(events)
-    names = frozenset(name for kernel in kernels for name in launch_names(kernel))
-    yield call_parts(events, work, names)
-    yield from kernel_times(events, work, kernels)
+    if on_device:
+        with _marks(wrappers):
+            events = profiler_tree(run_profiled(call, reset))
+        return call_parts([Round(events)], kernels)
+    rounds: list[Round] = []
+    began = perf_counter()
+    while not rounds or (len(rounds) < ROUNDS and perf_counter() - began < MAX_SECONDS):
+        plain = _plain(call, reset)
+        with _marks(wrappers):
+            events = profiler_tree(run_profiled(call, reset, ROUND_CALLS))
+        rounds.append(Round(events, [*plain, *_plain(call, reset)]))
+    return call_parts(rounds, kernels, timed_us)
 
 
-def measure_device_busy(call: Callable[[], object], reset: Callable[[], None]) -> float:
+def _plain(call: Call, reset: Callable[[], None]) -> list[float]:
+    """Return the times of calls without the profiler; the first of several, with cold caches, does not count."""
+    times: list[float] = []
+    began = perf_counter()
+    while not times or (len(times) <= PLAIN_CALLS and perf_counter() - began < MAX_SECONDS / (2 * ROUNDS)):
+        start = perf_counter()
+        call()
+        times.append((perf_counter() - start) * 1e6)
+        reset()
+    return times[1:] or times
+
+
+def measure_device_busy(call: Call, reset: Callable[[], None]) -> float:
     """Return the microseconds in which the device works in one `call()`, from a profile of several."""
-    events = faster_half(profiler_tree(run_profiled(call, reset)))
-    calls = sum(event.host and event.name == CALL for event in events)
-    return busy_us(device_work(events)) / calls
+    one = Round(profiler_tree(run_profiled(call, reset)))
+    used = faster_half(one.calls)
+    return busy_us([piece for piece in device_work(one.events) if piece.call in used]) / len(used)
 
 
-def run_profiled(call: Callable[[], object], reset: Callable[[], None], calls: int = CALLS) -> list[Any]:
+def run_profiled(call: Call, reset: Callable[[], None], calls: int = CALLS) -> list[Any]:
     """Return the profiler's events of up to `calls` marked calls."""
     from torch import cuda
     from torch.profiler import ProfilerActivity, profile, record_function
@@ -66,6 +93,7 @@ def run_profiled(call: Callable[[], object], reset: Callable[[], None], calls: i
     on_device = cuda.is_available() and cuda.is_initialized()
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_device else [])]
     with quiet_profiler(), profile(activities=activities, acc_events=True) as profiler:
+        _calibrate()
         began = perf_counter()
         for number in range(1 + calls):
             if number > MIN_CALLS and perf_counter() - began > MAX_SECONDS:
@@ -79,6 +107,19 @@ def run_profiled(call: Callable[[], object], reset: Callable[[], None], calls: i
     return list(profiler.events())
 
 
+def _calibrate() -> None:
+    """Add empty marks of both kinds to the profile; those of the first time include its setup."""
+    for _ in range(2):
+        with mark(CALIBRATION + "marks"):
+            for _ in range(MARKS):
+                with mark(CALIBRATION + "mark"):
+                    pass
+        with mark(CALIBRATION + "ranges"):
+            for _ in range(MARKS):
+                with torch.profiler.record_function(CALIBRATION + "range"):
+                    pass
+
+
 def mark(name: str) -> AbstractContextManager[object]:
     """Return a context that is an event in the profile. torch's private class takes 0.1 µs, the public one 3 µs."""
     fast = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", torch.profiler.record_function)
@@ -88,8 +129,13 @@ def mark(name: str) -> AbstractContextManager[object]:
 
 @contextmanager
 def _marks(wrappers: Sequence[Wrapper]) -> Iterator[None]:
-    """Mark each graph and each C++ kernel in the profile; Triton kernels have their own device events."""
+    """Mark each graph and each C++ kernel in the profile; Triton kernels have their own device events.
+
+    Graphs of another backend than Inductor are marked in the bytecode that calls them.
+    """
     with ExitStack() as stack:
+        if not wrappers:
+            stack.enter_context(marked_graphs())
         _mark_graphs(stack, {PurePath(wrapper.path).stem: f"{wrapper.graph} {wrapper.phase}" for wrapper in wrappers})
         _mark_kernels(stack)
         yield
@@ -128,103 +174,3 @@ def _marked(kernel: Callable[..., Any], name: str) -> Callable[..., Any]:
             return kernel(*args, **kwargs)
 
     return marked
-
-
-EventKind = PartKind | Literal["profiler"]
-
-PARTS: tuple[tuple[str, EventKind], ...] = (
-    (CALL, "python"),
-    (GRAPH, "wrapper"),
-    ("TorchDynamo Cache Lookup", "guards"),
-    ("Torch-Compiled Region", "dispatch"),
-    ("Pregraph bytecode", "dispatch"),
-    ("AOTDispatcher Runtime Wrapper Prologue", "prologue"),
-    ("AOTDispatcher Runtime Wrapper Epilogue", "epilogue"),
-    ("## Call CompiledFxGraph", "wrapper"),
-    ("CompiledFunctionBackward", "wrapper"),
-    ("CompiledFunction", "dispatch"),
-    ("cudaDeviceSynchronize", "waiting"),
-    ("hipDeviceSynchronize", "waiting"),
-)
-"""Prefixes of event names and the part that an event's self time belongs to."""
-
-GRAPHS = ("## Call CompiledFxGraph", "CompiledFunctionBackward", GRAPH)
-"""Prefixes of events whose ops are called by generated code."""
-
-PROFILER = "Activity Buffer Request"
-"""The profiler's own work, which is not part of a call."""
-
-Part = tuple[EventKind, str, str, float]
-"""Kind, name, graph and microseconds."""
-
-
-def call_parts(events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], names: frozenset[str]) -> CallProfiled:
-    """Return the mean of the profiled calls; `names` are the launch names of generated kernels."""
-    parts: dict[tuple[PartKind, str, str], list[float]] = defaultdict(list)
-    calls = [event for event in events if event.host and event.name == CALL]
-    times = len(calls)
-    for call in calls:
-        for kind, name, graph, microseconds in _parts(call, "python", "", names):
-            if kind != "profiler":
-                parts[kind, name, graph].append(microseconds)
-    total = sum(sum(durations) for durations in parts.values()) / times
-    for piece in work:
-        parts["device", piece.name, piece.graph].append(piece.us)
-    means = [
-        CallPart(
-            kind=kind,
-            name=name,
-            graph=graph,
-            count=round(len(durations) / times) if name else 1,
-            us=sum(durations) / times,
-        )
-        for (kind, name, graph), durations in parts.items()
-    ]
-    gaps = sum(gaps_us([piece for piece in work if piece.call is call]) for call in calls)
-    return CallProfiled(
-        total_us=total,
-        repeats=times,
-        parts=tuple(sorted(means, key=lambda part: -part.us)),
-        device_busy_us=busy_us(work) / times if work else None,
-        launch_gaps_us=gaps / times if work else None,
-        device_tasks=round(len(work) / times),
-        launches=round(len({(piece.call, piece.launch) for piece in work}) / times),
-        replays=round(len({(piece.call, piece.launch) for piece in work if piece.replayed}) / times),
-        replayed_tasks=round(sum(piece.replayed for piece in work) / times),
-    )
-
-
-def _parts(event: ProfilerEvent, outer_part: EventKind, graph: str, names: frozenset[str]) -> Iterator[Part]:
-    """Yield the parts of an event and its children; their times add up to the event's."""
-    kind = _kind(event, names, in_graph=bool(graph))
-    if kind is not None:
-        yield kind, _name(event), graph if kind in ("kernel", "extern") else "", event.us
-        return
-    part = next((part for prefix, part in PARTS if event.name.startswith(prefix)), outer_part)
-    inner_graph = _graph(event) if event.name.startswith(GRAPH) else graph or _graph(event)
-    yield part, "", "", max(0.0, event.us - sum(child.us for child in event.children))
-    for child in event.children:
-        yield from _parts(child, part, inner_graph, names)
-
-
-def _kind(event: ProfilerEvent, names: frozenset[str], *, in_graph: bool) -> EventKind | None:
-    """Return the kind of an event that counts as a whole, None for one that is split into its children."""
-    if event.name == PROFILER:
-        return "profiler"
-    if event.name.startswith(KERNEL) or event.name in names:
-        return "kernel"
-    is_part = event.name.startswith(tuple(prefix for prefix, _ in PARTS))
-    if is_part or "::" not in event.name or event.name.startswith(("autograd::", "torch::")):
-        return None
-    return "extern" if in_graph else "outside"
-
-
-def _name(event: ProfilerEvent) -> str:
-    return event.name.removeprefix(KERNEL).replace("::", ".")
-
-
-def _graph(event: ProfilerEvent) -> str:
-    """Return `0/0 forward` for a marked graph, a space for an unmarked one, empty for any other event."""
-    if event.name.startswith(GRAPH):
-        return event.name.removeprefix(GRAPH)
-    return " " if event.name.startswith(GRAPHS) else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,8 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compilation
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import CacheKey, CacheLookup, CacheOutcome, GraphScript, KernelCompiled, Wrapper
+from tcexplore.events import CacheKey, CacheLookup, CacheOutcome, Event, GraphScript, KernelCompiled, Wrapper
+from tcexplore.torch_text import compile_workers
 
 _CACHES = {"fx_graph_cache": "fx_graph", "aotautograd_cache": "aot_autograd"}
 _COMPONENT = re.compile(r"\[([^\]]*)\] (.*?): ?(.*)", re.DOTALL)
@@ -21,15 +23,23 @@ LONGEST_VALUE = 80
 
 _OUTCOMES: tuple[CacheOutcome, ...] = ("hit", "miss", "bypass")
 _TRITON_COMPILE_TIMES = "triton_kernel_compile_times_us"
+_WORKER_RECORDS: dict[str, Callable[[str, str], Event | None]] = {
+    compile_workers.STATUS: compile_workers.read_status,
+    compile_workers.END: compile_workers.read_end,
+    compile_workers.NATIVE_COMPILE: compile_workers.read_native_compile,
+}
+"""Parser by record, of torch 2.15."""
 
 
 def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
-    """Emit a `Wrapper` per generated module, a `CacheLookup` per lookup and a `KernelCompiled` per Triton kernel."""
+    """Emit wrappers, cache lookups, compile times of kernels, and reports of compile workers."""
     trace.subscribe("wrapper code", "inductor_output_code", partial(_emit_wrapper, hooks))
     for prefix, cache in _CACHES.items():
         for outcome in _OUTCOMES:
             trace.subscribe("caches", f"{prefix}_{outcome}", partial(_emit_lookup, hooks, cache, outcome))
     trace.subscribe("compile time of each kernel", "compilation_metrics", partial(_emit_compile_times, hooks))
+    for name, read in _WORKER_RECORDS.items():
+        trace.subscribe("reports of compile workers", name, partial(_emit_read, hooks, read))
 
 
 def install_cache_keys(hooks: Hooks, trace: StructuredTrace) -> None:
@@ -85,6 +95,12 @@ def _part(line: str) -> tuple[str, str]:
         return line[:LONGEST_VALUE], ""
     code, name, value = match[1], match[2], _ADDRESS.sub("", match[3])
     return name, value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}… {code[:8]}"
+
+
+def _emit_read(hooks: Hooks, read: Callable[[str, str], Event | None], event: TraceEvent) -> None:
+    """Emit what a parser makes of a record, if anything. Another thread of torch may have written it."""
+    if emitted := read(event.graph or "", event.payload or ""):
+        hooks.emit(emitted)
 
 
 def _emit_compile_times(hooks: Hooks, event: TraceEvent) -> None:

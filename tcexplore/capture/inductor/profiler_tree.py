@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ CALL = "tcexplore: call"
 GRAPH = "tcexplore: graph "
 KERNEL = "tcexplore: kernel "
 OP = "tcexplore: op "
+CALIBRATION = "tcexplore: calibration "
 _MARK = "tcexplore: "
 """Names of tcexplore's marks in a profile."""
 
@@ -63,11 +64,20 @@ def profiler_tree(events: Iterable[Any]) -> list[ProfilerEvent]:
     return tree
 
 
-def faster_half(events: list[ProfilerEvent]) -> list[ProfilerEvent]:
-    """Return the events of the faster half of the calls, including the middle one of an odd number."""
-    calls = sorted((event for event in events if event.host and event.name == CALL), key=lambda event: event.us)
-    slower = set(calls[(len(calls) + 1) // 2 :])
-    return [event for event in events if not slower.intersection(event.with_ancestors())]
+def faster_half(calls: Sequence[ProfilerEvent]) -> list[ProfilerEvent]:
+    """Return the faster half of the calls, including the middle one of an odd number."""
+    return sorted(calls, key=lambda call: call.us)[: (len(calls) + 1) // 2]
+
+
+def calls_near(times: Mapping[ProfilerEvent, float], target: float) -> list[ProfilerEvent]:
+    """Return the half of the calls whose times are the closest to `target`, including the middle one of an odd number.
+
+    A target outside the middle half of the times is moved there: a call that something interrupted does not count.
+    """
+    in_order = sorted(times.values())
+    quarter = len(in_order) // 4
+    target = min(max(target, in_order[quarter]), in_order[-1 - quarter])
+    return sorted(times, key=lambda call: abs(times[call] - target))[: (len(times) + 1) // 2]
 
 
 def _converted(event: Any) -> ProfilerEvent:

@@ -189,15 +189,15 @@ def _called_by_user(frame: FrameType | None) -> bool:
     return frame is not None and not frame.f_code.co_filename.startswith((_TORCH, _TCEXPLORE))
 
 
-SHAPES = ("shapes_spec", "dynamic_shapes")
-"""Names of the argument with the specification of dynamic shapes: in torch 2.13, and since torch 2.15."""
+SHAPES = ("dynamic_shapes", "shapes_spec")
+"""Names of the argument with the specification of dynamic shapes: since torch 2.15, and in torch 2.13."""
 
 SPECS = "torch.fx.experimental.dynamic_spec"
 """Module with the classes of specifications."""
 
 SHAPES_HINT = (
-    "Write a dictionary of argument names, each with its dimensions: \"shapes_spec={'x': ['batch', None]}\". A name is "
-    "dynamic, None is static; ShapeVar('batch', max=64), TensorSpec and the other classes of " + SPECS + " work too."
+    "Write a dictionary of argument names, each with its dimensions: \"dynamic_shapes={'x': ['batch', None]}\". A name "
+    "is dynamic, None is static; ShapeVar('batch', max=64), TensorSpec and the other classes of " + SPECS + " work too."
 )
 
 _OPERATORS = (ast.operator, ast.unaryop, ast.cmpop)

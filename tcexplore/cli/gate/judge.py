@@ -149,7 +149,8 @@ def _speed(limits: Limits, run: Snapshot) -> Exceeded:
     if timing is None:
         text = "no speedup was measured"
     elif timing.verdict in ("undecided", "measuring") and timing.low < limits.min_speedup:
-        text = f"too noisy to tell: compiled is {timing.low:.2f}× to {timing.high:.2f}× as fast"
+        interval = f"{timing.low:.2f}× to {timing.high:.2f}×"
+        text = f"compiled is most likely {timing.speedup:.2f}× as fast, but maybe {interval}"
     elif timing.speedup < limits.min_speedup:
         text = f"compiled is {timing.speedup:.2f}× as fast"
     if text:

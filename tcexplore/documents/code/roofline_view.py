@@ -153,7 +153,7 @@ def achieved_rows(measured: Sequence[Measured], known: Labels, width: int) -> It
         [kernel_links(kernel) for kernel, _ in measured],
     )
     text = (
-        "Measured: device time under torch's profiler, the median of a few calls with warm caches. `of the roof` is "
+        "Measured: device time under torch's profiler, the mean of a few calls with warm caches. `of the roof` is "
         "the least time of the bound divided by this time; kernels of a few microseconds stay far below it."
     )
     yield from wrapped(text, width, "dim")

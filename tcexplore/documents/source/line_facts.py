@@ -16,10 +16,12 @@ from tcexplore.session.line_times import (
     LineShare,
     LineTimes,
     LineTraffic,
+    PartLine,
     Traffic,
     line_shares,
     line_times,
     line_traffic,
+    lines_of_parts,
 )
 from tcexplore.session.links import Link, break_link, guard_link
 from tcexplore.targets.target_names import NATIVE
@@ -32,6 +34,7 @@ LEAST_SHARE = 0.01
 
 _heat = by_identity(2)(line_traffic)
 _times = by_identity(2)(line_times)
+_parts = by_identity(2)(lines_of_parts)
 _shares = by_identity(2)(line_shares)
 
 
@@ -126,8 +129,13 @@ def hot(snapshot: Snapshot) -> Traffic:
 
 def times_of_lines(snapshot: Snapshot) -> LineTimes | None:
     """Return the time of each line of a run, cached; None if it was not measured."""
+    return _times(snapshot.call_account, snapshot.eager_lines, snapshot.timing, parts_by_line(snapshot))
+
+
+def parts_by_line(snapshot: Snapshot) -> tuple[PartLine, ...]:
+    """Return the parts of the compiled call, split over their lines, cached; empty if it was not profiled."""
     code = snapshot.code_for(NATIVE)
-    return _times(snapshot.lines_timed, code.kernels, code.aten_graphs, snapshot.graphs)
+    return _parts(snapshot.call_account, snapshot.eager_lines, code.kernels, code.aten_graphs, snapshot.graphs)
 
 
 def shares_of_lines(snapshot: Snapshot) -> dict[Line, LineShare]:

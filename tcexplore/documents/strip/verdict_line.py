@@ -146,6 +146,7 @@ def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
         if shown.target != NATIVE:
             yield piece("on this machine", "muted", 1)
         yield piece(f"{speedup if timing.verdict == 'no difference' else ''}{interval}", "interval", 2)
+        yield piece(timing.load, "muted", 3)
     elif shown.timing_skipped:
         yield piece("not timed", "muted", 2)
 

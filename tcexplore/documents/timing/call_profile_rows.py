@@ -1,99 +1,98 @@
-"""Rows of the timing pane about the profile of one call."""
+"""Rows of the timing pane about the parts of one compiled call."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from tcexplore.documents.document import Row
-from tcexplore.documents.prose import BLANK, fold, row
-from tcexplore.events import CallPart, CallProfiled
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.events import CallPart
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
+from tcexplore.session.call_account import CallAccount
 
 PART_NAMES = {
-    "python": "Python outside the compiled regions",
+    "Python": "Python outside the compiled regions",
     "guards": "guards",
-    "dispatch": "dispatch and bytecode",
-    "prologue": "AOT prologue",
-    "epilogue": "AOT epilogue",
-    "wrapper": "wrapper between the kernels",
-    "waiting": "waiting for the device",
+    "launch": "launch:",
+    "idle": "device idle: Python and launch",
     "kernel": "kernel",
-    "extern": "extern",
-    "outside": "outside the graphs",
+    "library": "library call",
+    "eager op": "outside the graphs:",
 }
 
 MOST = 16
 """Parts that are listed one by one."""
 
-Line = tuple[str, str, str]
-"""Time, share of the call and name of a part."""
-
+ESTIMATED = (
+    "Estimates: the machine ran over 10% faster or slower than in the timing while the parts were measured. They are "
+    "scaled to the timing."
+)
 
 CALL_PROFILE = "one call"
 
 
-def call_profile_rows(snapshot: Snapshot, opened: frozenset[str]) -> Iterator[Row]:
+class Line(NamedTuple):
+    """One part as text."""
+
+    time: str
+    share: str
+    name: str
+    range: str = ""
+    """The least and the greatest time among the profiled calls."""
+
+
+def call_profile_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> Iterator[Row]:
     """Yield a fold with the parts of a call, once it is profiled."""
-    profile = snapshot.call_profile
-    if profile is None:
+    account = snapshot.call_account
+    if account is None:
         return
     yield BLANK
-    yield fold(CALL_PROFILE, CALL_PROFILE in opened, summarize_profile(profile))
+    yield fold(CALL_PROFILE, CALL_PROFILE in opened, summarize_account(account))
     if CALL_PROFILE in opened:
-        for time, share, name in profile_lines(profile):
-            yield row((f" {time:>8} {share:>5}  ", "muted"), name)
+        for line in account_lines(account):
+            yield row((f" {line.time:>8} {line.share:>5}  ", "muted"), line.name, (f"  {line.range}", "dim"))
+        if account.estimated:
+            yield from wrapped(ESTIMATED, width, "muted")
 
 
-def summarize_profile(profile: CallProfiled) -> str:
-    """Return `one profiled call: 412 µs, 61% of it in kernels`, or how long the device is busy."""
-    total = f"one profiled call: {duration(profile.total_us / 1e6)}"
-    if profile.device_busy_us is not None:
-        return f"{total}, device busy for {_share(profile.device_busy_us, profile.total_us)} of it"
-    kernels = sum(part.us for part in profile.parts if part.kind in ("kernel", "extern"))
-    return total + (f", {_share(kernels, profile.total_us)} of it in kernels" if kernels and profile.total_us else "")
+def summarize_account(account: CallAccount) -> str:
+    """Return `one compiled call: 412 µs, 61% of it in kernels`, or how long the device is busy."""
+    total = f"one compiled call: {duration(account.total_us / 1e6)}"
+    if account.on_device:
+        idle = account.us("idle", "guards")
+        return f"{total}, device busy for {_share(account.total_us - idle, account.total_us)} of it"
+    kernels = account.us("kernel", "library")
+    return total + (f", {_share(kernels, account.total_us)} of it in kernels" if kernels and account.total_us else "")
 
 
-def profile_lines(profile: CallProfiled) -> Iterator[Line]:
-    """Yield the parts of the host's time, longest first, then those of the device."""
-    yield from _longest([part for part in profile.parts if part.kind != "device"], profile)
-    device = [part for part in profile.parts if part.kind == "device"]
-    if profile.device_busy_us is not None:
-        yield from _of_device(profile)
-        yield from _longest([part for part in device if part.graph], profile)
-        outside = [part for part in device if not part.graph]
-        if outside:
-            spent = sum(part.us for part in outside)
-            yield duration(spent / 1e6), _share(spent, profile.total_us), "device work outside the graphs"
-            yield from _longest(outside, profile)
-
-
-def _of_device(profile: CallProfiled) -> Iterator[Line]:
-    busy, gaps = profile.device_busy_us or 0.0, profile.launch_gaps_us or 0.0
-    replays = f", {profile.replayed_tasks} of them in {count(profile.replays, 'CUDA graph')}" if profile.replays else ""
-    works = f"device busy: {profile.device_tasks} kernels, copies and fills in {profile.launches} launches{replays}"
-    yield duration(busy / 1e6), _share(busy, profile.total_us), works
-    yield duration(gaps / 1e6), _share(gaps, profile.total_us), "device idle between launches"
-
-
-def _longest(parts: Sequence[CallPart], profile: CallProfiled) -> Iterator[Line]:
-    yield from (_line(part, profile.total_us) for part in parts[:MOST])
-    if len(parts) > MOST:
-        rest = sum(part.us for part in parts[MOST:])
-        yield duration(rest / 1e6), _share(rest, profile.total_us), f"{count(len(parts) - MOST, 'shorter part')}"
+def account_lines(account: CallAccount) -> Iterator[Line]:
+    """Yield the parts of a call, longest first, and what they leave."""
+    yield from (_line(part, account.total_us) for part in account.parts[:MOST])
+    if len(account.parts) > MOST:
+        rest = sum(part.us for part in account.parts[MOST:])
+        shorter = count(len(account.parts) - MOST, "shorter part")
+        yield Line(duration(rest / 1e6), _share(rest, account.total_us), shorter)
+    if account.rest_us:
+        name = "overlapping work of the device" if account.rest_us < 0 else "in no part"
+        time = duration(abs(account.rest_us) / 1e6)
+        yield Line(f"-{time}" if account.rest_us < 0 else time, _share(account.rest_us, account.total_us), name)
+    profile = account.profile
+    if account.on_device:
+        replays = f", {profile.replayed_tasks} of them in {count(profile.replays, 'CUDA graph')}"
+        launches = f"{profile.device_tasks} kernels, copies and fills in {profile.launches} launches"
+        yield Line("", "", launches + (replays if profile.replays else ""))
 
 
 def _line(part: CallPart, whole: float) -> Line:
-    times = f" ×{part.count}" if part.count > 1 else ""
-    on_device = part.kind == "device"
-    name = (
-        f"  {shorten_device_function(part.name)}"
-        if on_device
-        else f"{PART_NAMES.get(part.kind, part.kind)} {part.name}".strip()
-    )
-    graph = f"  {part.graph.strip()}" if part.graph.strip() else ""
-    return duration(part.us / 1e6), _share(part.us, whole), f"{name}{times}{graph}"
+    times = f" ×{part.launches}" if part.launches > 1 else ""
+    name = f"{PART_NAMES[part.kind]} {shorten_device_function(part.name)}".strip()
+    graph = f"  {part.graph} {part.phase}" if part.graph else ""
+    low, high = duration(part.low_us / 1e6), duration(part.high_us / 1e6)
+    ends = f"{low} to {high}" if low != high else ""
+    return Line(duration(part.us / 1e6), _share(part.us, whole), f"{name}{times}{graph}", ends)
 
 
 def shorten_device_function(name: str) -> str:

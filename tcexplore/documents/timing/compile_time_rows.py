@@ -18,10 +18,21 @@ SLOWEST = 5
 
 COMPILE_TIME = "compile time"
 
+PHASES = {"queued": "waiting for a worker", "querying_cache": "reading caches"}
+"""torch's phases of a job, as text where its name says little."""
+
+LAST_OUTPUT = 5
+"""Lines of output of compile workers that ended."""
+
 
 def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> Iterator[Row]:
-    """Yield a fold with the tree of compile spans, nothing if nothing was compiled."""
+    """Yield reports on compile workers, and a fold with the tree of compile spans if there are any."""
     spent = compile_time(snapshot)
+    reports = list(worker_lines(snapshot))
+    if reports:
+        yield BLANK
+    for line, style in reports:
+        yield from wrapped(line, width, style)
     if not spent.roots:
         return
     yield BLANK
@@ -70,6 +81,25 @@ def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, s
     yield depth, f"{graph}{span.name}{times}", duration(span.seconds), share
     for inner in span.children:
         yield from _lines(inner, whole, depth + 1)
+
+
+def worker_lines(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield a line and its style for each job that takes long in torch's compile workers, and for their end."""
+    for report in snapshot.compile_workers:
+        graph = f"graph {report.graph}: " if report.graph else ""
+        if report.job is None:
+            status = "" if report.status is None else f", exit status {report.status}"
+            pid = "" if report.pid is None else f" {report.pid}"
+            yield f"{graph}the process{pid} of torch's compile workers ended{status}", "error"
+            yield from ((line, "muted") for line in report.text.split("\n")[-LAST_OUTPUT:] if line)
+            continue
+        worker = f" in compile worker {report.pid}" if report.pid is not None else ""
+        since = f" for {duration(report.seconds)}" if report.seconds is not None else ""
+        phase = PHASES.get(report.phase, report.phase)
+        lasting = f", {phase}" if phase else ""
+        if phase and report.phase_seconds is not None:
+            lasting += f" for {duration(report.phase_seconds)}"
+        yield f"{graph}job {report.job} has run{since}{worker}{lasting}", "warning"
 
 
 def slowest_compiles(snapshot: Snapshot) -> Iterator[str]:

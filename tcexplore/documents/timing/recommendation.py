@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcexplore.documents.verdict_marks import FRESH_HEAP, format_interval
+from tcexplore.documents.verdict_marks import format_interval
 from tcexplore.events import TimingEstimate
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded
@@ -23,10 +23,10 @@ def recommend(snapshot: Snapshot, calls: int | None = None) -> str:
         stage = f"`tcexplore bisect` ({hint('bisect')}) finds the compiler stage"
         return f"Not worth compiling until the result is right; {stage}."
     advice = format_recommendation(snapshot.timing, costs.cost_s, calls, recompiles=costs.compiling_calls - 1)
-    fresh = snapshot.timing.differing_fresh_heap
-    if not advice or fresh is None or fresh.verdict == snapshot.timing.verdict:
+    other = snapshot.timing.differing_memory_returned
+    if not advice or other is None or other.verdict == snapshot.timing.verdict:
         return advice
-    return f"{advice} {FRESH_HEAP.capitalize()}: {fresh.verdict}, {format_interval(fresh)}."
+    return f"{advice} If freed memory is returned to the system: {other.verdict}, {format_interval(other)}."
 
 
 def format_reservation(snapshot: Snapshot) -> str:
@@ -52,10 +52,18 @@ def format_recommendation(
     if estimate.verdict == "no difference":
         return f"Not worth compiling: it takes {duration(compile_s)} and saves nothing measurable."
     if estimate.verdict == "undecided":
-        return f"Undecided: too noisy to tell whether compiling pays off. {suggest_less_noise(estimate)}"
+        return f"Undecided: {_best_guess(gain)}. {suggest_less_noise(estimate)}"
     if estimate.verdict != "faster":
         return ""
     return _at_any_number(gain, estimate.calls, recompiles) if calls is None else _at(gain, calls)
+
+
+def _best_guess(gain: Payback) -> str:
+    """Return the most likely break-even point of an undecided timing."""
+    if not gain.break_even:
+        return "compiling most likely saves nothing, but it may"
+    soonest = f"; at the soonest after ~{rounded(gain.break_even_soonest)}" if gain.break_even_soonest else ""
+    return f"compiling most likely pays off after ~{rounded(gain.break_even)} calls, but it may never{soonest}"
 
 
 def suggest_less_noise(estimate: TimingEstimate) -> str:

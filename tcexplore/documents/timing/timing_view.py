@@ -40,7 +40,7 @@ VERDICTS = {
     "faster": ("FASTER", "faster", "compiled is faster than eager"),
     "slower": ("SLOWER", "slower", "compiled is slower than eager"),
     "no difference": ("NO DIFFERENCE", "strong", "no difference above the noise"),
-    "undecided": ("UNDECIDED", "strong", "too noisy for a verdict"),
+    "undecided": ("UNDECIDED", "strong", "the interval has room for faster and slower"),
     "measuring": ("MEASURING", "running", "too few pairs for a verdict"),
 }
 """The badge of each verdict, its style and its meaning."""
@@ -62,7 +62,7 @@ def timing_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         *memory_rows(snapshot, width),
         *cuda_graph_rows(snapshot, width),
         *device_rows(snapshot, width),
-        *call_profile_rows(snapshot, toggled),
+        *call_profile_rows(snapshot, toggled, width),
         *compile_time_rows(snapshot, toggled, width),
     ]
     return Parts(_title(snapshot), [fixed(rows)])
@@ -113,7 +113,7 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
-    yield from wrapped(means, width, "muted")
+    yield from wrapped(f"{means} {estimate.load}".rstrip(), width, "muted")
     if text := describe_device_share(estimate):
         badge = "LAUNCH-BOUND: " if estimate.launch_bound else ""
         yield from wrapped(badge + text, width, "warn" if badge else "muted")
@@ -169,12 +169,17 @@ def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
     facts = (
         unit, f"{count(estimate.pairs, 'interleaved pair')}", f"noise floor {100 * estimate.noise_floor:.1f}%",
         estimate.device, count(estimate.threads, "thread"),
+        *([_processes(estimate.processes_timed)] if estimate.processes else []),
     )  # fmt: skip
     yield from wrapped(" · ".join(facts), width, "muted")
     if mode := describe_grad_mode(snapshot.grad_mode):
         yield from wrapped(mode, width, "muted")
     for note in estimate.notes:
         yield from wrapped(note, width, "warn", lead="! ")
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"
 
 
 def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:

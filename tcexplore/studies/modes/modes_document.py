@@ -11,7 +11,7 @@ from tcexplore.documents.document import Row, Span, StaticDocument
 from tcexplore.documents.prose import BLANK, Cell, columns, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_error
 from tcexplore.documents.timing.recommendation import suggest_less_noise
-from tcexplore.documents.verdict_marks import FRESH_HEAP, LEGEND, format_interval, speedup_span
+from tcexplore.documents.verdict_marks import LEGEND, format_outcome, speedup_span
 from tcexplore.events import Config
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded, size
@@ -26,13 +26,13 @@ from tcexplore.studies.modes.variant_result import (
 )
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.study_runs import has_ended
-from tcexplore.studies.study_text import ERROR_MARK, fresh_heap_cell, fresh_heap_note, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 
 HEAD = (
-    "backend", "mode", "dynamic", "speedup", "95% interval", "fresh heap", "variant", "compiled", "compile",
+    "backend", "mode", "dynamic", "speedup", "95% interval", "variant", "compiled", "compile",
     "first call", "peak", "max diff", "breaks", "recompiles", "graphs", "kernels",
 )  # fmt: skip
-OPTIONAL = ("fresh heap", "variant", "recompiles")
+OPTIONAL = ("variant", "recompiles")
 """Columns that are left out if they are empty."""
 
 LEFT = (0, 1, 2, HEAD.index("variant"))
@@ -94,14 +94,13 @@ def _rank(order: Order, result: RunFigures) -> float:
 def _cells(result: RunFigures, timing_now: bool) -> list[Cell]:
     config, timing, summary = result.run.config, result.run.timing, result.summary
     if result.failure:
-        return [*_config(config), (Span("✖ failed", "error"),), (), (), _variant(config), *[()] * (len(HEAD) - 7)]
+        return [*_config(config), (Span("✖ failed", "error"),), (), _variant(config), *[()] * (len(HEAD) - 6)]
     accuracy = result.run.accuracy
     difference = "" if result.max_abs is None else format_error(result.max_abs)
     return [
         *_config(config),
         _speedup(result, timing_now),
         (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),) if timing else (),
-        fresh_heap_cell(result),
         _variant(config),
         _seconds(timing.compiled_us / 1e6 if timing else None),
         _seconds(result.compile_s),
@@ -196,8 +195,6 @@ def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterato
     yield from variant_sentences(good)
     if wrong := wrong_runs(good):
         yield f"{ERROR_MARK}result differs from eager's: {_names(wrong)}"
-    if note := fresh_heap_note(good):
-        yield note
     if warning := uneven_eager(good):
         yield warning
 
@@ -209,24 +206,7 @@ def recommendation(results: Sequence[RunFigures], *, more: bool) -> str:
 
 
 def _advice(good: Sequence[RunFigures], choice: ModeChoice | None, *, more: bool) -> str:
-    advice = _use(choice, more=more) if choice is not None else _stay_eager(good) if good and not more else ""
-    return f"{advice} {script}" if advice and (script := _in_script(good, choice)) else advice
-
-
-def _in_script(good: Sequence[RunFigures], choice: ModeChoice | None) -> str:
-    """Return what differs with a fresh heap: the speedup of the choice, or how many runs are faster."""
-    if choice is not None:
-        fresh = choice.best.differing_fresh_heap
-        return f"{FRESH_HEAP.capitalize()}: {format_interval(fresh)}." if fresh is not None else ""
-    safe = [result for result in good if not (result.run.config.guard_filter or result.summary.wrong)]
-    heaps = [(heap, result) for result in safe if (heap := result.differing_fresh_heap)]
-    if not heaps:
-        return ""
-    faster = [(heap, result) for heap, result in heaps if heap.verdict == "faster"]
-    best, result = max(faster or heaps, key=lambda pair: pair[0].low)
-    certain = f"{count(len(faster), 'run')} {'is' if len(faster) == 1 else 'are'}" if faster else "no run is certainly"
-    shown = f"{describe_configuration(result.run.config)}: {format_interval(best)}"
-    return f"{FRESH_HEAP.capitalize()}, {certain} faster{', most certainly ' if faster else '; '}{shown}."
+    return _use(choice, more=more) if choice is not None else _stay_eager(good) if good and not more else ""
 
 
 def _use(choice: ModeChoice, *, more: bool) -> str:
@@ -260,8 +240,10 @@ def _stay_eager(good: Sequence[RunFigures]) -> str:
         return "Stay with eager: no run is faster beyond the noise."
     rest = len(timed) - len(unknown)
     others = f"; {'none of the others is' if rest > 1 else 'the other is not'} faster" if rest else ""
+    best = max(unknown, key=lambda result: result.run.timing.speedup if result.run.timing else 0.0)
+    guess = f"{describe_configuration(best.run.config)}, {format_outcome(best)}"
     return (
-        f"No recommendation: {len(unknown)} of {count(len(timed), 'run')} may be faster, undecided because of noise"
+        f"No certain recommendation: {len(unknown)} of {count(len(timed), 'run')} may be faster, most likely {guess}"
         f"{others}. "
         f"{suggest_less_noise(timed[0])}"
     )

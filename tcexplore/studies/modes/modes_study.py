@@ -32,6 +32,7 @@ from tcexplore.studies.modes.modes_variants import (
     shape_fields,
     with_guard_filters,
     with_nested_breaks,
+    with_numerics,
     with_regions,
     with_shapes,
 )
@@ -102,8 +103,8 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         if "unbacked" in given.shapes and not given.vary:
             raise ValueError("--shapes unbacked needs the dimensions that vary: --vary 'x.0=8,16,32'")
         return ModesOptions(
-            given.modes, given.backends, given.dynamics, given.regions, given.nested_breaks, given.guard_filters,
-            given.shapes,
+            given.modes, given.backends, given.dynamics, given.regions, given.nested_breaks, given.numerics,
+            given.guard_filters, given.shapes,
         )  # fmt: skip
 
     def options_from(self, answers: Sequence[str]) -> ModesOptions:  # noqa: ARG002
@@ -127,7 +128,8 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
                     if cells := _cells(state, folder):
                         plan_cells(runs.steps, cells, state.job.time_for or 0.0)
                         batch, in_turn, matters = self._next_batch(state, cells)
-                        timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn)
+                        known = {result.run.config: result.run for result in state.results}
+                        timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn, known=known)
                         async for update in timed.results():
                             yield RunFigures(update.run)
                         add_variants(state)
@@ -145,8 +147,9 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         self, state: StudyState[ModesOptions, RunFigures], cells: list[Cell]
     ) -> tuple[list[Cell], bool, Matters]:
         """Return cells to run next, whether they compile one at a time, and which of them to time for longer."""
-        if not state.results and may_have_variants(state):
-            return cells[:1], True, may_be_best
+        if not state.results:
+            # Alone, so that a short budget has an answer: eager against Inductor's default.
+            return cells[:1], may_have_variants(state), may_be_best
         if alone := [cell for cell in cells if compiles_alone(cell.job.config, state.planned)]:
             return alone, True, may_be_decided
         return cells, False, may_be_best
@@ -213,13 +216,20 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
 
 
 def _cells(state: StudyState[ModesOptions, RunFigures], folder: str) -> list[Cell]:
-    """Return what is planned and has no result."""
+    """Return what is planned and has no result, the most promising first."""
     done = {result.run.config for result in state.results}
     return [
         Cell(config, describe_configuration(config), replace(job, cache_dir=_kernels(folder, config), profile=False))
-        for job in state.planned
+        for job in sorted(state.planned, key=lambda job: _promise(job.config))
         if (config := job.config) not in done
     ]
+
+
+def _promise(config: Config) -> tuple[bool, bool, int]:
+    """Return a key that sorts configurations: Inductor's default first, then its modes that search for more."""
+    modes = ("default", "max-autotune", "reduce-overhead", "max-autotune-no-cudagraphs")
+    known = modes.index(config.mode) if config.mode in modes else len(modes)
+    return config.backend != BACKEND_WITH_MODES, bool(config.dynamic) and known > 0, known
 
 
 async def _first_call(
@@ -258,8 +268,8 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
             pairs, (None,) if options.shapes else options.dynamic or DYNAMIC_SHAPES
         )
     ]
-    for vary in (with_shapes, with_regions, with_nested_breaks, with_guard_filters):
-        configs = [varied for config in configs for varied in vary(config, options)]
+    for vary in (with_shapes, with_regions, with_nested_breaks, with_numerics, with_guard_filters):
+        configs = list(dict.fromkeys(varied for config in configs for varied in vary(config, options)))
     return tuple(replace(job, config=config) for config in configs)
 
 

@@ -1,4 +1,4 @@
-"""Variants of a row of the modes study: regional compilation, nested graph breaks, guard filters, dynamic shapes."""
+"""Variants of a row of the modes study: regions, nested graph breaks, numerics, guard filters, dynamic shapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from tcexplore.argument_types import name, one_of, several
-from tcexplore.events import Config, Job
+from tcexplore.events import ACCURACY_VERDICTS, Config, Job
 from tcexplore.events.config import REGIONS, Regions
 from tcexplore.session.economics import GUARD_FILTERS, RunFigures, needs_guard_filter
 from tcexplore.studies.study import StudyState
@@ -16,6 +16,7 @@ BACKEND_WITH_MODES = "inductor"
 """The only backend for which the modes of torch.compile make a difference."""
 
 NESTED_BREAKS = "torch._dynamo.config.nested_graph_breaks"
+NUMERICS = "torch._inductor.config.numerics"
 OBLIVIOUS = "torch.fx.experimental._config.backed_size_oblivious"
 """Settings of torch."""
 
@@ -24,6 +25,15 @@ Shapes = Literal["static", "automatic", "backed", "unbacked", "oblivious"]
 `oblivious`: `backed`, without assumptions on sizes of 0 and 1 (`backed_size_oblivious`)."""
 
 SHAPES: tuple[Shapes, ...] = get_args(Shapes)
+
+
+Numerics = Literal["default", "strict_pointwise", "strict_reduction", "strict"]
+"""How closely Inductor follows eager's arithmetic: in pointwise ops, in the order of reductions, or in both."""
+
+ALL_NUMERICS: tuple[Numerics, ...] = get_args(Numerics)
+
+INACCURATE = ACCURACY_VERDICTS[ACCURACY_VERDICTS.index("less accurate than eager") :]
+"""Verdicts after which `strict` is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,8 @@ class ModesOptions:
     """None: all of them in the default mode, if the model has repeated blocks."""
     nested_breaks: tuple[bool, ...] | None = None
     """Whether Dynamo breaks graphs inside nested calls. None: on and off in the default mode, if there are breaks."""
+    numerics: tuple[Numerics, ...] | None = None
+    """Inductor's numerics (torch 2.15). None: `strict` in the default mode, if its results are worse than eager's."""
     guard_filters: tuple[str, ...] | None = None
     """Guard filters of `torch.compiler`. None: in the default mode, if guards take a visible share of a call."""
     shapes: tuple[Shapes, ...] = ()
@@ -47,7 +59,7 @@ def guard_filter_options(config: Config) -> ModesOptions:
     """Return the rows that compare all guard filters in one configuration."""
     return ModesOptions(
         modes=(config.mode,), backends=(config.backend,), dynamic=(config.dynamic,), regions=("whole",),
-        nested_breaks=(False,), guard_filters=("none", *GUARD_FILTERS),
+        nested_breaks=(False,), numerics=("default",), guard_filters=("none", *GUARD_FILTERS),
     )  # fmt: skip
 
 
@@ -60,6 +72,11 @@ def add_variant_options(group: Any) -> None:
     group.add_argument(
         "--nested-graph-breaks", type=several(_true_or_false), metavar="A,B", dest="nested_breaks",
         help="Dynamo's nested_graph_breaks: any of true, false (default: both, if the model has graph breaks)",
+    )  # fmt: skip
+    group.add_argument(
+        "--numerics", type=several(one_of(ALL_NUMERICS)), metavar="A,B",
+        help=f"Inductor's numerics (torch 2.15): any of {', '.join(ALL_NUMERICS)} "
+        "(default: strict is tried if the results are less accurate than eager's)",
     )  # fmt: skip
     group.add_argument(
         "--guard-filters", type=several(name), metavar="A,B",
@@ -90,6 +107,12 @@ def with_regions(config: Config, options: ModesOptions) -> Iterator[Config]:
 def with_nested_breaks(config: Config, options: ModesOptions) -> Iterator[Config]:
     for nested in options.nested_breaks or (False,):
         yield replace(config, settings=(*config.settings, f"{NESTED_BREAKS}=True")) if nested else config
+
+
+def with_numerics(config: Config, options: ModesOptions) -> Iterator[Config]:
+    for numerics in options.numerics or ("default",):
+        plain = numerics == "default" or config.backend != BACKEND_WITH_MODES
+        yield config if plain else replace(config, settings=(*config.settings, f"{NUMERICS}={numerics}"))
 
 
 def with_guard_filters(config: Config, options: ModesOptions) -> Iterator[Config]:
@@ -143,7 +166,7 @@ def shape_fields(results: Sequence[RunFigures], options: ModesOptions) -> list[d
 def may_have_variants(state: StudyState[ModesOptions, RunFigures]) -> bool:
     """Return whether a run may show that further variants could help."""
     options, features = state.options, state.machine.features if state.machine else ()
-    open_kinds = None in (options.regions, options.nested_breaks, options.guard_filters)
+    open_kinds = None in (options.regions, options.nested_breaks, options.numerics, options.guard_filters)
     return bool(features) and open_kinds and not options.shapes and any(_is_base(job.config) for job in state.planned)
 
 
@@ -170,6 +193,9 @@ def _useful_variants(base: Config, state: StudyState[ModesOptions, RunFigures]) 
     if options.nested_breaks is None and "nested_graph_breaks" in features and any(run.breaks for run in runs):
         yield replace(base, settings=(*base.settings, f"{NESTED_BREAKS}=True"))
     own = next((run for run in runs if run.config == base), None)
+    inaccurate = own is not None and own.accuracy is not None and own.accuracy.verdict in INACCURATE
+    if options.numerics is None and "numerics" in features and inaccurate:
+        yield replace(base, settings=(*base.settings, f"{NUMERICS}=strict"))
     if options.guard_filters is None and "guard_filter_fn" in features and own is not None and needs_guard_filter(own):
         yield from (replace(base, guard_filter=guard_filter) for guard_filter in GUARD_FILTERS)
 

@@ -8,37 +8,25 @@ from tcexplore.documents.document import Row, Span, StaticDocument
 from tcexplore.documents.prose import BLANK, Cell, columns, heading, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.documents.verdict_marks import (
-    FRESH_HEAP,
     LEGEND,
     VERDICT_STYLES,
-    format_interval,
     format_speedup,
     speedup_span,
 )
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import duration
-from tcexplore.session.economics import (
-    DECIDED,
-    RunFigures,
-    is_faster,
-    is_faster_fresh,
-    may_be_faster,
-    may_be_faster_fresh,
-)
+from tcexplore.session.economics import DECIDED, RunFigures, is_faster, may_be_faster
 from tcexplore.studies.study_runs import has_ended
-from tcexplore.studies.study_text import ERROR_MARK, fresh_heap_cell, fresh_heap_note, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, fails_in_eager, is_measured
 
 HEAD = (
-    "size", "eager", "static", "speedup", "95% interval", "fresh heap", "dynamic", "speedup", "95% interval",
-    "fresh heap", "compiled in",
+    "size", "eager", "static", "speedup", "95% interval", "dynamic", "speedup", "95% interval", "compiled in",
 )  # fmt: skip
 
-INTERVALS, FRESH_HEAPS = (4, 8), (5, 9)
+INTERVALS = (4, 7)
 WIDTH_WITH_INTERVALS = 100
 """Minimum width of a table with the intervals."""
-WIDTH_WITH_FRESH_INTERVALS = 150
-"""The same with those of a fresh heap."""
 
 BAR_WIDTH = 40
 """Columns of the longest bar."""
@@ -51,10 +39,7 @@ def sweep_document(sweep: Sweep, active: frozenset[tuple[Form, int]], width: int
     """Return the document; `active` are the form and size of the runs under way."""
     rows = [_cells(sweep, size, active) for size in sweep.sizes]
     title = row((f" dimension {sweep.dim}", "heading"), ("  compiled for each size, vs. eager", "muted"))
-    left_out = {index for index in FRESH_HEAPS if not any(cells[index] for cells in rows)}
-    left_out.update(() if width >= WIDTH_WITH_INTERVALS else INTERVALS)
-    if width < WIDTH_WITH_FRESH_INTERVALS:
-        rows = [[cell[:1] if index in FRESH_HEAPS else cell for index, cell in enumerate(cells)] for cells in rows]
+    left_out = () if width >= WIDTH_WITH_INTERVALS else INTERVALS
     shown = [index for index in range(len(HEAD)) if index not in left_out]
     fitted = [[cells[index] for index in shown] for cells in rows]
     table = columns([HEAD[index] for index in shown], fitted, [()] * len(rows), left=(len(shown) - 1,))
@@ -78,16 +63,16 @@ def _cells(sweep: Sweep, size: int, active: frozenset[tuple[Form, int]]) -> list
     ]  # fmt: skip
 
 
-def _figures(figures: RunFigures | None, *, running: bool) -> tuple[Cell, Cell, Cell, Cell]:
+def _figures(figures: RunFigures | None, *, running: bool) -> tuple[Cell, Cell, Cell]:
     if figures is None:
-        return (Span("◐", "running") if running else Span("·", "dim"),), (), (), ()
+        return (Span("◐", "running") if running else Span("·", "dim"),), (), ()
     timing = figures.run.timing
     if timing is None and not has_ended(figures.run):
-        return (Span("◐ timing", "running") if running else Span("compiled", "muted"),), (), (), ()
+        return (Span("◐ timing", "running") if running else Span("compiled", "muted"),), (), ()
     if timing is None:
-        return (Span("✖ failed", "error") if figures.failure else Span("not timed", "muted"),), (), (), ()
+        return (Span("✖ failed", "error") if figures.failure else Span("not timed", "muted"),), (), ()
     interval = Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval")
-    return (Span(duration(timing.compiled_us / 1e6)),), (speedup_span(timing),), (interval,), fresh_heap_cell(figures)
+    return (Span(duration(timing.compiled_us / 1e6)),), (speedup_span(timing),), (interval,)
 
 
 def _conclusions(sweep: Sweep, width: int) -> Iterator[Row]:
@@ -109,8 +94,6 @@ def conclusions(sweep: Sweep) -> Iterator[str]:
             yield f"{ERROR_MARK}{name}: {step.figures.failure}"
         elif step.figures.run.accuracy is not None and step.figures.summary.wrong:
             yield f"{ERROR_MARK}{name}: {describe_accuracy(step.figures.run.accuracy)}"
-    if note := fresh_heap_note(step.figures for step in sweep.steps):
-        yield note
     for size in sweep.sizes:
         if warning := uneven_eager(filter(None, (sweep.at(STATIC, size), sweep.at(DYNAMIC, size))), f" at size {size}"):
             yield warning
@@ -121,18 +104,7 @@ def helps(sweep: Sweep) -> Iterator[str]:
     """Yield for which sizes compiling helps, with static and with dynamic shapes, as far as they are timed."""
     for form in (STATIC, DYNAMIC):
         if sweep.sizes_where(form, lambda figures: figures.run.timing is not None and is_measured(figures)):
-            yield f"{form}: {_helps(sweep, form)}{_helps_in_script(sweep, form)}"
-
-
-def _helps_in_script(sweep: Sweep, form: Form) -> str:
-    """Return for which sizes compiling helps with a fresh heap, and these speedups; empty if there are none."""
-    heaps = [
-        f"size {size}: {format_interval(figures.differing_fresh_heap)}"
-        for size in sweep.sizes
-        if (figures := sweep.at(form, size)) is not None and figures.differing_fresh_heap is not None
-    ]
-    text = _helps(sweep, form, is_faster_fresh, may_be_faster_fresh)
-    return f". {FRESH_HEAP.capitalize()}: {text} ({', '.join(heaps)})" if heaps else ""
+            yield f"{form}: {_helps(sweep, form)}"
 
 
 def _helps(

@@ -13,13 +13,13 @@ from tcexplore.documents.document import Document
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import EntryFound, Job
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import RunFigures, is_faster_fresh
+from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
 from tcexplore.studies.study_runs import Runs, failure_status, has_ended
 from tcexplore.studies.sweep.sweep_document import conclusions, helps, step_name, sweep_document
 from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, SweepStep
-from tcexplore.studies.timed_cells import Cell, TimedCells, may_become_certain, settled
+from tcexplore.studies.timed_cells import Cell, TimedCells, may_become_certain, plan_cells, settled
 
 NOTE = (
     "Inputs whose size in this dimension equals the first one's are resized too. All sizes are also called one after "
@@ -96,10 +96,14 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
         steps = {(step.form, step.size): step for step in planned_steps(state.job, state.options)}
         state.planned = [step.job for step in steps.values()]
         cells = [Cell(key, step_name(*key), step.job) for key, step in steps.items()]
+        plan_cells(runs.steps, cells, state.job.time_for or 0.0)
+        # First what answers the question within a short budget: each size, compiled with static shapes.
+        first = [cell for cell in cells if cell.key[0] == STATIC]  # type: ignore[index]
         try:
-            async for update in TimedCells(cells, state, runs, announce, _undecided).results():
-                form, size = next(key for key in steps if key == update.cell.key)
-                yield SweepStep(form, size, RunFigures(update.run))
+            for batch in (first, [cell for cell in cells if cell not in first]):
+                async for update in TimedCells(batch, state, runs, announce, _undecided).results():
+                    form, size = next(key for key in steps if key == update.cell.key)
+                    yield SweepStep(form, size, RunFigures(update.run))
             for job, form in _without_failing_sizes(_sweep(state), steps):
                 announce(f"{form}, the sizes that work in eager")
                 yield SweepStep(form, 0, RunFigures((await runs.run(job, state.timeout)).snapshot))
@@ -133,7 +137,6 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
             "sizes": [_size(sweep, size) for size in sweep.sizes],
             "all_sizes": {form: _all_sizes(sweep, form) for form in ALL_SIZES},
             "helps_from": {form: sweep.helps_from(form) for form in (STATIC, DYNAMIC)},
-            "helps_from_fresh_heap": {form: sweep.helps_from(form, is_faster_fresh) for form in (STATIC, DYNAMIC)},
             "conclusions": list(conclusions(sweep)),
         }
 

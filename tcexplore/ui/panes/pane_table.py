@@ -19,7 +19,7 @@ _NODES = (*_CAPTURE, "recompiles", "breaks", "op_checks", "code.kernels", "code.
 _KERNELS = (*_CAPTURE, "code.kernels", "code.wrappers", "code.aten_graphs")
 _DEVICE = (
     *_KERNELS, "target", "code.lowered", "code.not_lowered", "device_queries", "code.assembled", "code.not_assembled",
-    "code.roofline", "kernel_times", "code.vectorized",
+    "code.roofline", "call_account", "code.vectorized",
 )  # fmt: skip
 """The target of the code, and facts from the assembler and the device."""
 
@@ -56,7 +56,8 @@ SOURCE = PaneSpec(
                 "guards",
                 "code.kernels",
                 "other_codes",
-                "lines_timed",
+                "call_account",
+                "eager_lines",
                 "failure",
             ),
             kinds=frozenset({"line"}),
@@ -108,7 +109,7 @@ BREAKS = PaneSpec(
         View(
             "breaks",
             "tcexplore.documents.breaks_view:breaks_document",
-            (*_CAPTURE, "breaks", "fixes", "eager_ops", "break_costs", "first_break_costs"),
+            (*_CAPTURE, "breaks", "fixes", "call_account", "break_costs", "first_break_costs"),
             ("breaks", "graphs", "skipped_frames"),
             frozenset({"break", "line"}),
         ),
@@ -123,7 +124,16 @@ GUARDS = PaneSpec(
         View(
             "guards",
             "tcexplore.documents.guards.guards_view:guards_document",
-            (*_GUARDS, "symbols", "frames", "timing", "lines_timed", "entry", "guard_filters", "recompile_fixes_tried"),
+            (
+                *_GUARDS,
+                "symbols",
+                "frames",
+                "timing",
+                "call_account",
+                "entry",
+                "guard_filters",
+                "recompile_fixes_tried",
+            ),
             _HAS_GUARDS,
             frozenset({"guard"}),
         ),
@@ -207,7 +217,7 @@ TIMING = PaneSpec(
                 "timing",
                 "pairs",
                 "calls",
-                "call_profile",
+                "call_account",
                 "phase_times",
                 "code.kernels",
                 "timing_skipped",
@@ -218,6 +228,7 @@ TIMING = PaneSpec(
                 "other_codes",
                 "recompiles",
                 "kernel_compiles",
+                "compile_workers",
                 "cache_lookups",
                 "status",
                 "expected_calls",
@@ -233,7 +244,8 @@ TIMING = PaneSpec(
             "tcexplore.documents.timing.hot_lines_view:hot_lines_document",
             (
                 *_CAPTURE,
-                "lines_timed",
+                "call_account",
+                "eager_lines",
                 "code.kernels",
                 "code.aten_graphs",
                 "other_codes",
@@ -243,7 +255,7 @@ TIMING = PaneSpec(
                 "missing_facts",
                 "timing_skipped",
             ),
-            ("lines_timed",),
+            ("eager_lines",),
             frozenset({"line"}),
         ),
         View(

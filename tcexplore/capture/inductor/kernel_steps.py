@@ -1,4 +1,4 @@
-"""Time of each kernel in one call: profiled work, matched with the kernels that Inductor generated.
+"""Profiled work, matched with the kernels that Inductor generated.
 
 A generated kernel is recognized by its name. A library call is recognized by its position: between two generated
 kernels, or the ends of the graph, there must be exactly one, or its ops must be those that Inductor planned. Ambiguous
@@ -11,11 +11,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
-from typing import Literal, TypeVar
+from typing import NamedTuple, TypeVar
 
 from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, DeviceWork, ProfilerEvent
-from tcexplore.events import Kernel, KernelTimed
+from tcexplore.events import Kernel
 
 Item = TypeVar("Item")
 
@@ -29,9 +28,10 @@ class ProfileStep:
     """One step of a graph's run: an op that the host called, or one task of a CUDA graph."""
 
     name: str
-    us: float
-    device: Literal["cpu", "cuda"]
-    functions: list[str] = field(default_factory=list)
+    host: ProfilerEvent | None = None
+    """The op; None for work of the device."""
+    work: list[DeviceWork] = field(default_factory=list)
+    """What the op launched."""
     replayed: bool = False
 
 
@@ -42,39 +42,27 @@ def launch_names(kernel: Kernel) -> frozenset[str]:
     return frozenset({kernel.name, *_TRITON_FUNCTION.findall(kernel.source)})
 
 
-def kernel_times(
+class KernelStep(NamedTuple):
+    """A step of a graph's run that is a call of a kernel."""
+
+    kernel: Kernel
+    step: ProfileStep
+
+
+def kernel_steps(
     events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], kernels: Sequence[Kernel]
-) -> Iterator[KernelTimed]:
-    """Yield a `KernelTimed`, the median over the calls, for each kernel that is recognized in the profile."""
-    calls = [event for event in events if event.host and event.name == CALL]
+) -> dict[ProfilerEvent | DeviceWork, KernelStep]:
+    """Return the step of each op of the host, and of each task of the device, that is recognized in the profile."""
     by_graph: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
         by_graph[f"{kernel.graph} {kernel.phase}"].append(kernel)
-    steps: dict[int, dict[ProfilerEvent, list[ProfileStep]]] = defaultdict(lambda: {call: [] for call in calls})
+    found: dict[ProfilerEvent | DeviceWork, KernelStep] = {}
     for run in (event for event in events if event.host and event.name.startswith(GRAPH)):
-        call = next((event for event in run.with_ancestors() if event.name == CALL), None)
-        if call is None:
-            continue
-        for kernel, step in _matched(_steps(run, work), by_graph[run.name.removeprefix(GRAPH)]):
-            steps[id(kernel)][call].append(step)
-    for kernel in kernels:
-        if id(kernel) in steps:
-            yield _timed(kernel, list(steps[id(kernel)].values()))
-
-
-def _timed(kernel: Kernel, calls: Sequence[Sequence[ProfileStep]]) -> KernelTimed:
-    steps = [step for call in calls for step in call]
-    return KernelTimed(
-        graph=kernel.graph,
-        phase=kernel.phase,
-        kernel=kernel.name,
-        target=kernel.target,
-        us=median(sum(step.us for step in call) for call in calls),
-        launches=max(1, round(len(steps) / len(calls))),
-        device=steps[0].device,
-        functions=tuple(dict.fromkeys(name for step in steps for name in step.functions)),
-        replayed=steps[0].replayed,
-    )
+        if any(event.name == CALL for event in run.with_ancestors()):
+            for matched in _matched(_steps(run, work), by_graph[run.name.removeprefix(GRAPH)]):
+                step = matched.step
+                found.update(dict.fromkeys([step.host] if step.host is not None else step.work, matched))
+    return found
 
 
 def _steps(run: ProfilerEvent, work: Sequence[DeviceWork]) -> list[ProfileStep]:
@@ -83,7 +71,7 @@ def _steps(run: ProfilerEvent, work: Sequence[DeviceWork]) -> list[ProfileStep]:
     If the device worked in it, the only host ops that count are generated C++ kernels.
     """
     launched = [piece for piece in work if piece.launch is not None and run in piece.launch.with_ancestors()]
-    host = [(child.start, ProfileStep(child.name.removeprefix(KERNEL), child.us, "cpu")) for child in _children(run)]
+    host = [(child.start, ProfileStep(child.name.removeprefix(KERNEL), child)) for child in _children(run)]
     if not launched:
         return [step for _, step in host]
     kernel_starts = {child.start for child in _children(run) if child.name.startswith(KERNEL)}
@@ -98,9 +86,8 @@ def _device_steps(run: ProfilerEvent, launched: Sequence[DeviceWork]) -> list[tu
         op, start = _op_of_launch(run, piece.launch), piece.launch.start if piece.launch else piece.start
         if piece.replayed or op is None or not steps or steps[-1][0] is not op:
             name = piece.name if piece.replayed or op is None else op.name
-            steps.append((op, start, ProfileStep(name, 0.0, "cuda", replayed=piece.replayed)))
-        steps[-1][2].us += piece.us
-        steps[-1][2].functions.append(piece.name)
+            steps.append((op, start, ProfileStep(name, replayed=piece.replayed)))
+        steps[-1][2].work.append(piece)
     return [(start, step) for _, start, step in steps]
 
 
@@ -120,15 +107,12 @@ def _op_of_launch(run: ProfilerEvent, launch: ProfilerEvent | None) -> ProfilerE
     return next((event for event in reversed(inside) if not event.name.startswith("## ")), None)
 
 
-Matched = tuple[Kernel, ProfileStep]
-
-
-def _matched(steps: Sequence[ProfileStep], kernels: Sequence[Kernel]) -> Iterator[Matched]:
+def _matched(steps: Sequence[ProfileStep], kernels: Sequence[Kernel]) -> Iterator[KernelStep]:
     by_name = {name: kernel for kernel in kernels for name in launch_names(kernel)}
     planned = sorted(((call.order, kernel) for kernel in kernels for call in kernel.calls), key=lambda pair: pair[0])
     order = [kernel for _, kernel in planned] or list(kernels)
     used = [step for step in steps if not step.name.startswith(_UNPLANNED_OPS) or step.replayed]
-    generated = [(by_name[step.name], step) for step in used if step.name in by_name]
+    generated = [KernelStep(by_name[step.name], step) for step in used if step.name in by_name]
     yield from generated
     if [id(kernel) for kernel, _ in generated] != [id(kernel) for kernel in order if kernel.language != "extern"]:
         return
@@ -149,22 +133,21 @@ def _between(items: Sequence[Item], is_separator: Callable[[Item], bool]) -> lis
     return parts
 
 
-def _library_calls(steps: Sequence[ProfileStep], externs: Sequence[Kernel]) -> Iterator[Matched]:
+def _library_calls(steps: Sequence[ProfileStep], externs: Sequence[Kernel]) -> Iterator[KernelStep]:
     """Match the unambiguous library calls between two generated kernels."""
     if len(externs) == 1 and steps and (len(steps) == 1 or all(step.replayed for step in steps)):
-        yield externs[0], _joined(steps)
+        yield KernelStep(externs[0], _joined(steps))
         return
     remaining = iter(step for step in steps if not step.replayed)
     for kernel in externs:
         step = next((step for step in remaining if _calls(kernel, step.name)), None)
         if step is None:
             return
-        yield kernel, step
+        yield KernelStep(kernel, step)
 
 
 def _joined(steps: Sequence[ProfileStep]) -> ProfileStep:
-    functions = [name for step in steps for name in step.functions]
-    return replace(steps[0], us=sum(step.us for step in steps), functions=functions)
+    return replace(steps[0], work=[piece for step in steps for piece in step.work])
 
 
 def _calls(kernel: Kernel, op: str) -> bool:

@@ -1,0 +1,16 @@
+"""Parsing of a user's Python code outside the process that runs it."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+
+def parse_source(source: str, file: str = "<unknown>") -> ast.Module:
+    """Parse a file of the user. Raise what `ast.parse` raises.
+
+    Python's warnings about the code (an invalid escape, since 3.14 a `return` in `finally`) belong to the run that
+    imports it: here, they would be printed over the screen, or be errors in the user's test.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        return ast.parse(source, file)

@@ -1,0 +1,372 @@
+"""Processes that only time the program of a run: each is one more sample of what varies between processes.
+
+A run's *seed* is forked when the run's process begins, before it imports user code or runs a parallel region, after
+which OpenMP hangs in forked processes. The seed waits. For each process to time, it forks a child, which imports the
+user's file again, compiles it with what torch has cached, and measures pairs when the run asks for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tcexplore.events import Job, decode_job
+from tcexplore.events.codec import ProtocolError, decode, encode
+from tcexplore.events.timing_events import MemoryState
+from tcexplore.worker import fork_policy, priming, process_setup
+from tcexplore.worker.link import receive
+
+if TYPE_CHECKING:
+    from tcexplore.timing.samples import Samples
+    from tcexplore.timing.workload import Pause
+
+SLICE_S = 0.25
+"""Seconds of pairs that a child measures at once; between them, the run handles commands and may be paused."""
+
+POLL_S = 0.05
+
+PROCESSES, FEW = 4, 2
+"""Other processes whose memory is kept; the number for slow calls and in studies, and for the allocator's defaults."""
+
+SLOW_S, SLOWEST_S = 1.0, 10.0
+"""Seconds of a pair from which on fewer other processes are timed, and none."""
+
+SHORTEST_TIME_S = 1.0
+"""Seconds of timing for which no other process is started."""
+
+FACT, SYMBOL = "timing in another process", "os:fork"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessOrder:
+    """Run to child: how to prepare. The job follows."""
+
+    memory: MemoryState
+    grad: bool
+    """Whether calls are made with the file's own grad mode."""
+    mutates: bool
+    """Whether a call changes its inputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildForked:
+    """Seed to run: the process id of a child."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurePairs:
+    """Run to child: measure pairs."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildPairs:
+    """Child to run: new pairs, in microseconds per call, and the page faults of new blocks. Empty when prepared."""
+
+    eager_us: tuple[float, ...] = ()
+    compiled_us: tuple[float, ...] = ()
+    eager_page_faults: tuple[float, ...] = ()
+    compiled_page_faults: tuple[float, ...] = ()
+    busy_cores: float | None = None
+    """Cores that other programs used meanwhile; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildFailed:
+    """Child to run: it cannot time the program."""
+
+    reason: str
+
+
+_RECORDS: dict[str, type] = {
+    record.__name__: record for record in (ProcessOrder, ChildForked, MeasurePairs, ChildPairs, ChildFailed)
+}
+
+
+def _receive(sock: socket.socket) -> Any:
+    """Return the next record; None if the other side is gone."""
+    frame = receive(sock)
+    return None if frame is None else decode(frame.body, _RECORDS)
+
+
+# ---- the seed
+
+
+class TimingSeed:
+    """The run's end of its seed."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def fork(self) -> tuple[socket.socket, int]:
+        """Have the seed fork a child; return the socket to it and its process id. Raise `OSError` if it is gone."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._sock, [b"f"], [theirs.fileno()])
+        forked = _receive(self._sock)
+        if forked is None:
+            raise OSError("the process that forks it has ended")
+        return ours, forked.pid
+
+
+def fork_seed(threads: int) -> TimingSeed | None:
+    """Fork the seed of this run; `threads` is torch's default number. Return None if no process can be started."""
+    ours, theirs = socket.socketpair()
+    parent = os.getpid()
+    try:
+        pid = fork_policy.fork()
+    except OSError:
+        return None
+    if pid == 0:
+        try:
+            process_setup.die_with_parent(parent)
+            _close_all_but(theirs.fileno())
+            _serve(theirs, threads)
+        finally:
+            os._exit(0)
+    theirs.close()
+    return TimingSeed(ours)
+
+
+def _close_all_but(kept: int) -> None:
+    """Leave no descriptor of the run open, and no output: the front end waits for the end of the run's pipes."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _serve(sock: socket.socket, threads: int) -> None:
+    """Fork a child for each request until the run is gone."""
+    process_setup.prefer_oom_kill()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children need no parent that waits for them
+    imported = False
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(sock, 1, 1)
+        if not message:
+            return
+        if not imported:
+            imported = True
+            for _ in priming.import_steps(accelerated=False):
+                pass
+        seed = os.getpid()
+        pid = fork_policy.fork()
+        if pid == 0:
+            try:
+                process_setup.die_with_parent(seed)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                sock.close()
+                serve_child(socket.socket(fileno=descriptors[0]), threads)
+            finally:
+                os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        sock.sendall(encode(ChildForked(pid=pid)))
+
+
+# ---- the child
+
+
+def serve_child(sock: socket.socket, threads: int) -> None:
+    """Prepare the program of the order that arrives, then measure pairs as asked."""
+    order, frame = _receive(sock), receive(sock)
+    if order is None or frame is None:
+        return
+    try:
+        measure = _prepare(decode_job(frame.body), order, threads)
+        answer: Any = ChildPairs()
+        while True:
+            sock.sendall(encode(answer))
+            asked = _receive(sock)
+            if asked is None:
+                return
+            answer = measure(asked.seconds)
+    except OSError:
+        return
+    except BaseException as error:  # noqa: BLE001  the user's code may raise anything
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        with contextlib.suppress(OSError):
+            sock.sendall(encode(ChildFailed(reason=reason)))
+
+
+def _prepare(job: Job, order: ProcessOrder, threads: int) -> Callable[[float], ChildPairs]:
+    """Import the user's file, compile its entry and warm up; return a function that measures pairs."""
+    from tcexplore.timing.allocator import keep_memory
+    from tcexplore.timing.blocks import CPU_BLOCK_NS, BlockTimer, SystemClock
+    from tcexplore.timing.sampler import Sampler
+    from tcexplore.timing.timed_machine import OtherProcesses, compile_counter, reserve_core
+
+    if order.memory == "memory kept":
+        keep_memory()
+    program = _load(job, order, threads)
+    program.call_all(program.eager)
+    program.restore()
+    workload = program.workload(order.mutates)
+    clock = SystemClock()
+    timer = BlockTimer(clock, lambda: None, workload.reset, CPU_BLOCK_NS, context=workload.context, synchronous=True)
+    reserve_core(job.config.threads or threads)
+    gc.collect()
+    sampler = Sampler(workload, timer, compile_counter(_ignore), controls=False)
+
+    others = OtherProcesses()
+
+    def measure(seconds: float) -> ChildPairs:
+        end = time.monotonic() + seconds
+        sampler.warm_up()
+        sampler.samples.page_faults.clear()
+        while True:
+            sampler.measure_pair()
+            if time.monotonic() >= end:
+                break
+        chunks = sampler.samples.take_unsent()
+        faults = sampler.samples.page_faults
+        return ChildPairs(
+            eager_us=tuple(us for chunk in chunks for us in chunk.eager_us),
+            compiled_us=tuple(us for chunk in chunks for us in chunk.compiled_us),
+            eager_page_faults=tuple(faults.get("eager", ())),
+            compiled_page_faults=tuple(faults.get("compiled", ())),
+            busy_cores=others.busy_cores(),
+        )
+
+    return measure
+
+
+def _load(job: Job, order: ProcessOrder, threads: int) -> Any:
+    """Return the program of a job, as its run makes it but without observers."""
+    from tcexplore.capture.entry.find_entry import find_entry
+    from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
+    from tcexplore.capture.hooks import Hooks
+    from tcexplore.capture.regions.compile_overrides import CompileOverrides
+    from tcexplore.capture.user_files import UserFiles
+    from tcexplore.worker import torch_settings
+    from tcexplore.worker.model_file import ModelFile
+    from tcexplore.worker.program import Program
+    from tcexplore.worker.regional_compile import skip_guard_evaluation
+
+    sys.dont_write_bytecode = True
+    torch_settings.apply(job, threads, _ignore)
+    CompileOverrides(job.config).install(Hooks(_ignore))
+    module = ModelFile(job).run_as_module()
+    entry = find_entry(module, job, UserFiles(job.file))
+    program = Program(vary_calls(resize_calls(entry, job.config.dim, job.config.sizes), job.config), job.config, module)
+    program.grad = order.grad
+    program.call_all(program.compiled)
+    program.restore()
+    skip_guard_evaluation(job.config)
+    return program
+
+
+def _ignore(_: object) -> None:
+    """Drop an event: a child reports only its pairs."""
+
+
+# ---- the run
+
+
+class TimingProcesses:
+    """Times the program of a run in children of its seed, one after the other."""
+
+    def __init__(
+        self, seed: TimingSeed, job: Job, order: ProcessOrder, limit_s: float, report: Callable[[str], None]
+    ) -> None:
+        """`limit_s` is the time limit of a child to prepare; `report` is called with the reason if one fails."""
+        self._seed = seed
+        self._job = job
+        self._order = order
+        self._limit_s = limit_s
+        self._report = report
+
+    def plan(self, pair_s: float) -> Sequence[MemoryState]:
+        """Return the states to time: fewer for slow calls, none for very slow ones and for a very short timing."""
+        kept, time_for = self._job.timing_processes, self._job.time_for
+        if kept == 0 or pair_s > SLOWEST_S or (time_for is not None and time_for < SHORTEST_TIME_S):
+            return ()
+        few = pair_s > SLOW_S or kept < PROCESSES
+        states: list[MemoryState] = ["memory kept"] * (min(kept, FEW) if few else kept)
+        return states if few else [*states, *["memory returned"] * FEW]  # type: ignore[list-item]
+
+    def time(self, memory: MemoryState, seconds: float, pause: Pause) -> Samples | None:
+        """Return what a child measures; None if it fails, with the reason in the report."""
+        from tcexplore.timing.samples import Samples
+
+        samples = Samples()
+        try:
+            sock, pid = self._seed.fork()
+        except (OSError, ProtocolError) as error:
+            self._report(str(error))
+            return None
+        try:
+            with sock:
+                self._send(sock, memory)
+                self._await(sock, self._limit_s, partial(_pause_both, pid, pause))
+                measured = 0.0
+                while measured < seconds:
+                    pause(0.0)
+                    began = time.monotonic()
+                    sock.sendall(encode(MeasurePairs(seconds=min(SLICE_S, seconds))))
+                    _add(samples, self._await(sock, self._limit_s, None))
+                    measured += time.monotonic() - began
+        except (OSError, ProtocolError, _ChildFailedError) as error:
+            self._report(str(error))
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return samples if samples.measured.taken else None
+
+    def _send(self, sock: socket.socket, memory: MemoryState) -> None:
+        order = ProcessOrder(memory=memory, grad=self._order.grad, mutates=self._order.mutates)
+        sock.sendall(encode(order))
+        sock.sendall(encode(self._job))
+
+    @staticmethod
+    def _await(sock: socket.socket, limit_s: float, pause: Callable[[], None] | None) -> ChildPairs:
+        """Return the answer of a child, and call `pause` meanwhile, whose time does not count."""
+        deadline = time.monotonic() + limit_s
+        while not select.select([sock], [], [], POLL_S)[0]:
+            if pause is not None:
+                began = time.monotonic()
+                pause()
+                deadline += time.monotonic() - began
+            if time.monotonic() > deadline:
+                raise _ChildFailedError(f"it did not answer within {limit_s:.0f} s")
+        answer = _receive(sock)
+        if isinstance(answer, ChildPairs):
+            return answer
+        raise _ChildFailedError(answer.reason if isinstance(answer, ChildFailed) else "the process ended")
+
+
+class _ChildFailedError(Exception):
+    """A child cannot time the program; its text is the reason."""
+
+
+def _pause_both(pid: int, pause: Pause) -> None:
+    """Handle commands of the run, which may be paused; its child rests meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+        pause(0.0)
+        os.kill(pid, signal.SIGCONT)
+
+
+def _add(samples: Samples, pairs: ChildPairs) -> None:
+    samples.busy_cores = pairs.busy_cores if pairs.busy_cores is not None else samples.busy_cores
+    for eager, compiled in zip(pairs.eager_us, pairs.compiled_us, strict=True):
+        samples.measured.add(eager, compiled)
+    for faults in pairs.eager_page_faults:
+        samples.note_page_faults("eager", faults)
+    for faults in pairs.compiled_page_faults:
+        samples.note_page_faults("compiled", faults)

@@ -1,0 +1,43 @@
+"""The interval of a speedup over several processes."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from tcexplore.timing.process_statistics import combine
+from tests.snapshots.mlp_timing import process
+
+
+def test_the_interval_of_one_process_is_its_own():
+    only = combine([process(1.5, 1.4, 1.6)], 12)
+    assert (only.value, *only.interval, only.effective_pairs) == (1.5, 1.4, 1.6, 12)
+
+
+def test_processes_that_disagree_widen_the_interval_and_those_that_agree_narrow_it():
+    alike = combine([process(1.5, 1.4, 1.6), process(1.52, 1.42, 1.62), process(1.48, 1.38, 1.58)] * 2, 0)
+    apart = combine([process(1.5, 1.49, 1.51), process(4.1, 4.0, 4.2), process(1.9, 1.89, 1.91)], 0)
+    assert alike.interval.high - alike.interval.low < 0.15
+    assert apart.interval.low < 1.6
+    assert apart.interval.high > 3.5
+
+
+def test_a_process_with_a_wide_interval_counts_less():
+    mixed = combine([process(1.5, 1.48, 1.52), process(1.5, 1.48, 1.52), process(3.0, 1.0, 9.0)], 0)
+    assert mixed.value == pytest.approx(1.5, rel=0.05)
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.03, 0.1])
+@pytest.mark.parametrize("count", [3, 5])
+def test_the_interval_contains_the_true_ratio_in_93_percent_of_runs(spread: float, count: int):
+    rng, covered, runs = random.Random(1), 0, 400
+    for _ in range(runs):
+        rows = []
+        for _ in range(count):
+            value = 1.8 * math.exp(rng.gauss(0, spread) + rng.gauss(0, 0.01))
+            rows.append(process(value, value * math.exp(-0.0217), value * math.exp(0.0217)))
+        low, high = combine(rows, 0).interval
+        covered += low <= 1.8 <= high
+    assert covered >= 0.93 * runs

@@ -34,6 +34,7 @@ _ADDRESS = re.compile(
 _SET = re.compile(r"frozenset\({(.*)}\)")
 _GUARD = re.compile(r"^[ |]*\+- [A-Z_]+: (.+)$", re.M)
 _VARIABLE = re.compile(r"\b[GL]\['([^']+)'\]")
+_WRAPPED = re.compile(r"\bfn(?=\.)")
 _MEMBER = re.compile(r"\._(?:modules|buffers|parameters)\['([^']+)'\]")
 
 
@@ -119,10 +120,11 @@ class TraceReader(logging.Handler):
 def cause(text: str) -> str:
     """Return the entry and the guard that failed, without addresses, hints and the line of the program.
 
+    torch calls a compiled module of its own, such as a `Sequential`, `fn`; the report calls it `self`.
     Without a guard, the entry was compiled for another backend.
     """
     guard = without_addresses(text.partition("\n")[0].partition(" BACKEND_MATCH failure")[0])
-    return _MEMBER.sub(r".\1", _VARIABLE.sub(r"\1", guard))
+    return _WRAPPED.sub("self", _MEMBER.sub(r".\1", _VARIABLE.sub(r"\1", guard)))
 
 
 def without_addresses(guard: str) -> str:

@@ -21,7 +21,9 @@ def _of_verdict(timing: dict[str, Any]) -> list[str]:
         "the speedup lies outside its interval": not low <= timing["speedup"] <= high,
         "faster, but the interval contains 1": verdict == "faster" and low <= 1,
         "slower, but the interval contains 1": verdict == "slower" and high >= 1,
-        "a verdict above a noise floor of 20%": timing["noise_floor"] > 0.2 and verdict != "undecided",
+        "a verdict for less than 1%": (
+            verdict in ("faster", "slower") and max(timing["speedup"], 1 / timing["speedup"]) < 1.01
+        ),
         "break-even, but not faster": verdict != "faster" and timing["break_even_calls"] is not None,
         "advice to compile without a verdict": (
             verdict == "undecided" and timing["recommendation"].startswith(("Worth", "Break-even"))

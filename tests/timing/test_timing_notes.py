@@ -77,7 +77,7 @@ def test_each_problem_has_one_note(estimate: dict[str, Any], conditions: dict[st
         ({}, {"busy_cores": None}),
         ({}, {"busy_cores": 1.9}),
         ({"threads": 1}, {"busy_cores": 2.0}),
-        ({"processes": PROCESSES, "processes_to_come": 3}, {}),
+        ({"processes": PROCESSES}, {}),
         ({"eager_outliers": 4}, {}),
         ({}, {"governor": "performance"}),
     ],

@@ -180,6 +180,7 @@ def calibrated(plain_us: float) -> Round:
     events = [
         ProfilerEvent(CALIBRATION + name, True, 0, 0, cost * MARKS) for name, cost in (("marks", 2), ("ranges", 5))
     ]
+    events.append(ProfilerEvent(CALIBRATION + "mark", True, 0, 0, 1))
     call = ProfilerEvent(CALL, True, 0, 100, 200)
     call.children = [ProfilerEvent("aten::add", True, 0, 100 + 4 * n, 103 + 4 * n, parent=call) for n in range(20)]
     return Round([*events, call, *call.children], [plain_us])

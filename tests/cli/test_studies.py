@@ -63,7 +63,7 @@ def test_modes_prints_a_row_for_each_run(study: Study, capsys: pytest.CaptureFix
     assert out.count("1.50× ▲") == 3
     assert "Use torch.compile(…" in out
     assert [line.split(" · ", 2)[2] for line in err.splitlines()] == [
-        f"{name}, default, dynamic false: faster, 1.50× [1.49, 1.51]" for name in ("eager", "aot_eager", "inductor")
+        f"{name}, default, dynamic false: faster, 1.50× [1.49, 1.51]" for name in ("inductor", "eager", "aot_eager")
     ], "results are logged as they come"
 
 

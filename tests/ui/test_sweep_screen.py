@@ -47,7 +47,8 @@ async def test_suggested_sizes_are_run(size: tuple[int, int]):
         check_screen(f"sweep_{size[0]}x{size[1]}", ui)
         jobs = sorted((job for queue in ui.engine.queues for job in queue.jobs), key=lambda job: job.run)
         over = [job.config.sizes for job in jobs]
-        assert over == [SIZES, SIZES, *((size,) for size in SIZES for _ in (1, 2))]
+        each = [(size,) for size in SIZES]
+        assert over == [*each, SIZES, SIZES, *each], "static first, then dynamic over all sizes"
 
 
 async def test_an_invalid_size_has_a_message():
@@ -60,7 +61,7 @@ async def test_an_invalid_size_has_a_message():
         assert ui.app.screen is screen
         assert screen.study_task is not None
         await screen.study_task.ended()
-        assert ui.engine.queues[0].jobs[0].config.sizes == (1, 2)
+        assert {job.config.sizes for queue in ui.engine.queues for job in queue.jobs} == {(1,), (2,), (1, 2)}
 
 
 async def test_leaving_the_prompt_leaves_the_sweep():

@@ -108,7 +108,7 @@ def call_parts(rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: flo
 
 def _on_host(rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: float | None) -> CallProfiled:
     overhead = _overhead(rounds)
-    split = _Split(rounds, kernels, overhead)
+    split = _Split(rounds, kernels, (), overhead)
     parts = {call: split.on_host(call) for one in rounds for call in one.calls}
     plain = [us for one in rounds for us in one.plain_us]
     excess = max(0.0, median(map(_total, parts.values())) - median(plain)) if plain else 0.0
@@ -126,7 +126,7 @@ def _on_host(rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: float
 
 
 def _on_device(rounds: Sequence[Round], kernels: Sequence[Kernel], work: Sequence[DeviceWork]) -> CallProfiled:
-    split = _Split(rounds, kernels, Overhead())
+    split = _Split(rounds, kernels, work, Overhead())
     used = faster_half([call for one in rounds for call in one.calls])
     own = {call: [piece for piece in work if piece.call is call] for call in used}
     all_work, times = list(chain.from_iterable(own.values())), len(used)
@@ -228,12 +228,14 @@ def _least(events: Sequence[ProfilerEvent], name: str) -> float:
 class _Split:
     """Splits calls into parts."""
 
-    def __init__(self, rounds: Sequence[Round], kernels: Sequence[Kernel], overhead: Overhead) -> None:
+    def __init__(
+        self, rounds: Sequence[Round], kernels: Sequence[Kernel], work: Sequence[DeviceWork], overhead: Overhead
+    ) -> None:
         self._names = frozenset(name for kernel in kernels for name in launch_names(kernel))
         self._steps: dict[ProfilerEvent | DeviceWork, KernelStep] = {}
         self._overhead = overhead
         for one in rounds:
-            self._steps.update(kernel_steps(one.events, device_work(one.events), kernels))
+            self._steps.update(kernel_steps(one.events, work, kernels))
 
     def on_host(self, call: ProfilerEvent) -> Parts:
         """Return the parts of a call, which add up to its time without the profiler's cost."""

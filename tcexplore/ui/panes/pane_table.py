@@ -56,6 +56,7 @@ SOURCE = PaneSpec(
                 "guards",
                 "code.kernels",
                 "other_codes",
+                "timing",
                 "call_account",
                 "eager_lines",
                 "failure",
@@ -244,6 +245,7 @@ TIMING = PaneSpec(
             "tcexplore.documents.timing.hot_lines_view:hot_lines_document",
             (
                 *_CAPTURE,
+                "timing",
                 "call_account",
                 "eager_lines",
                 "code.kernels",

@@ -54,7 +54,7 @@ PROGRAMS: Mapping[str, str] = {
     "float and rows": _function("x, lr", "x * lr", _calls("(torch.randn({}, 8), {})", (4, 0.1), (5, 0.2), (6, 0.3))),
     "two floats": _function("x, a, b", "x * a + b", _calls(FLOATS, (0.1, 1.5), (0.2, 1.5), (0.2, 2.5))),
     "int": _function("x, n", "x * n", INTS),
-    "int that branches": _function("x, n", "x * 2 if n > 4 else x", INTS),
+    "int that branches": _function("x, n", "x * 2 if n > 4 else x.cos()", INTS),
     "condition on a size": _function("x", "x * 2 if x.shape[0] > 5 else x.cos()", _sized("{n}, 8", 4, 5, 6, 7)),
     "specialized size": _function("x", "x.view(2, -1) if x.shape[0] == 6 else x", _sized("{n}, 8", 4, 5, 6)),
     "dtype": _function("x", "x.sin()", "(torch.randn(4),), (torch.randn(4).double(),)"),
@@ -63,7 +63,7 @@ PROGRAMS: Mapping[str, str] = {
     "strides": _function("x", "x.sin()", "(torch.randn(4, 6),), (torch.randn(6, 4).t(),)"),
     "counter": _module("self.step = 0", "self.step += 1; return x * self.step", SAME),
     "counter and rows": _module("self.step = 0", "self.step += 1; return x * self.step", _sized("{n}, 8", 4, 5, 6, 7)),
-    "counter that branches": _module("self.step = 0", "self.step += 1; return x * 2 if self.step > 2 else x", SAME),
+    "counter that branches": _module("self.step = 0", "self.step += 1; return x * 2 if self.step > 2 else x.cos()", SAME),
     "float attribute": _module("self.decay = 1.0", "self.decay *= 0.5; return x * self.decay", SAME),
     "float attribute and rows": _module(
         "self.decay = 1.0", "self.decay *= 0.5; return x * self.decay", _sized("{n}, 8", 4, 5, 6, 7)
@@ -129,5 +129,5 @@ PROGRAMS: Mapping[str, str] = {
         ", ".join(f"(torch.randn(2, {n}, 8), torch.ones(2, {n}), torch.arange({n}).expand(2, {n}))" for n in (4, 5, 6)),
         "x, mask, ids",
     ),
-    "keyword": _function("x, *, scale=1.0", "x * scale", "torch.randn(4), torch.randn(5), torch.randn(6)"),
+    "default": _function("x, scale=1.0", "x * scale", _sized("{n}", 4, 5, 6)),
 }  # fmt: skip

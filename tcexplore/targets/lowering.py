@@ -150,6 +150,14 @@ def _compile_id() -> str:
     return "" if current is None else str(current)
 
 
+_KNOWN = (
+    (
+        "is not comparable",
+        "torch cannot simplify an index into a padded or concatenated tensor, and fails on a GPU too",
+    ),
+)
+"""Text in an error, and what it means: faults of torch that have nothing to do with the absence of the device."""
+
 _OPERATOR = re.compile(r"\b(?:aten|prims|torch\.ops)\.[\w.]+|'(?:aten|prims)::[\w.]+'")
 
 
@@ -181,14 +189,15 @@ def _target(value: Any) -> Any:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the error, and the innermost function of Inductor that it comes from: torch may fail on a GPU as well."""
+    """Return the error, what is known of it, and the innermost function of Inductor that it comes from."""
     inner = getattr(error, "inner_exception", None) or error
     lines = str(inner).strip().splitlines()
     codes = [frame.f_code for frame, _ in traceback.walk_tb(inner.__traceback__)]
     places = [f"{code.co_name} in {Path(code.co_filename).relative_to(_TORCH.parent)}" for code in codes
               if Path(code.co_filename).is_relative_to(_TORCH / "_inductor")]  # fmt: skip
     place = f" (from {places[-1]})" if places else ""
-    return f"{type(inner).__name__}: {lines[0] if lines else ''}{place}"
+    meaning = "".join(f"{meaning}: " for text, meaning in _KNOWN if text in str(inner))
+    return f"{meaning}{type(inner).__name__}: {lines[0] if lines else ''}{place}"
 
 
 _TORCH = Path(torch.__file__).parent
@@ -216,14 +225,16 @@ def _fold_on_cpu() -> Any:
     original = getattr(folder, name)
 
     def on_cpu(self: Any, node: torch.fx.Node) -> Any:
-        if node.op != "call_function" or node.kwargs.get("device") is None:
+        args, kwargs = node.args, node.kwargs
+        if node.op != "call_function" or not any(
+            isinstance(value, torch.device) for value in (*args, *kwargs.values())
+        ):
             return original(self, node)
-        original_kwargs = node.kwargs
-        node.kwargs = {**original_kwargs, "device": torch.device("cpu")}
+        node.args, node.kwargs = _with_cpu((args, kwargs))
         try:
             return original(self, node)
         finally:
-            node.kwargs = original_kwargs
+            node.args, node.kwargs = args, kwargs
 
     return patch_attribute(folder, name, on_cpu)
 
@@ -232,8 +243,13 @@ class _OnCpu(TorchDispatchMode):  # type: ignore[misc]  # torch does not type it
     """Computes on the CPU what is asked of the target."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        moved = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs or {}))
-        return func(*moved[0], **moved[1])
+        args, kwargs = _with_cpu((args, kwargs or {}))
+        return func(*args, **kwargs)
+
+
+def _with_cpu(arguments: Any) -> Any:
+    """Return arguments of an op with the CPU for every device."""
+    return pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), arguments)
 
 
 def _constants_on_cpu() -> Iterator[Any]:

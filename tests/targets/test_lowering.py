@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 import torch
 
 from tcexplore.events import TargetLowered, TargetSkipped
@@ -16,6 +17,8 @@ from tests.benchmarks.targets_models import SMALL
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's deprecation warnings about itself
     from torch._inductor.graph import GraphLowering
+    from torch._inductor.utils import sympy_subs
+    from torch.utils._sympy.functions import Identity, Max
 
     from tcexplore.targets import retarget
     from tcexplore.targets.lowering import lower_graph
@@ -196,3 +199,26 @@ def test_a_tensor_of_python_numbers_is_made_on_the_target(data: tuple[float, ...
     codes, events = lowered(model, (torch.randn(64),), "h100")
     assert [type(event) for event in events] == [TargetLowered], events
     assert "async_compile.triton" in codes[0]
+
+
+def relative_bias(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """The attention bias of T5, padded as torch pads the bias of its attention kernel."""
+    positions = torch.arange(12, device=x.device)
+    distance = positions[None, :] - positions[:, None]
+    bucket = -torch.min(distance, torch.zeros_like(distance))
+    bias = torch.nn.functional.embedding(bucket, table).permute(2, 0, 1)[None]
+    return torch.nn.functional.pad(bias.contiguous(), (0, 4)) + x
+
+
+def test_a_fault_of_torch_on_any_gpu_is_told_from_one_of_the_emulation():
+    codes, (event,) = lowered(relative_bias, (torch.randn(16), torch.randn(32, 4)), "h100")
+    if isinstance(event, TargetLowered):
+        assert "async_compile.triton" in codes[0]
+        return
+    assert event.reason.startswith(
+        "torch cannot simplify an index into a padded or concatenated tensor, and fails on a "
+    )
+    assert event.reason.endswith("torch/_inductor/utils.py)")
+    index = sympy.Symbol("index", integer=True, nonnegative=True)
+    with pytest.raises(ValueError, match="is not comparable"):  # torch alone, without a device
+        sympy_subs(Max(0, Identity(index) - 1), {index: sympy.S.Zero})

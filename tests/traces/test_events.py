@@ -248,7 +248,7 @@ def test_reports_of_compile_workers_and_compiles_of_native_ops_are_read(traces: 
         ("aten::topk (cutedsl)", True)
     ], "the second call found the kernel in the cache"
     text = "\n".join(row.text for row in compile_time_rows(run, frozenset([COMPILE_TIME]), 100))
-    assert f"graph 0/0: job 0 has run for 2.0 s in compile worker {slow.pid}, compiling for" in text
+    assert f"graph 0/0: job 0 is not done after 2.00 s (compile worker {slow.pid}, compiling for 2.00 s)" in text
     assert f"the process {end.pid} of torch's compile workers ended, exit status -9" in text
     assert "slowest kernels: aten::topk (cutedsl)" in text
     kinds = {record.kind: record.read for record in run.trace_records}

@@ -93,13 +93,13 @@ def worker_lines(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             yield f"{graph}the process{pid} of torch's compile workers ended{status}", "error"
             yield from ((line, "muted") for line in report.text.split("\n")[-LAST_OUTPUT:] if line)
             continue
-        worker = f" in compile worker {report.pid}" if report.pid is not None else ""
-        since = f" for {duration(report.seconds)}" if report.seconds is not None else ""
         phase = PHASES.get(report.phase, report.phase)
-        lasting = f", {phase}" if phase else ""
         if phase and report.phase_seconds is not None:
-            lasting += f" for {duration(report.phase_seconds)}"
-        yield f"{graph}job {report.job} has run{since}{worker}{lasting}", "warning"
+            phase = f"{phase} for {duration(report.phase_seconds)}"
+        worker = "" if report.pid is None else f"compile worker {report.pid}"
+        where = ", ".join(filter(None, (worker, phase)))
+        after = "" if report.seconds is None else f" after {duration(report.seconds)}"
+        yield f"{graph}job {report.job} is not done{after}{f' ({where})' if where else ''}", "warn"
 
 
 def slowest_compiles(snapshot: Snapshot) -> Iterator[str]:

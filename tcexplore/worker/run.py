@@ -264,6 +264,7 @@ class Run:
             stage = self.progress.stage
             self._restore(program, state)
             self._call_eagerly(program)
+            self._check_custom_ops(program)  # torch 2.15 raises where a fake implementation differs
             self.progress.stage = stage
             raise
         self._examination.note_compiled()
@@ -299,6 +300,11 @@ class Run:
                 raise _RestartError("target") from error
             raise error from None
 
+    def _check_custom_ops(self, program: Program) -> None:
+        if has_custom_ops() and not self._eager_failure:
+            self._stages.run("checks of custom ops", "torch.library:opcheck", self.calls.check_custom_ops, program)
+            program.restore()
+
     def _restart(self, program: Program, state: ProgramState | None, need: RestartNeed) -> None:
         """Forget the calls so far, and let the program have what it needs."""
         self._restore(program, state)
@@ -315,9 +321,7 @@ class Run:
 
     def _examine(self, program: Program) -> None:
         """Emit what the state of the process after the calls shows."""
-        if has_custom_ops() and not self._eager_failure:
-            self._stages.run("checks of custom ops", "torch.library:opcheck", self.calls.check_custom_ops, program)
-            program.restore()
+        self._check_custom_ops(program)
         skip_guard_evaluation(self.job.config)
         save_artifacts(self.job, self._hooks)
         self._stages.run("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)

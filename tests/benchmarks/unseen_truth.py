@@ -31,7 +31,7 @@ _ADDRESS = re.compile(
     r"|(?<=dict_contains\()\d+(?=, [^)]*_hooks)"
 )
 """Addresses, and numbers that torch counts in a process: of operators, of dicts of builtins and of hooks."""
-_SET = re.compile(r"frozenset\({(.*)}\)")
+_SET = re.compile(r"frozenset\({(.*)}\)|{([^{}:]+)}")
 _GUARD = re.compile(r"^[ |]*\+- [A-Z_]+: (.+)$", re.M)
 _VARIABLE = re.compile(r"\b[GL]\['([^']+)'\]")
 _WRAPPED = re.compile(r"\bfn(?=\.)")
@@ -130,7 +130,7 @@ def cause(text: str) -> str:
 def without_addresses(guard: str) -> str:
     """Return the condition of a guard without the line that needs it, hints, addresses, and the order of a set."""
     text = _ADDRESS.sub("0", guard.partition("  #")[0].partition(" (HINT")[0].strip())
-    return _SET.sub(lambda match: ", ".join(sorted(match[1].split(", "))), text)
+    return _SET.sub(lambda match: ", ".join(sorted((match[1] or match[2]).split(", "))), text)
 
 
 def backend_of(program: Path) -> str:

@@ -26,7 +26,7 @@ from tcexplore.capture.inductor.profiler_tree import (
 from tcexplore.events import CallPart, CallProfiled, Kernel, PartKind
 
 MARKS = 50
-"""Empty marks from which the profiler's cost of an event is known."""
+"""Cheap ops and empty ranges from which the profiler's cost of an event is known."""
 
 Named = tuple[PartKind, str]
 
@@ -67,6 +67,8 @@ class Round(NamedTuple):
     events: Sequence[ProfilerEvent]
     plain_us: Sequence[float] = ()
     """Calls without the profiler, before and after it."""
+    plain_ops_us: float = 0.0
+    """The cheap ops of the calibration without the profiler."""
 
     @property
     def calls(self) -> list[ProfilerEvent]:
@@ -185,10 +187,13 @@ class Overhead:
 
     event_us: float = 0.0
     """By each event."""
-    inside_us: float = 0.0
-    """The part of `event_us` within the event's own time."""
     range_us: float = 0.0
     """By a range that Python code opens, in addition."""
+
+    @property
+    def inside_us(self) -> float:
+        """The part of `event_us` within the event's own time: half, since nothing shows where its clock is read."""
+        return self.event_us / 2
 
     def net_us(self, event: ProfilerEvent) -> float:
         """Return the time of an event and all below it, without the profiler's cost."""
@@ -202,24 +207,17 @@ class Overhead:
 
 
 def _overhead(rounds: Sequence[Round]) -> Overhead:
-    """Return the profiler's cost: by empty marks at most, and by the calls without it next to the profiled ones."""
+    """Return the profiler's cost, from cheap ops and empty ranges within and without it."""
     events = [event for one in rounds for event in one.events]
-    inside = [event.us for event in events if event.name == CALIBRATION + "mark"]
-    if not inside:
+    ops = [event for event in events if event.name == CALIBRATION + "ops"]
+    empty = [event.us for event in events if event.name == CALIBRATION + "range"]
+    if not ops or not empty:
         return Overhead()
-    marked, ranges = (_least(events, CALIBRATION + name) / MARKS for name in ("marks", "ranges"))
-    added = [
-        (median(call.us for call in one.calls) - median(one.plain_us)) / sum(1 for _ in _all_below(one.calls[0]))
-        for one in rounds
-        if one.plain_us and one.calls and one.calls[0].children
-    ]
-    inside_us = median(inside)
-    event_us = min(max(median(added), inside_us), marked) if added else marked
-    return Overhead(event_us, inside_us, max(0.0, ranges - event_us))
-
-
-def _least(events: Sequence[ProfilerEvent], name: str) -> float:
-    return min(event.us for event in events if event.name == name)
+    many = median(sum(1 for _ in _all_below(event)) for event in ops)
+    added = min(event.us for event in ops) - median(one.plain_ops_us for one in rounds)
+    event_us = max(0.0, added / many) if many else 0.0
+    ranges = min(event.us for event in events if event.name == CALIBRATION + "ranges") / MARKS
+    return Overhead(event_us, max(0.0, ranges - event_us))
 
 
 # ---- parts

@@ -35,6 +35,9 @@ CALLS = 9
 ROUNDS, ROUND_CALLS, PLAIN_CALLS = 4, 4, 3
 """Rounds on a CPU, profiled calls of each, and calls without the profiler before and after them."""
 
+CALIBRATIONS = 3
+"""Measurements of the profiler's cost in each of its uses; the least counts."""
+
 MIN_CALLS = 2
 MAX_SECONDS = 2.0
 """After `MAX_SECONDS` and `MIN_CALLS` no further profiled call begins."""
@@ -57,12 +60,12 @@ def profile_call(
             events = profiler_tree(run_profiled(call, reset))
         return call_parts([Round(events)], kernels)
     rounds: list[Round] = []
-    began = perf_counter()
+    began, ops_us = perf_counter(), _cheap_ops_us()
     while not rounds or (len(rounds) < ROUNDS and perf_counter() - began < MAX_SECONDS):
         plain = _plain(call, reset)
         with _marks(wrappers):
             events = profiler_tree(run_profiled(call, reset, ROUND_CALLS))
-        rounds.append(Round(events, [*plain, *_plain(call, reset)]))
+        rounds.append(Round(events, [*plain, *_plain(call, reset)], ops_us))
     return call_parts(rounds, kernels, timed_us)
 
 
@@ -108,16 +111,30 @@ def run_profiled(call: Call, reset: Callable[[], None], calls: int = CALLS) -> l
 
 
 def _calibrate() -> None:
-    """Add empty marks of both kinds to the profile; those of the first time include its setup."""
-    for _ in range(2):
-        with mark(CALIBRATION + "marks"):
-            for _ in range(MARKS):
-                with mark(CALIBRATION + "mark"):
-                    pass
+    """Add cheap ops and empty ranges to the profile, from which its cost of an event is known."""
+    for _ in range(CALIBRATIONS):
+        with mark(CALIBRATION + "ops"):
+            _call_cheap_ops()
         with mark(CALIBRATION + "ranges"):
             for _ in range(MARKS):
                 with torch.profiler.record_function(CALIBRATION + "range"):
                     pass
+
+
+def _call_cheap_ops() -> None:
+    tensor = torch.empty((1, 1), device="cpu")
+    for _ in range(MARKS):
+        tensor.t()
+
+
+def _cheap_ops_us() -> float:
+    """Return the least time of the ops without the profiler."""
+    times = []
+    for _ in range(CALIBRATIONS):
+        start = perf_counter()
+        _call_cheap_ops()
+        times.append((perf_counter() - start) * 1e6)
+    return min(times)
 
 
 def mark(name: str) -> AbstractContextManager[object]:

@@ -63,7 +63,9 @@ PROGRAMS: Mapping[str, str] = {
     "strides": _function("x", "x.sin()", "(torch.randn(4, 6),), (torch.randn(6, 4).t(),)"),
     "counter": _module("self.step = 0", "self.step += 1; return x * self.step", SAME),
     "counter and rows": _module("self.step = 0", "self.step += 1; return x * self.step", _sized("{n}, 8", 4, 5, 6, 7)),
-    "counter that branches": _module("self.step = 0", "self.step += 1; return x * 2 if self.step > 2 else x.cos()", SAME),
+    "counter that branches": _module(
+        "self.step = 0", "self.step += 1; return x * 2 if self.step > 2 else x.cos()", SAME
+    ),
     "float attribute": _module("self.decay = 1.0", "self.decay *= 0.5; return x * self.decay", SAME),
     "float attribute and rows": _module(
         "self.decay = 1.0", "self.decay *= 0.5; return x * self.decay", _sized("{n}, 8", 4, 5, 6, 7)

@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.timing_processes [--models norm,mlp,...] [--runs 12] [--time-for 3]
 
-Each run is a new `tcexplore check`. Prints for each model the speedups, the largest over the smallest, and how many
-intervals contain the median of the others. The exit status is 1 if a ratio exceeds 1.15, or less than 95% contain it.
+Each run is a new `tcexplore check`. Prints for each model the speedups, those of each process with the page faults per
+call of eager and compiled, the largest over the smallest, and how many intervals contain the median of the others. The
+exit status is 1 if a ratio exceeds 1.15, or less than 95% contain it.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ def main() -> None:
             print(f"{name}: {ratio:.3f}, {inside} of {len(timings)} intervals, {seconds:.1f} s a run")
             for timing in timings:
                 low, high = timing["ci95"]
-                rows = ", ".join(f"{row['speedup']:.2f}" for row in timing["processes"])
+                rows = ", ".join(
+                    f"{row['speedup']:.2f} ({row['eager_page_faults']:.0f}, {row['compiled_page_faults']:.0f})"
+                    for row in timing["processes"]
+                )
                 returned = timing["memory_returned"]
                 default = f"; returned {returned['speedup']:.2f}" if returned else ""
                 print(f"  {timing['verdict']}, {timing['speedup']:.3f} [{low:.3f}, {high:.3f}] of {rows}{default}")

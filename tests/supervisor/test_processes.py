@@ -38,8 +38,8 @@ while True:
 
 HOLDS_LOCK = "import time, tqdm\ntqdm.tqdm.get_lock().acquire()\nprint('held')\nwhile True: time.sleep(1)\n"
 
-SERVERS_AND_STANDBY = 3
-"""The fork server, the primed one that it forked, and an idle run process."""
+SERVERS_AND_STANDBY = 4
+"""The fork server, the primed one that it forked, an idle run process, and its seed of processes for timing."""
 
 
 def by_age(pids: set[int]) -> list[int]:

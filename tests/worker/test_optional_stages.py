@@ -110,7 +110,6 @@ ENDS = {
     "accuracy": ("ctypes.string_at(0)", "the process crashed with a segmentation fault, which ended all later"),
     "memory": ("os.kill(os.getpid(), 9)", "the process was killed by SIGKILL, not because memory ran out,"),
     "machine code of kernels": ("os.abort()", "the process was aborted by native code, which ended all later steps"),
-    "eager ops": ("os.kill(os.getpid(), 15)", "the process was ended by SIGTERM, which ended all later steps"),
     "call profile": ("os._exit(70)", "the program replaced parts of Python that tcexplore needs"),
     "timing": (
         "signal.raise_signal(signal.SIGBUS)",

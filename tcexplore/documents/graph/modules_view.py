@@ -1,0 +1,118 @@
+"""The modules of a run as a tree with their ops, kernels, time and memory; equal siblings are one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.cells import cell_len
+
+from tcexplore.documents.document import Document, Parts, Row, by_identity, fixed
+from tcexplore.documents.empty_states import empty_part
+from tcexplore.documents.graph.graph_view import graph_title
+from tcexplore.documents.prose import BLANK, row, shortened, wrapped
+from tcexplore.quantities import count, duration, size
+from tcexplore.session import Snapshot
+from tcexplore.session.links import line_links, node_link
+from tcexplore.session.module_tree import ModuleRow, module_rows
+
+TEACHES = (
+    "Each module of the model appears here with its ops, kernels, time and memory. Equal layers are one row, and a "
+    "layer that differs from the others says in what."
+)
+
+_HEADS = ("ops", "kernels", "eager", "compiled", "params")
+_WIDTHS = (6, 8, 9, 9, 10)
+_NARROWEST_NAME = 20
+
+
+@by_identity(2)
+def rows_of(snapshot: Snapshot) -> tuple[ModuleRow, ...]:
+    """Return the rows of a run, which several documents show."""
+    return module_rows(snapshot)
+
+
+def modules_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Document:
+    """Return the document of the view."""
+    modules = rows_of(snapshot)
+    if not modules:
+        if not snapshot.graphs:
+            return Parts("", [empty_part(snapshot, width, TEACHES)])
+        return Parts("", [fixed(wrapped("No op runs in a module: the model is a function.", width, "muted"))])
+    odd = sum(bool(module.differs) for module in modules)
+    title = graph_title(snapshot) + (f", {count(odd, 'odd layer')}" if odd else "")
+    return Parts(title, [fixed(_rows(modules, toggled, width))])
+
+
+def _rows(modules: Iterable[ModuleRow], toggled: frozenset[str], width: int) -> Iterator[Row]:
+    shown = _columns(width)
+    room = max(_NARROWEST_NAME, width - 2 - sum(_WIDTHS[:shown]))
+    yield row((f" {'module':<{room}}" + _cells(_HEADS[:shown]), "muted"), no_wrap=True)
+    hidden: int | None = None
+    modules = tuple(modules)
+    for index, module in enumerate(modules):
+        if hidden is not None and module.depth > hidden:
+            continue
+        has_children = index + 1 < len(modules) and modules[index + 1].depth > module.depth
+        # A layer that differs is closed: what differs is on its row.
+        opened = (f"module {module.path}" in toggled) == bool(module.differs)
+        hidden = None if opened or not has_children else module.depth
+        yield _module_row(module, room, shown, opened=opened, has_children=has_children)
+        if module.differs:
+            lead = " " * (2 * module.depth + 3)
+            yield from wrapped(f"differs: {module.differs}", width - len(lead), "changed", indent=len(lead))
+    notes = [note for note in (_eager_note(modules), _compiled_note(modules)) if note]
+    if notes:
+        yield BLANK
+        for note in notes:
+            yield from wrapped(note, width, "muted")
+
+
+def _columns(width: int) -> int:
+    """Return how many columns fit beside the names."""
+    shown = len(_WIDTHS)
+    while shown and width - 2 - sum(_WIDTHS[:shown]) < _NARROWEST_NAME:
+        shown -= 1
+    return shown
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return "".join(text.rjust(width) for text, width in zip(texts, _WIDTHS, strict=False))
+
+
+def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_children: bool) -> Row:
+    first = module.members[0]
+    mark = ("▾ " if opened else "▸ ") if has_children else "  "
+    name = module.path.removeprefix(".".join(first.path[:-1])).removeprefix(".") or "model"
+    facts = [f"×{module.repeats}"] if module.repeats > 1 else []
+    facts += [f"same as {module.same_as}"] if module.same_as else [module.type] if module.type else []
+    lead = " " * (2 * module.depth + 1) + mark
+    left = room + 1 - cell_len(lead)
+    name = shortened(name, left - 1)
+    note = shortened("  " + " ".join(facts), left - cell_len(name)) if facts else ""
+    pad = " " * max(0, left - cell_len(name) - cell_len(note))
+    breaks = f"  ✖ {count(module.breaks, 'break')}" if module.breaks else ""
+    values = (
+        str(module.ops), str(module.kernels), _duration(module.eager_us), _duration(module.compiled_us),
+        size(module.bytes) if module.bytes else "",
+    )  # fmt: skip
+    place = next((op.node.location for op in first.ops if op.node.location is not None), None)
+    return row(
+        (lead, "key"), (name, "changed" if module.differs else "node"), (note, "muted"), pad,
+        _cells(values[:shown]), (breaks, "break"),
+        links=(*(node_link(op.graph, op.node.name) for op in first.ops), *line_links(place)),
+        location=place, fold=f"module {module.path}" if has_children else None, no_wrap=True,
+    )  # fmt: skip
+
+
+def _duration(us: float | None) -> str:
+    return "" if us is None else duration(us / 1e6)
+
+
+def _eager_note(modules: Iterable[ModuleRow]) -> str:
+    known = any(module.eager_us is not None for module in modules)
+    return "Eager: the time of each line, split over the modules that have ops on it." if known else ""
+
+
+def _compiled_note(modules: Iterable[ModuleRow]) -> str:
+    known = any(module.compiled_us is not None for module in modules)
+    return "Compiled: the time of each kernel, split over its modules by bytes or FLOPs." if known else ""

@@ -1,0 +1,135 @@
+"""The tree of modules: folded layers, layers that differ, and what belongs to each module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.documents.graph.modules_view import modules_document
+from tcexplore.session.module_tree import ModuleRow, module_rows
+from tcexplore.session.snapshot import Snapshot, start_snapshot
+
+LINE = ev.Location(file="/m/model.py", line=7, function="forward")
+OPS = (("norm", "layer_norm"), ("mlp.up", "linear"), ("mlp", "gelu"), ("mlp.down", "linear"))
+
+
+def layer(number: int, ops: Sequence[tuple[str, str]] = OPS, dtype: str = "f32") -> list[ev.FxNode]:
+    weight = ev.FxNode(
+        name=f"w{number}", op="placeholder", target=f"self.layers.{number}.mlp.up.weight", dtype=dtype, shape=("4", "4")
+    )
+    calls = [
+        ev.FxNode(
+            name=f"n{number}_{index}", op="call_function", target=target, args=f"x, w{number}, 1e-05",
+            inputs=("x", f"w{number}"), dtype=dtype, shape=("2", "4"), location=LINE,
+            module=f"self.layers.{number}.{module}",
+        )
+        for index, (module, target) in enumerate(ops)
+    ]  # fmt: skip
+    return [weight, *calls]
+
+
+def run(*layers: list[ev.FxNode], module: str | None = "") -> Snapshot:
+    nodes = tuple(node for of_layer in layers for node in of_layer)
+    types = tuple((f"self.layers.{number}", "Block") for number in range(len(layers)))
+    graph = ev.GraphCaptured(
+        run=1, graph="0/0", ops=len(nodes), nodes=nodes, code="", module=module, module_types=types
+    )
+    return start_snapshot(ev.Job(run=1, file="/m/model.py", source="")).apply(graph)
+
+
+def lists(snapshot: Snapshot) -> list[ModuleRow]:
+    return [row for row in module_rows(snapshot) if row.depth == 2]
+
+
+def text(snapshot: Snapshot, width: int = 78) -> str:
+    document = modules_document(snapshot, frozenset(), width)
+    return "\n".join(document.row(index).text for index in range(len(document)))
+
+
+def test_equal_layers_are_one_row_with_their_sums():
+    first, others = lists(run(*map(layer, range(32))))
+    assert (first.path, first.repeats, first.ops, first.bytes) == ("layers.0", 1, 4, 64)
+    assert (others.path, others.repeats, others.same_as) == ("layers.1 – 31", 31, "layers.0")
+    assert (others.ops, others.bytes) == (31 * 4, 31 * 64)
+    assert len(module_rows(run(*map(layer, range(32))))) < 12
+
+
+ODD = {
+    "another type": (layer(3, dtype="f16"), "layer_norm in norm gives f16[2, 4] instead of f32[2, 4]"),
+    "another op": (layer(3, (OPS[0], OPS[1], ("mlp", "relu"), OPS[3])), "relu in mlp instead of gelu in mlp"),
+    "one op more": (layer(3, (OPS[0], ("mlp", "double"), *OPS[1:])), "1 more op, first double in mlp"),
+    "one op less": (layer(3, (OPS[0], OPS[1], OPS[3])), "without gelu in mlp"),
+    "another constant": (
+        [replace(node, args=node.args.replace("1e-05", "0.1")) for node in layer(3)],
+        "layer_norm in norm with ·, ·, 0.1 instead of ·, ·, 1e-05",
+    ),
+    "another place": (
+        layer(3, (("norm2", "layer_norm"), *OPS[1:])),
+        "layer_norm in norm2 instead of layer_norm in norm",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_the_layer_that_differs_says_in_what(kind: str):
+    odd, difference = ODD[kind]
+    snapshot = run(*map(layer, range(3)), odd, *map(layer, range(4, 9)))
+    rows = {row.path: row for row in lists(snapshot)}
+    assert rows["layers.3"].differs == difference
+    assert rows["layers.1 – 2, 4 – 8"].same_as == "layers.0"
+    assert [row.path for row in rows.values() if row.differs] == ["layers.3"]
+    assert f"differs: {difference}" in text(snapshot, 160)
+
+
+def test_a_layer_of_another_class_and_one_with_a_break_differ():
+    snapshot = run(*map(layer, range(5)))
+    (captured,) = snapshot.graphs
+    types = (*captured.module_types[:4], ("self.layers.4", "Expert"))
+    snapshot = snapshot.apply(replace(captured, module_types=types))
+    inner = ev.GraphCaptured(run=1, graph="1/0", ops=0, nodes=(), code="", module="layers.2")
+    broken = ev.GraphBreak(run=1, graph="1/0", id=None, kind="Data-dependent branching", reason="")
+    rows = {row.path: row for row in lists(snapshot.apply(inner).apply(broken))}
+    assert rows["layers.4"].differs == "Expert instead of Block"
+    assert rows["layers.2"].differs == "graph break: Data-dependent branching"
+    assert rows["layers.2"].breaks == 1
+
+
+def test_two_kinds_of_layers_that_alternate_have_no_odd_one():
+    other = (OPS[0], OPS[1], ("mlp", "relu"), OPS[3])
+    snapshot = run(*(layer(number, other if number % 2 else OPS) for number in range(6)))
+    assert [row.path for row in lists(snapshot)] == ["layers.0", "layers.1", "layers.2, 4", "layers.3, 5"]
+    assert not any(row.differs for row in module_rows(snapshot))
+
+
+def test_a_frame_of_an_inner_module_counts_for_its_path():
+    snapshot = run(layer(0))
+    inner = replace(snapshot.graphs[0], graph="1/0", module="encoder", module_types=(("self.layers.0", "Block"),))
+    rows = module_rows(start_snapshot(ev.Job(run=1, file="/m/model.py", source="")).apply(inner))
+    assert [row.path for row in rows][:4] == ["", "encoder", "encoder.layers", "encoder.layers.0"]
+
+
+def test_the_time_of_lines_and_kernels_is_split_over_modules():
+    snapshot = run(*map(layer, range(4)))
+    lines = ev.EagerLinesTimed(
+        run=1, call_us=100.0, lines=(ev.EagerLine(location=LINE, phase="forward", us=80.0),)
+    )  # fmt: skip
+    rows = module_rows(snapshot.apply(lines))
+    assert rows[0].eager_us == 100.0
+    assert sum(row.eager_us or 0 for row in rows if row.depth == 2) == pytest.approx(80.0)
+
+
+def test_a_function_has_no_modules():
+    node = ev.FxNode(name="a", op="call_function", target="add", dtype="f32", shape=("2",))
+    graph = ev.GraphCaptured(run=1, graph="0/0", ops=1, nodes=(node,), code="")
+    snapshot = start_snapshot(ev.Job(run=1, file="/m/model.py", source="")).apply(graph)
+    assert module_rows(snapshot) == ()
+    assert "the model is a function" in text(snapshot)
+
+
+def test_the_view_fits_a_narrow_and_a_wide_pane():
+    snapshot = run(*map(layer, range(12)))
+    for width in (38, 78, 158):
+        assert all(len(line) <= width for line in text(snapshot, width).splitlines())

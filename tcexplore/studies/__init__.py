@@ -1,1 +1,1 @@
-"""Studies: many runs of one model file. Each study is one package."""
+"""Studies: many runs of one model file. Each study is one module."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -13,9 +13,9 @@ from tcexplore.documents.document import Document
 from tcexplore.events import Job, Standby
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
+from tcexplore.studies.progress import BudgetSpentError
 from tcexplore.studies.registry import StudyName
-from tcexplore.studies.study_progress import BudgetSpentError
-from tcexplore.studies.study_runs import RefusedError, Runs
+from tcexplore.studies.runs import RefusedError, Runs, failure_status
 
 Options = TypeVar("Options")
 Result = TypeVar("Result")
@@ -76,6 +76,8 @@ class StudyState(Generic[Options, Result]):
     """Steps that were left out because the budget was spent."""
     written: tuple[str, ...] = ()
     """Files and folders that `Study.write` wrote."""
+    toggled: frozenset[str] = frozenset()
+    """Folds of the document that the user opened or closed."""
 
 
 class PromptField(NamedTuple):
@@ -122,13 +124,16 @@ class Study(ABC, Generic[Options, Result]):
     """Whether its runs are in several environments, so that no single machine describes all."""
     compares_environments: ClassVar[bool] = False
     """Whether its command takes `--python` several times."""
+    default_options: Any = None
+    """The options of a study without a prompt that has none from the command line."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options."""
 
     def options(self, given: argparse.Namespace) -> Options:  # noqa: ARG002
-        """Return the options from the command line, the defaults if it has none. Raises `ValueError` with a message."""
-        return self.options_from(())
+        """Return the options from the command line. Raises `ValueError` with a message."""
+        options: Options = self.default_options
+        return options
 
     def prompt(
         self,
@@ -142,9 +147,10 @@ class Study(ABC, Generic[Options, Result]):
         """
         return None
 
-    @abstractmethod
-    def options_from(self, answers: Sequence[str]) -> Options:
-        """Return the options from the answers to the prompt; without a prompt, the defaults."""
+    def options_from(self, answers: Sequence[str]) -> Options:  # noqa: ARG002
+        """Return the options from the answers to the prompt."""
+        options: Options = self.default_options
+        return options
 
     @abstractmethod
     def plan(self, state: StudyState[Options, Result], runs: Runs, announce: Announce) -> AsyncGenerator[Result, None]:
@@ -153,15 +159,23 @@ class Study(ABC, Generic[Options, Result]):
         A run that fails or times out is a result like another.
         """
 
+    def result_key(self, result: Result) -> Hashable:
+        """Return what a result is about: it replaces an earlier one about the same."""
+        return id(result)
+
     def add_result(self, state: StudyState[Options, Result], result: Result) -> None:
         """Add a result to those of the state, or replace an earlier one."""
-        state.results.append(result)
+        known = {self.result_key(one): index for index, one in enumerate(state.results)}
+        index = known.get(self.result_key(result), len(state.results))
+        state.results[index : index + 1] = [result]
+
+    def settled(self, result: Result, *, stopped: bool) -> Result:  # noqa: ARG002
+        """Return a result as it is when the study is over; `stopped` unless the budget was spent."""
+        return result
 
     @abstractmethod
-    def document(
-        self, state: StudyState[Options, Result], width: int = 78, toggled: frozenset[str] = frozenset()
-    ) -> Document:
-        """Return the results so far as a document; `toggled` are the folds that the user opened or closed."""
+    def document(self, state: StudyState[Options, Result], width: int = 78) -> Document:
+        """Return the results so far as a document."""
 
     @abstractmethod
     def fields(self, state: StudyState[Options, Result]) -> dict[str, Any]:
@@ -192,9 +206,10 @@ class Study(ABC, Generic[Options, Result]):
         """Write the files that the command's options ask for; return an error message, or an empty string."""
         return ""
 
-    @abstractmethod
     def exit_status(self, state: StudyState[Options, Result]) -> int:
-        """Return the command's exit status for a study that no signal ended."""
+        """Return the command's exit status for a study that no signal ended: an error only if no run works."""
+        results: Sequence[Any] = state.results
+        return min((failure_status(result.run) for result in results), default=0)
 
 
 async def run_study(
@@ -232,9 +247,11 @@ async def run_study(
     finally:
         # The plan removes its files when it is closed; do not leave that to the garbage collector.
         await results.aclose()
+        stopped = steps.budget_left_s > 0
+        state.results = [study.settled(result, stopped=stopped) for result in state.results]
 
 
 def load_study(name: str) -> Study[Any, Any]:
     """Import a study."""
-    study: Study[Any, Any] = import_module(f"tcexplore.studies.{name}.{name}_study").STUDY
+    study: Study[Any, Any] = import_module(f"tcexplore.studies.{name}").STUDY
     return study

@@ -6,8 +6,14 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore.documents.locations import display_path
-from tcexplore.report import json_records
-from tcexplore.report.json_report import configuration, environment, failure
+from tcexplore.report.json_report import (
+    accuracy_fields,
+    configuration,
+    environment,
+    failure,
+    memory_fields,
+    timing_fields,
+)
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import Study, StudyState
 
@@ -45,9 +51,9 @@ def run_fields(figures: RunFigures) -> Fields:
         "error": failure(run.failure),
         "compile_s": figures.compile_s,
         "first_call_s": figures.first_call_s,
-        "timing": json_records.timing(run),
-        "accuracy": json_records.accuracy(run.accuracy),
-        "memory": json_records.memory(run),
+        "timing": timing_fields(run),
+        "accuracy": accuracy_fields(run.accuracy),
+        "memory": memory_fields(run),
         "breaks": summary.breaks,
         "uncompiled_functions": summary.uncompiled,
         "graphs": summary.graphs,

@@ -14,9 +14,9 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED
+from tcexplore.studies.progress import BudgetSpentError, StudyProgress
+from tcexplore.studies.runs import RefusedError, Runs, StudyRun, has_ended, timed_out
 from tcexplore.studies.study import Announce, StudyState
-from tcexplore.studies.study_progress import BudgetSpentError, StudyProgress
-from tcexplore.studies.study_runs import RefusedError, Runs, StudyRun, has_ended, timed_out
 
 COMPILING, TIMING = "compiling", "timing"
 """The kinds of steps."""

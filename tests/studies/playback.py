@@ -14,9 +14,9 @@ from tcexplore.documents.document import Document
 from tcexplore.events.commands import RunCommand
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.report.printed import print_document
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, load_study, run_study
 from tcexplore.studies.study_json import study_fields
-from tcexplore.studies.study_runs import Runs
 
 Story = Callable[[ev.Job], Sequence[ev.Event]]
 

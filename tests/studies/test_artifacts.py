@@ -11,17 +11,15 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.documents.timing.state_dict_view import state_dict_document
 from tcexplore.events.config import SHIPPING
-from tcexplore.events.inductor_events import CacheOutcome
-from tcexplore.studies.artifacts.artifacts_result import artifact_runs
-from tcexplore.studies.artifacts.artifacts_study import STUDY, ArtifactsOptions
+from tcexplore.studies.artifacts import STUDY, ArtifactsOptions, artifact_runs
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
-from tcexplore.studies.study_runs import Runs
 from tests.studies import playback
 from tests.studies.playback import failed, json_of, played, printed, text
+from tests.studies.stories import artifacts_story
 from tests.supervisor.runs import Runs as SharedRuns
 
 CACHE = ArtifactsOptions(("cache",))
-KEY = (("inductor_config[cpp.simdlen]", "None"), ("torch_version", "2.13"))
 
 SOURCE = """\
 import torch
@@ -36,31 +34,9 @@ class Model(torch.nn.Module):
 model, inputs = Model(), (torch.ones(3, 4),)
 """
 
-KEYS = ev.StateKeys(
-    count=2, module=("weight", "bias"), compiled=("_orig_mod.weight", "_orig_mod.bias"), in_place=("weight", "bias"),
-    prefix="_orig_mod.",
-)  # fmt: skip
-
-
-def story(job: ev.Job) -> list[ev.Event]:
-    saving = bool(job.save_artifacts)
-    seconds = 9.0 if saving else 4.0
-    other = bool(job.config.settings)
-    outcome: CacheOutcome = "miss" if saving or other else "hit"
-    assert Path(job.caches).parent == Path(job.save_artifacts or job.load_artifacts).parent
-    return [
-        ev.CallMade(index=0, variant="compiled", seconds=seconds, compiles=1, graphs=("0/0",)),
-        ev.CacheLookup(graph="0/0", cache="fx_graph", outcome=outcome),
-        ev.CacheKey(graph="0/0", cache="fx_graph", key="k", parts=((KEY[0][0], "256"), KEY[1]) if other else KEY),
-        KEYS,
-        ev.ArtifactsSaved(bytes=2048, kinds=(("inductor", 1),)) if saving else ev.ArtifactsLoaded(seconds=0.1),
-        *([] if saving else [ev.PhaseTimed(name="compile_file", seconds=3.0, graph="0/0", depth=1)]),
-        ev.Finished(),
-    ]
-
 
 async def test_the_second_process_has_empty_caches_and_the_artifacts_of_the_first():
-    state, player = await played("artifacts", story, CACHE)
+    state, player = await played("artifacts", artifacts_story, CACHE)
     first, second, third = player.jobs
     assert third.config.settings == ("torch._inductor.config.cpp.simdlen=256",)
     assert first.caches != second.caches
@@ -72,7 +48,7 @@ async def test_the_second_process_has_empty_caches_and_the_artifacts_of_the_firs
 
 
 async def test_the_results_as_text_json_and_in_the_timing_pane():
-    state, _ = await played("artifacts", story, CACHE)
+    state, _ = await played("artifacts", artifacts_story, CACHE)
     report = " ".join(printed("artifacts", state).split())
     for sentence in (
         "2 names, each with the prefix '_orig_mod.'",
@@ -102,7 +78,7 @@ async def test_each_way_has_a_row_and_a_way_that_fails_does_not_end_the_study():
         if job.artifacts == "aotinductor":
             return [failed("export failed")]
         if job.artifacts != "aot_compile":
-            return story(job)
+            return artifacts_story(job)
         done: list[ev.Event] = [
             ev.CallMade(index=0, variant="compiled", seconds=0.5, compiles=0),
             ev.Accuracy(verdict="identical", calls=1, total_calls=1), ev.Finished(),
@@ -129,7 +105,7 @@ async def test_each_way_has_a_row_and_a_way_that_fails_does_not_end_the_study():
 async def test_a_way_that_this_torch_lacks_is_missing_with_the_reason(monkeypatch: pytest.MonkeyPatch):
     machine = replace(playback.MACHINE, features=("guard_filter_fn",))
     monkeypatch.setattr(playback, "MACHINE", machine)
-    state, player = await played("artifacts", story, ArtifactsOptions(("cache", "precompile_capture")))
+    state, player = await played("artifacts", artifacts_story, ArtifactsOptions(("cache", "precompile_capture")))
     assert {job.artifacts for job in player.jobs} == {"cache"}
     report = " ".join(printed("artifacts", state, 160).split())
     assert "precompile.capture missing" in report
@@ -139,7 +115,7 @@ async def test_a_way_that_this_torch_lacks_is_missing_with_the_reason(monkeypatc
     assert (cache["missing"], capture["missing"], capture["saving"]) == (None, reason, None)
     assert cache.keys() == capture.keys()
     assert STUDY.exit_status(state) == 0
-    alone, player = await played("artifacts", story, ArtifactsOptions(("precompile_capture",)))
+    alone, player = await played("artifacts", artifacts_story, ArtifactsOptions(("precompile_capture",)))
     assert (player.jobs, alone.refused) == ([], f"{reason}.")
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.studies.bisect.bisect_result import BisectStep, first_failure
-from tcexplore.studies.bisect.bisect_study import STUDY, BisectOptions
-from tcexplore.studies.bisect.reproducer import write_reproducer
+from tcexplore.studies.bisect import STUDY, BisectOptions, BisectStep, first_failure
+from tcexplore.studies.reproducer import write_reproducer
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
-from tcexplore.studies.study_runs import Runs
 from tests.studies.faults import FAULTS, LOWERING
 from tests.studies.playback import GRAPH, JOB, MACHINE, failed, json_of, played, printed
 from tests.supervisor.runs import Runs as SharedRuns
@@ -127,7 +126,7 @@ async def test_the_reproducer_fails_by_itself(tmp_path: Path, shared_runs: Share
         state = await really_bisected(of, runs)
     failing = first_failure(state.results)
     assert failing is not None
-    written = write_reproducer(str(tmp_path / "repro"), of, failing, state.machine)
+    written = write_reproducer(str(tmp_path / "repro"), of, failing.run, failing.failure, state.machine)
     assert [path.name for path in written] == ["model.py", "repro.py", "fx_graph_0_0_0.py", "README.md"]
     command, folder = [sys.executable, "repro.py"], tmp_path / "repro"
     done = await asyncio.to_thread(subprocess.run, command, cwd=folder, capture_output=True, text=True, check=False)

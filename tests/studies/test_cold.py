@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.events.inductor_events import CacheOutcome
 from tcexplore.session.economics import RunFigures
-from tcexplore.studies.cold.cold_study import STUDY, LookupCounts, SpanPair, lookup_counts, span_pairs
+from tcexplore.studies.cold import STUDY, LookupCounts, SpanPair, lookup_counts, span_pairs
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
-from tcexplore.studies.study_runs import Runs
 from tests.studies.playback import played
+from tests.studies.stories import cold_story, exists
 from tests.supervisor.runs import Runs as SharedRuns
 
 SOURCE = """
@@ -23,29 +22,8 @@ inputs = (torch.ones(4, 8),)
 """
 
 
-def spans(seconds: float) -> Sequence[ev.Event]:
-    return [
-        ev.PhaseTimed(name="codegen", seconds=seconds / 2, graph="0/0", depth=1),
-        ev.PhaseTimed(name="tiny", seconds=seconds / 1000, graph="0/0", depth=1),
-        ev.PhaseTimed(name="compile", seconds=seconds, graph="0/0", depth=0),
-    ]
-
-
-def story(job: ev.Job) -> Sequence[ev.Event]:
-    cold = job.run == 1
-    outcome: CacheOutcome = "miss" if cold else "hit"
-    return [
-        *(spans(8.0) if cold else spans(1.0)[-1:]), ev.CallMade(index=0, variant="compiled", seconds=9.0, compiles=1),
-        ev.CacheLookup(graph="0/0", cache="fx_graph", outcome=outcome), ev.Finished(),
-    ]  # fmt: skip
-
-
-def exists(folder: str) -> bool:
-    return Path(folder).exists()
-
-
 async def test_both_runs_use_one_folder_that_is_removed():
-    state, player = await played("cold", story)
+    state, player = await played("cold", cold_story)
     cold, warm = (result.run for result in state.results)
     (folder,) = {job.caches for job in player.jobs}
     assert folder

@@ -13,13 +13,12 @@ from tcexplore import events as ev
 from tcexplore.cli.study_command import study_report
 from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.model_python import ModelPython
-from tcexplore.studies.modes.environments_result import geometric_mean, labels
-from tcexplore.studies.modes.environments_study import WARM_UP
-from tcexplore.studies.modes.modes_study import STUDY
-from tcexplore.studies.modes.modes_variants import ModesOptions
+from tcexplore.studies.environments import WARM_UP, geometric_mean, labels
+from tcexplore.studies.mode_variants import ModesOptions
+from tcexplore.studies.modes import STUDY
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_json import study_fields
-from tcexplore.studies.study_runs import Runs
 from tcexplore.studies.timed_cells import TURNS
 from tests.studies.playback import JOB, failed, text, timed
 

@@ -10,10 +10,9 @@ from tcexplore import events as ev
 from tcexplore.cli.arguments import parse
 from tcexplore.fixes.proposals import proposals
 from tcexplore.fixes.verification import Verification
-from tcexplore.studies.fix.fix_result import AttemptedFix
-from tcexplore.studies.fix.fix_study import STUDY, FixOptions
+from tcexplore.studies.fix import STUDY, AttemptedFix, FixOptions
 from tcexplore.studies.study import StudyState
-from tests.fixes.test_verification import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, run, verification
+from tests.fixes.verifications import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, run, verification
 from tests.studies.playback import JOB, json_of, played, printed
 
 TIMED = ev.ChangeTimed(before_us=200, after_us=100, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=20)

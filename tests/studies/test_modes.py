@@ -9,9 +9,8 @@ from tcexplore import events as ev
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import start_snapshot
-from tcexplore.studies.modes.modes_document import conclusions
-from tcexplore.studies.modes.modes_study import planned_jobs
-from tcexplore.studies.modes.modes_variants import ModesOptions
+from tcexplore.studies.mode_variants import ModesOptions
+from tcexplore.studies.modes import conclusions, planned_jobs
 from tcexplore.studies.study import StudyState
 from tests.studies.playback import JOB, MACHINE, Playback, failed, json_of, played, printed, timed
 

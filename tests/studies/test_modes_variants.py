@@ -13,8 +13,8 @@ from tcexplore.cli.arguments import parse
 from tcexplore.documents.configurations import describe_variant
 from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import start_snapshot
-from tcexplore.studies.modes.modes_study import planned_jobs
-from tcexplore.studies.modes.modes_variants import SHAPES, ModesOptions
+from tcexplore.studies.mode_variants import SHAPES, ModesOptions
+from tcexplore.studies.modes import planned_jobs
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.study_json import run_fields
 from tests.studies import playback

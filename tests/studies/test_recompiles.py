@@ -12,10 +12,18 @@ from tcexplore.events.input_specs import MAX_CALLS, VaryError, parse_varies, par
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import COMPILE, RECOMPILE
 from tcexplore.session.snapshot import start_snapshot
-from tcexplore.studies.recompiles.recompiles_result import PASSES, UNCHANGED, VariantRun, call_lane, variants
-from tcexplore.studies.recompiles.recompiles_study import STUDY, RecompilesOptions, suggested_specs
+from tcexplore.studies.recompiles import (
+    PASSES,
+    STUDY,
+    UNCHANGED,
+    RecompilesOptions,
+    VariantRun,
+    call_lane,
+    suggested_specs,
+    variants,
+)
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
-from tcexplore.studies.study_runs import Runs
 from tests.studies.playback import JOB, Story, failed, json_of, played, printed, shown
 from tests.supervisor.runs import Runs as SharedRuns
 

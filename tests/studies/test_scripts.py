@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.capture.regions.compile_overrides import replace_arguments
-from tcexplore.studies.bisect.bisect_result import first_failure
-from tcexplore.studies.recompiles.recompiles_study import RecompilesOptions
+from tcexplore.capture.compile_overrides import replace_arguments
+from tcexplore.studies.bisect import first_failure
+from tcexplore.studies.recompiles import RecompilesOptions
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import SCRIPT_REFUSAL, StudyState, load_study, run_study
-from tcexplore.studies.study_runs import Runs
-from tcexplore.studies.sweep.sweep_study import SweepOptions
+from tcexplore.studies.sweep import SweepOptions
 from tcexplore.studies.timed_cells import MAX_AT_ONCE
 from tests.studies.playback import json_of, played, printed
 from tests.supervisor.runs import Runs as SharedRuns

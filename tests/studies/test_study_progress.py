@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.studies.modes.modes_variants import ModesOptions
-from tcexplore.studies.study_progress import StudyProgress
+from tcexplore.studies.mode_variants import ModesOptions
+from tcexplore.studies.progress import StudyProgress
 from tests.studies.playback import JOB, json_of, played, printed, timed
 
 

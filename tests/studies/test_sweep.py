@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.verdict_marks import format_speedup
+from tcexplore.documents.verdicts import format_speedup
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import StudyState
-from tcexplore.studies.sweep.sweep_document import bar, conclusions, longest
-from tcexplore.studies.sweep.sweep_result import Sweep, SweepStep
-from tcexplore.studies.sweep.sweep_study import SweepOptions, planned_steps
+from tcexplore.studies.sweep import Sweep, SweepOptions, SweepStep, bar, conclusions, longest, planned_steps
 from tests.studies.playback import JOB, failed, json_of, played, printed, timed
 
 SIZES = (1, 8, 64)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.events.commands import PauseTiming, RunCommand
-from tcexplore.studies.modes.modes_variants import ModesOptions
+from tcexplore.studies.mode_variants import ModesOptions
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, load_study, run_study
-from tcexplore.studies.study_runs import Runs
 from tcexplore.studies.timed_cells import is_certain, may_become_certain
 from tests.studies.playback import JOB, Playback, timed
 

@@ -15,7 +15,7 @@ from tcexplore import events as ev
 from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
-from tcexplore.studies.study_progress import BudgetSpentError, StudyProgress
+from tcexplore.studies.progress import BudgetSpentError, StudyProgress
 
 Emit = Callable[[ev.Event], None]
 Watcher = Callable[[Snapshot], None]

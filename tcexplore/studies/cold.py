@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tcexplore.documents.document import Document, Row, Span, StaticDocument
-from tcexplore.documents.prose import BLANK, columns, heading, wrapped
+from tcexplore.documents.document import Document, Row, StaticDocument
+from tcexplore.documents.prose import BLANK, Column, heading, table, wrapped
 from tcexplore.quantities import count, duration
+from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import SMALL, CompileSpan, compile_time
 from tcexplore.session.economics import RunFigures
-from tcexplore.session.snapshot import Snapshot
+from tcexplore.studies.runs import Runs, failure_status
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
-from tcexplore.studies.study_runs import Runs, failure_status
 
 INTENT = (
     "Your file runs twice with torch's compile caches in a temporary folder. In the cold run they are empty; the warm "
@@ -26,75 +26,6 @@ LEFT_OUT = (
     "it already."
 )
 OUTCOME_STYLES = {"hit": "ok", "miss": "warn", "bypass": "warn"}
-
-
-def cold_document(results: Sequence[RunFigures], *, over: bool, width: int = 78) -> StaticDocument:
-    """Return the document of the runs so far."""
-    rows = list(wrapped(INTENT, width, "muted"))
-    if results:
-        warm = results[1] if len(results) > 1 else None
-        rows += [BLANK, *_figures(results[0], warm), *_caches(results[0], warm, width), *_spans(results[0], warm)]
-        rows += [BLANK, *wrapped(LEFT_OUT, width, "dim")]
-    for name, result in zip(("cold", "warm"), results, strict=False):
-        if result.failure:
-            rows += wrapped(f"{name}: {result.failure}", width, "error", lead="✖ ")
-    if over and len(results) < 2:
-        rows += wrapped("Stopped before the warm run.", width, "warn")
-    return StaticDocument("", tuple(rows))
-
-
-def _figures(cold: RunFigures, warm: RunFigures | None) -> Iterator[Row]:
-    rows = [
-        _figure("first call", cold.first_call_s, warm.first_call_s if warm else None),
-        _figure("compiling", cold.compile_s, warm.compile_s if warm else None),
-    ]
-    yield from columns(("", "cold", "warm", "warm / cold"), rows, [(), ()])
-
-
-def _figure(name: str, cold: float | None, warm: float | None) -> list[tuple[Span, ...]]:
-    share = f"{100 * warm / cold:.0f}%" if cold and warm is not None else ""
-    seconds = ("" if value is None else duration(value) for value in (cold, warm))
-    return [(Span(name),), *((Span(text, "strong"),) for text in seconds), (Span(share, "muted"),)]
-
-
-def _caches(cold: RunFigures, warm: RunFigures | None, width: int) -> Iterator[Row]:
-    yield BLANK
-    yield heading("Caches")
-    counts = lookup_counts(cold.run, warm.run if warm else None)
-    if not counts:
-        yield from wrapped("torch reports no cache lookups.", width, "muted")
-        return
-    rows = [
-        [
-            (Span(f"{lookups.cache} cache"),), (Span(lookups.outcome, OUTCOME_STYLES.get(lookups.outcome, "")),),
-            (Span(_times(lookups.cold)),), (Span(_times(lookups.warm)),), (Span(lookups.reason, "muted"),),
-        ]
-        for lookups in counts
-    ]  # fmt: skip
-    yield from columns(("", "", "cold", "warm", ""), rows, [()] * len(rows), left=(0, 1, 4))
-
-
-def _times(number: int) -> str:
-    return f"{number}×" if number else "·"
-
-
-def _spans(cold: RunFigures, warm: RunFigures | None) -> Iterator[Row]:
-    pairs = span_pairs(cold.run, warm.run if warm else None)
-    rows = [
-        [(Span("  " * pair.depth + pair.name),), (Span(_seconds(pair.cold)),), (Span(_seconds(pair.warm)),)]
-        for pair in pairs
-    ]
-    if rows:
-        yield BLANK
-        yield heading("Compile time", count(len(rows), "span"))
-        yield from columns(("", "cold", "warm"), rows, [()] * len(rows))
-
-
-def _seconds(seconds: float | None) -> str:
-    return "·" if seconds is None else duration(seconds)
-
-
-# ---- comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +70,7 @@ def _merged(spans: Iterable[CompileSpan], depth: int) -> dict[tuple[str, str], C
     for span in spans:
         key = ((span.graph or "") if not depth else "", span.name)
         known = merged.get(key)
-        merged[key] = span if known is None else CompileSpan(
-            span.name, known.seconds + span.seconds, span.graph, (*known.children, *span.children),
-            known.count + span.count,
-        )  # fmt: skip
+        merged[key] = span if known is None else known.join(span)
     return merged
 
 
@@ -161,8 +89,62 @@ def _counted(run: Snapshot | None) -> Counter[tuple[str, str, str]]:
     return Counter((lookup.cache, lookup.outcome, lookup.reason) for lookup in lookups)
 
 
+# ---- document
+
+FIGURES: tuple[Column[tuple[str, float | None, float | None]], ...] = (
+    Column("", lambda figure: figure[0], left=True),
+    Column("cold", lambda figure: figure[1], duration, "strong"),
+    Column("warm", lambda figure: figure[2], duration, "strong"),
+    Column("warm / cold", lambda figure: _share(*figure[1:]), style="muted"),
+)
+LOOKUPS: tuple[Column[LookupCounts], ...] = (
+    Column("", lambda lookups: f"{lookups.cache} cache", left=True),
+    Column("", lambda lookups: lookups.outcome, style=lambda one: OUTCOME_STYLES.get(one.outcome, ""), left=True),
+    Column("cold", lambda lookups: _times(lookups.cold)),
+    Column("warm", lambda lookups: _times(lookups.warm)),
+    Column("", lambda lookups: lookups.reason, style="muted", left=True),
+)
+SPANS: tuple[Column[SpanPair], ...] = (
+    Column("", lambda pair: "  " * pair.depth + pair.name, left=True),
+    Column("cold", lambda pair: _seconds(pair.cold)),
+    Column("warm", lambda pair: _seconds(pair.warm)),
+)
+
+
+def _share(cold: float | None, warm: float | None) -> str:
+    return f"{100 * warm / cold:.0f}%" if cold and warm is not None else ""
+
+
+def _times(number: int) -> str:
+    return f"{number}×" if number else "·"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "·" if seconds is None else duration(seconds)
+
+
+def _rows(cold: RunFigures, warm: RunFigures | None, width: int) -> Iterator[Row]:
+    yield from table(FIGURES, [
+        ("first call", cold.first_call_s, warm.first_call_s if warm else None),
+        ("compiling", cold.compile_s, warm.compile_s if warm else None),
+    ])  # fmt: skip
+    yield BLANK
+    yield heading("Caches")
+    if counts := lookup_counts(cold.run, warm.run if warm else None):
+        yield from table(LOOKUPS, counts)
+    else:
+        yield from wrapped("torch reports no cache lookups.", width, "muted")
+    if pairs := span_pairs(cold.run, warm.run if warm else None):
+        yield BLANK
+        yield heading("Compile time", count(len(pairs), "span"))
+        yield from table(SPANS, pairs)
+
+
 SIDES = ("cold", "warm")
 """The runs, in their order."""
+
+
+State = StudyState[None, RunFigures]
 
 
 class ColdStudy(Study[None, RunFigures]):
@@ -173,12 +155,7 @@ class ColdStudy(Study[None, RunFigures]):
     studies_scripts = True
     description = "A compile with empty caches, and one with warm caches."
 
-    def options_from(self, answers: Sequence[str]) -> None:  # noqa: ARG002
-        return None
-
-    async def plan(
-        self, state: StudyState[None, RunFigures], runs: Runs, announce: Announce
-    ) -> AsyncGenerator[RunFigures, None]:
+    async def plan(self, state: State, runs: Runs, announce: Announce) -> AsyncGenerator[RunFigures, None]:
         """Run twice with one folder of caches."""
         async with runs.temporary_folder("caches") as folder:
             job = replace(state.job, caches=folder, time_for=0.0, examine=False)
@@ -187,18 +164,23 @@ class ColdStudy(Study[None, RunFigures]):
                 announce(side)
                 yield RunFigures((await runs.run(job, state.timeout)).snapshot)
 
-    def document(
-        self,
-        state: StudyState[None, RunFigures],
-        width: int = 78,
-        toggled: frozenset[str] = frozenset(),  # noqa: ARG002
-    ) -> Document:
-        return cold_document(state.results, over=state.over, width=width)
+    def document(self, state: State, width: int = 78) -> Document:
+        results = state.results
+        rows = list(wrapped(INTENT, width, "muted"))
+        if results:
+            rows += [BLANK, *_rows(results[0], results[1] if len(results) > 1 else None, width)]
+            rows += [BLANK, *wrapped(LEFT_OUT, width, "dim")]
+        for name, result in zip(SIDES, results, strict=False):
+            if result.failure:
+                rows += wrapped(f"{name}: {result.failure}", width, "error", lead="✖ ")
+        if state.over and len(results) < 2:
+            rows += wrapped("Stopped before the warm run.", width, "warn")
+        return StaticDocument("", tuple(rows))
 
-    def fields(self, state: StudyState[None, RunFigures]) -> Fields:
+    def fields(self, state: State) -> Fields:
         return {side: run_fields(result) for side, result in zip(SIDES, state.results, strict=False)}
 
-    def exit_status(self, state: StudyState[None, RunFigures]) -> int:
+    def exit_status(self, state: State) -> int:
         return max((failure_status(result.run) for result in state.results), default=0)
 
 

@@ -1,15 +1,22 @@
-"""Variants of a row of the modes study: regions, nested graph breaks, numerics, guard filters, dynamic shapes."""
+"""Variants of a row of the modes study: regions, nested graph breaks, numerics, guard filters, dynamic shapes.
+
+Each is compared with the row that it varies: compile time, time of a call, and what becomes unsafe.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from tcexplore.argument_types import name, one_of, several
-from tcexplore.events import ACCURACY_VERDICTS, Config, Job
+from tcexplore.documents import configurations
+from tcexplore.documents.guards.guards_view import UNSAFE, describe_guard_cost, describe_guard_filter
+from tcexplore.events import ACCURACY_VERDICTS, Config, GuardFilterTried, Job
 from tcexplore.events.config import REGIONS, Regions
-from tcexplore.session.economics import GUARD_FILTERS, RunFigures, needs_guard_filter
+from tcexplore.quantities import count, duration
+from tcexplore.session import Snapshot
+from tcexplore.session.economics import DECIDED, GUARD_FILTERS, Range, RunFigures, guard_cost, needs_guard_filter
 from tcexplore.studies.study import StudyState
 
 BACKEND_WITH_MODES = "inductor"
@@ -215,3 +222,145 @@ def compiles_alone(config: Config, planned: Iterable[Job]) -> bool:
     """Return whether nothing else may compile at the same time, because compile times of regions are compared."""
     regional = {replace(job.config, regions="whole") for job in planned if job.config.regions != "whole"}
     return replace(config, regions="whole") in regional
+
+
+# ---- comparison with the row that a variant varies
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A variant against the row that it varies."""
+
+    base: RunFigures
+    variant: RunFigures
+
+    @property
+    def cold_ratio(self) -> float | None:
+        """First call of the base over that of the variant, each in a new process; above 1, the variant is faster."""
+        base, variant = self.base.cold_s, self.variant.cold_s
+        return base / variant if base and variant else None
+
+    @property
+    def steady_ratio(self) -> Range | None:
+        """Time of a call of the base over that of the variant, from both speedups over eager."""
+        base, variant = self.base.run.timing, self.variant.run.timing
+        if base is None or variant is None or min(base.low, variant.low) <= 0:
+            return None
+        return Range(variant.speedup / base.speedup, variant.low / base.high, variant.high / base.low)
+
+    @property
+    def decided(self) -> bool:
+        """Return whether both rows have a verdict."""
+        rows = (self.base.run.timing, self.variant.run.timing)
+        return all(timing is not None and timing.verdict in DECIDED for timing in rows)
+
+
+def compare_regions(results: Sequence[RunFigures]) -> list[Comparison]:
+    """Return each row with regional compilation against its row of the whole model."""
+    return _compare(results, lambda config: replace(config, regions="whole"))
+
+
+def next_cold(results: Sequence[RunFigures]) -> RunFigures | None:
+    """Return a row whose first call in a new process is compared, but not known yet."""
+    compared = [row for comparison in compare_regions(results) for row in (comparison.base, comparison.variant)]
+    return next((row for row in compared if row.cold is None), None)
+
+
+def compare_guard_filters(results: Sequence[RunFigures]) -> list[Comparison]:
+    """Return each row with a guard filter against its row without one."""
+    return _compare(results, lambda config: replace(config, guard_filter=""))
+
+
+def _compare(results: Sequence[RunFigures], base_of: Callable[[Config], Config]) -> list[Comparison]:
+    """Return each row against that of its base; a base is its own base."""
+    known = {result.run.config: result for result in results if not result.failure}
+    pairs = ((known.get(base_of(config)), result) for config, result in known.items() if base_of(config) != config)
+    return [Comparison(base, result) for base, result in pairs if base is not None]
+
+
+# ---- sentences on comparisons
+
+
+def variant_sentences(results: Sequence[RunFigures]) -> Iterator[str]:
+    """Yield a sentence for each comparison."""
+    regions = compare_regions(results)
+    if regions and (blocks := _blocks(regions[0].base.run)):
+        yield f"Repeated blocks: {blocks}. Against the whole model:"
+    yield from (f"  {_regions_sentence(comparison)}" for comparison in regions)
+    filters = compare_guard_filters(results)
+    if filters and (cost := guard_cost(filters[0].base.run)) is not None:
+        yield describe_guard_cost(cost)
+    yield from (describe_guard_filter(tried_filter(comparison)) for comparison in filters)
+
+
+def _blocks(run: Snapshot) -> str:
+    kinds = run.repeated_blocks.kinds if run.repeated_blocks else ()
+    return ", ".join(f"{number} × {name}" for name, number in kinds)
+
+
+def _regions_sentence(comparison: Comparison) -> str:
+    variant = comparison.variant
+    parts = [configurations.REGIONS[variant.run.config.regions]]
+    if (cold := comparison.cold_ratio) is not None and variant.cold_s and comparison.base.cold_s:
+        seconds = f"{duration(variant.cold_s)} instead of {duration(comparison.base.cold_s)}"
+        parts.append(f"first call in a new process {seconds} ({cold:.2f}×)")
+    steady = comparison.steady_ratio
+    if steady is not None and not comparison.decided:
+        parts.append("then undecided because of noise")
+    elif steady is not None:
+        parts.append(f"then {steady.value:.2f}× its speed [{steady.low:.2f}, {steady.high:.2f}]")
+    parts.append(f"{variant.summary.kernels} instead of {count(comparison.base.summary.kernels, 'kernel')}")
+    accuracy = variant.run.accuracy
+    return ", ".join([*parts, *([accuracy.verdict] if accuracy else [])])
+
+
+def tried_filter(comparison: Comparison) -> GuardFilterTried:
+    """Return the result of a row with a guard filter."""
+    steady = comparison.steady_ratio or Range(0.0, 0.0, 0.0)
+    return GuardFilterTried(
+        name=comparison.variant.run.config.guard_filter, speed=steady.value, low=steady.low, high=steady.high,
+        decided=comparison.decided, wrong=comparison.variant.summary.wrong,
+    )  # fmt: skip
+
+
+# ---- JSON of comparisons
+
+
+def regional_fields(results: Sequence[RunFigures]) -> list[dict[str, Any]]:
+    """Return the comparisons of regional compilation."""
+    return [
+        {
+            "regions": comparison.variant.run.config.regions,
+            "blocks": dict(blocks.kinds) if (blocks := comparison.variant.run.repeated_blocks) else {},
+            "cold_s": comparison.variant.cold_s,
+            "whole_cold_s": comparison.base.cold_s,
+            "cold_ratio": comparison.cold_ratio,
+            **_steady_fields(comparison),
+        }
+        for comparison in compare_regions(results)
+    ]
+
+
+def guard_filter_fields(results: Sequence[RunFigures]) -> list[dict[str, Any]]:
+    """Return the comparisons of guard filters."""
+    return [
+        {
+            "guard_filter": (name := comparison.variant.run.config.guard_filter),
+            "guard_share": cost.share if (cost := guard_cost(comparison.base.run)) else None,
+            "unsafe": UNSAFE.get(name),
+            **_steady_fields(comparison),
+        }
+        for comparison in compare_guard_filters(results)
+    ]
+
+
+def _steady_fields(comparison: Comparison) -> dict[str, Any]:
+    steady, variant = comparison.steady_ratio, comparison.variant
+    return {
+        "steady_us": variant.run.timing.compiled_us if variant.run.timing else None,
+        "steady_ratio": steady.value if steady else None,
+        "steady_low": steady.low if steady else None,
+        "steady_high": steady.high if steady else None,
+        "kernels": variant.summary.kernels,
+        "accuracy": variant.run.accuracy.verdict if variant.run.accuracy else None,
+    }

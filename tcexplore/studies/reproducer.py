@@ -9,7 +9,7 @@ from pathlib import Path
 from tcexplore import __version__
 from tcexplore.events import Job, Standby
 from tcexplore.files import NotWrittenError, create_all, read, require_unused_folder
-from tcexplore.studies.bisect.bisect_result import BisectStep
+from tcexplore.session import Snapshot
 
 README = """\
 # {failure}
@@ -162,20 +162,20 @@ UNCACHED = "    torch._inductor.config.fx_graph_cache = False\n"
 
 
 def write_reproducer(
-    folder: str, job: Job, step: BisectStep, machine: Standby | None, *, force: bool = False
+    folder: str, job: Job, run: Snapshot, failure: str, machine: Standby | None, *, force: bool = False
 ) -> tuple[Path, ...]:
     """Write the reproducer of a failing stage and return the files that were written. Raises `NotWrittenError`.
 
     With `force`, existing files are overwritten, except for the sources of the run.
     """
-    graph_scripts = _graph_scripts(step)
+    graph_scripts = _graph_scripts(run)
     contents = {
-        **_user_files(job, step),
-        "repro.py": _script(job, step),
+        **_user_files(job, run),
+        "repro.py": _script(job, run, failure),
         **graph_scripts,
-        "README.md": _readme(step, machine, tuple(graph_scripts)),
+        "README.md": _readme(run, failure, machine, tuple(graph_scripts)),
     }
-    return create_all(folder, contents, force=force, keep=(job.file, *step.run.modules))
+    return create_all(folder, contents, force=force, keep=(job.file, *run.modules))
 
 
 def unused_folder(text: str) -> str:
@@ -190,28 +190,28 @@ def unused_folder(text: str) -> str:
     return str(folder)
 
 
-def _user_files(job: Job, step: BisectStep) -> dict[str, str | bytes]:
+def _user_files(job: Job, run: Snapshot) -> dict[str, str | bytes]:
     """Return the model file as it was run, and the local modules that it imported from its folder."""
     folder = os.path.dirname(job.file)
     files: dict[str, str | bytes] = {os.path.basename(job.file): job.source}
-    for module in step.run.modules:
+    for module in run.modules:
         name = os.path.relpath(module, folder)
         if not name.startswith(os.pardir) and module != job.file:
             files[name] = read(module)
     return files
 
 
-def _graph_scripts(step: BisectStep) -> dict[str, str]:
-    scripts = enumerate(step.run.graph_scripts)
+def _graph_scripts(run: Snapshot) -> dict[str, str]:
+    scripts = enumerate(run.graph_scripts)
     return {f"fx_graph_{number}_{script.graph.replace('/', '_')}.py": script.source for number, script in scripts}
 
 
-def _readme(step: BisectStep, machine: Standby | None, graph_scripts: tuple[str, ...]) -> str:
-    entry, config = step.run.entry, step.run.config
+def _readme(run: Snapshot, failure: str, machine: Standby | None, graph_scripts: tuple[str, ...]) -> str:
+    entry, config = run.entry, run.config
     calls = "; ".join(f"({', '.join(call)})" for call in entry.calls) if entry else "unknown"
     commands = "\n".join(f"python {name} run\npython {name} minify" for name in graph_scripts)
     return README.format(
-        failure=_failure(step),
+        failure=failure,
         seed=config.seed,
         inputs=calls,
         torch=machine.torch if machine else "?",
@@ -222,12 +222,12 @@ def _readme(step: BisectStep, machine: Standby | None, graph_scripts: tuple[str,
     )
 
 
-def _script(job: Job, step: BisectStep) -> str:
+def _script(job: Job, run: Snapshot, failure: str) -> str:
     """Return the text of `repro.py`; it ends with an exception if the failure occurs."""
-    config, entry = step.run.config, step.run.entry
+    config, entry = run.config, run.entry
     imports = "import ast\nimport re\n" if config.inputs else ""
     head = SCRIPT_HEAD.format(
-        failure=_failure(step), version=__version__, file=os.path.basename(job.file),
+        failure=failure, version=__version__, file=os.path.basename(job.file),
         entry=entry.name if entry else job.name or "model", seed=config.seed, train=config.train, device=config.device,
     ).replace("import importlib.util\n", f"{imports}import importlib.util\n", 1)  # fmt: skip
     if config.inputs:
@@ -241,10 +241,3 @@ def _script(job: Job, step: BisectStep) -> str:
     given = {"backend": config.backend, **mode, "dynamic": config.dynamic, "fullgraph": config.fullgraph}
     arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
     return head + inputs + MAIN.format(settings=settings, arguments=arguments)
-
-
-def _failure(step: BisectStep) -> str:
-    """Return the failure in one line."""
-    if step.failed is not None:
-        return f"{step.stage.name}: {step.failed.type}: {step.failed.message.strip().partition(chr(10))[0]}"
-    return f"{step.stage.name}: result differs from eager's ({step.wrong})"

@@ -1,1 +1,0 @@
-"""Artifacts study: cache artifacts saved by one process and loaded by another."""

@@ -1,1 +1,0 @@
-"""Cold compile study: a compile with empty caches, then one with warm caches."""

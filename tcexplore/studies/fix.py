@@ -1,0 +1,611 @@
+"""The fix study: for each graph break, the changes that could remove it, each verified in a separate process."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from typing import Any, cast
+
+from tcexplore import events as ev
+from tcexplore.argument_types import at_least_one
+from tcexplore.documents.document import Document, Row, StaticDocument
+from tcexplore.documents.locations import display_path, places
+from tcexplore.documents.prose import BLANK, heading, row, wrapped
+from tcexplore.documents.text_diff import Numbered, text_rows
+from tcexplore.events import BranchTest, BreakFix, ChangeTimed, FixGain, GraphBreak, Job, Location, Span
+from tcexplore.events.result_events import FixState
+from tcexplore.files import NotWrittenError
+from tcexplore.fixes.fix import Change, write_change
+from tcexplore.fixes.proposals import NO_FIX, advice, installed, proposals
+from tcexplore.fixes.syntax_source import lines_of
+from tcexplore.fixes.verification import Fact, FactState, Verification, facts, summary_fact
+from tcexplore.keymap import hint
+from tcexplore.quantities import count
+from tcexplore.report.json_report import break_fields, failure
+from tcexplore.session import Snapshot, summarize
+from tcexplore.session.economics import DECIDED
+from tcexplore.session.run_diff import align
+from tcexplore.studies.runs import Runs, failure_status
+from tcexplore.studies.study import Announce, Study, StudyState
+from tcexplore.studies.study_json import Fields
+from tcexplore.watch import UnreadableError, read_source
+
+
+@dataclass(frozen=True, slots=True)
+class FixTarget:
+    """A break of a known run, for which the app tries fixes."""
+
+    run: Snapshot
+    graph_break: GraphBreak
+    changes: tuple[Change, ...]
+    advice: str
+    first: int = 0
+    """Index of the first change to try."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptedFix:
+    """One fix that was tried for a break, or a break that has no fix."""
+
+    number: int
+    """The break's number, from 1."""
+    graph_break: GraphBreak
+    """The break, on its line in the user's own file."""
+    advice: str
+    """What the user can do if no fix is verified."""
+    verification: Verification | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakFixes:
+    """A break with all fixes that were tried, of which the last may be verified."""
+
+    number: int
+    graph_break: GraphBreak
+    advice: str
+    verifications: tuple[Verification, ...]
+
+    @property
+    def verified(self) -> Verification | None:
+        """Return the successful verification."""
+        return next((one for one in self.verifications if one.verified), None)
+
+
+def best_attempt(verifications: Sequence[Verification]) -> Verification | None:
+    """Return the verified fix, else the first with an untested branch, else the last."""
+    verified = (one for one in verifications if one.verified)
+    untested = (one for one in verifications if one.branch_untested)
+    return next(chain(verified, untested, verifications[-1:]), None)
+
+
+def by_break(results: Iterable[AttemptedFix | Snapshot]) -> tuple[BreakFixes, ...]:
+    """Group attempts by break."""
+    breaks: dict[int, BreakFixes] = {}
+    for attempt in results:
+        if isinstance(attempt, AttemptedFix):
+            known = breaks.get(attempt.number) or BreakFixes(attempt.number, attempt.graph_break, attempt.advice, ())
+            new = (attempt.verification,) if attempt.verification else ()
+            breaks[attempt.number] = replace(known, verifications=(*known.verifications, *new))
+    return tuple(breaks.values())
+
+
+def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | None) -> BreakFix:
+    """Return what is known of the fix of a break, from the study of this break if it has begun."""
+    graph_break = target.graph_break
+    verifications = by_break(state.results)[0].verifications if state and state.results else ()
+    shown = best_attempt(verifications)
+    verified = shown if shown is not None and shown.verified else None
+    change = shown.change if shown else (target.changes or (None,))[0]
+    state_name: FixState = "proposed" if state is None else "verifying"
+    if verified is not None:
+        state_name = "verified"
+    elif change is None:
+        state_name = "none"
+    elif state is not None and state.over:
+        state_name = "untested" if shown is not None and shown.branch_untested else "refused"
+    objection = shown.objection if shown else ""
+    note = {"none": target.advice, "refused": objection, "untested": objection}.get(state_name, "")
+    timed = verified.after.change_timing if verified else None
+    return BreakFix(
+        run=run.run, location=graph_break.location, kind=graph_break.kind, state=state_name, note=note,
+        name=change.fix.name if change else "", line=_first_line(change) if change else "",
+        inputs=verified.inputs if verified else 0,
+        kernels=(summarize(run).kernels, summarize(verified.after).kernels) if verified else None,
+        speedup=timed.speedup if timed and timed.verdict in DECIDED else None,
+        gain=fix_gain(timed) if timed else None,
+    )  # fmt: skip
+
+
+def fix_gain(timed: ChangeTimed, earlier: ChangeTimed | None = None) -> FixGain | None:
+    """Return what a fix saves of the call before the change; None as long as its time is not known.
+
+    `earlier` is the timing of the fixes that the changed file already had.
+    """
+    if timed.verdict == "measuring" or (earlier is not None and earlier.verdict == "measuring"):
+        return None
+    before = timed.before_us
+    us, low, high = (1 - 1 / speedup for speedup in (timed.speedup, timed.low, timed.high))
+    if earlier is not None:
+        us -= 1 - 1 / earlier.speedup
+        low -= 1 - 1 / earlier.high
+        high -= 1 - 1 / earlier.low
+    return FixGain(us=before * us, low_us=before * low, high_us=before * high, call_us=before)
+
+
+def _first_line(change: Change) -> str:
+    added = (line[1:].strip() for line in change.diff() if line.startswith("+") and not line.startswith("+++"))
+    return next(filter(None, added), "")
+
+
+@dataclass(slots=True)
+class FixedFiles:
+    """The texts of a program's files with the fixes adopted so far."""
+
+    job: Job
+    texts: dict[str, str] = field(default_factory=dict)
+    adopted: list[Change] = field(default_factory=list)
+
+    def text(self, file: str) -> str:
+        """Return the text of a file with its fixes. Raises `UnreadableError`."""
+        if file not in self.texts:
+            self.texts[file] = self.job.source if file == self.job.file else read_source(file)
+        return self.texts[file]
+
+    def changes(self, graph_break: GraphBreak) -> tuple[Change, ...]:
+        """Return the changes that could remove a break. Raises `UnreadableError`."""
+        at = graph_break.location
+        if at is None or installed(at.file):
+            return ()
+        return proposals(at.file, self.text(at.file), at.line, graph_break.kind)
+
+    def advice(self, graph_break: GraphBreak) -> str:
+        """Return what the user can do if no change is verified. Raises `UnreadableError`."""
+        at = graph_break.location
+        text = self.text(at.file) if at and not installed(at.file) else ""
+        return advice(at.file, text, at.line, graph_break.kind) if at else ""
+
+    def job_with(self, change: Change) -> Job:
+        """Return the job that runs a change on top of the adopted ones, and compares it with the original source."""
+        texts = {**self.texts, change.file: change.after}
+        overlay = tuple((file, text) for file, text in texts.items() if file != self.job.file)
+        source = texts.get(self.job.file, self.job.source)
+        return replace(
+            self.job, source=source, overlay=overlay, baseline=self.job.source, examine=True,
+            baseline_tests=tuple(self._tests(change)),
+        )  # fmt: skip
+
+    def _tests(self, change: Change) -> Iterator[BranchTest]:
+        """Yield the tests that a change replaces, at their lines in the user's own file."""
+        for node in change.fix.tests:
+            first, last = (node.body[0], node.body[-1]) if isinstance(node.body, list) else (node.body, node.body)
+            spans = [
+                tuple(
+                    self._original_line(change.file, value) if index % 2 == 0 else value
+                    for index, value in enumerate((a.lineno, a.col_offset, b.end_lineno or 0, b.end_col_offset or 0))
+                )
+                for a, b in ((node.test, node.test), (first, last))
+            ]
+            yield BranchTest(
+                file=change.file, test=cast(Span, spans[0]), body=cast(Span, spans[1]), text=ast.unparse(node.test)
+            )
+
+    def _original_line(self, file: str, line: int) -> int:
+        """Return the line in the user's own file; 0, which no call reaches, for a line that an adopted fix touched."""
+        original: int | None = line
+        for change in reversed(self.adopted):
+            if original is not None and change.file == file:
+                original = change.line_before(original)
+        return original or 0
+
+    def adopt(self, change: Change) -> None:
+        """Continue from the changed file."""
+        self.texts[change.file] = change.after
+        self.adopted.append(change)
+
+    def in_original(self, graph_break: GraphBreak) -> GraphBreak:
+        """Return a break of the changed files on its line in the user's own file."""
+        at = graph_break.location
+        line = self._original_line(at.file, at.line) if at else 0
+        return graph_break if at is None or not line else replace(graph_break, location=replace(at, line=line))
+
+
+MARKS: dict[FactState, tuple[str, str]] = {
+    "ok": ("✔", "ok"), "bad": ("✖", "error"), "wait": ("◐", "running"), "note": ("·", "muted"),
+}  # fmt: skip
+
+
+ADD_AN_INPUT = (
+    "Add a call to `inputs` that takes this branch: then the fix can be verified. If no input can, the branch is not "
+    "needed."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakView:
+    """All that is known of the fixes of one break."""
+
+    graph_break: GraphBreak
+    file: str
+    verifications: tuple[Verification, ...] = ()
+    """The finished ones."""
+    current: Verification | None = None
+    """The one under way."""
+    number: int = 0
+    """The break's number in a report on all breaks; 0 for a break by itself."""
+    waiting: bool = False
+    """Whether more is to come."""
+    written: str = ""
+    """The name of the file that was written."""
+    advice: str = ""
+
+    @property
+    def shown(self) -> Verification | None:
+        """Return the verification to show: the successful one, else the one under way, else the best."""
+        best = best_attempt(self.verifications)
+        return self.current if self.current and not (best and best.verified) else best
+
+
+def break_document(view: BreakView, width: int = 78) -> StaticDocument:
+    """Return the document of one break."""
+    return StaticDocument("", (*_break(view, width), *_body(view, width)))
+
+
+def fix_document(
+    run: Snapshot | None,
+    breaks: Sequence[BreakFixes],
+    untried: Sequence[str],
+    written: Sequence[str],
+    *,
+    over: bool,
+    width: int = 78,
+) -> StaticDocument:
+    """Return the document of all breaks; `run` is the run of the unmodified file, `untried` names breaks left out."""
+    if run is None:
+        return StaticDocument("", tuple(wrapped("Waiting for the run of the unmodified file.", width, "muted")))
+    if run.failure is not None:
+        return StaticDocument(
+            "", tuple(wrapped(f"{run.failure.type}: {run.failure.message}", width, "error", lead="✖ "))
+        )
+    rows: list[Row] = []
+    for fixes in breaks:
+        view = BreakView(fixes.graph_break, run.file, fixes.verifications, number=fixes.number, advice=fixes.advice)
+        rows += [*_break(view, width), *_body(view, width), BLANK]
+    fixed = sum(fixes.verified is not None for fixes in breaks)
+    if untried:
+        rows += wrapped(f"{count(fixed, 'break')} with a verified fix; not all breaks were tried", width, "strong")
+    else:
+        rows += wrapped(f"{fixed} of {count(len(breaks), 'break')} with a verified fix", width, "strong")
+    for step in untried:
+        rows += wrapped(step, width, "warn", indent=1, lead="not tried to the end: ")
+    if written:
+        rows += wrapped(f"written: {', '.join(map(display_path, written))}", width, "ok")
+    elif fixed and over:
+        rows += wrapped("nothing is written without --write", width, "muted")
+    return StaticDocument("", tuple(rows))
+
+
+def _break(view: BreakView, width: int) -> Iterator[Row]:
+    graph_break, at = view.graph_break, view.graph_break.location
+    place = places(view.file).describe(at) or "unknown line"
+    number = (f" {view.number}", "muted") if view.number else ""
+    yield row(number, (" ✖ ", "break"), (place, "break"), f"  {graph_break.code}", location=at)
+    yield from wrapped(graph_break.reason or graph_break.kind, width, "muted", indent=3, location=at)
+    yield BLANK
+
+
+def _body(view: BreakView, width: int) -> Iterator[Row]:
+    verification = view.shown
+    if verification is None:
+        if view.waiting:
+            yield from wrapped("Waiting for a worker.", width, "muted")
+        else:
+            yield from wrapped(view.advice or NO_FIX, width, "strong")
+            yield from wrapped("torch's own hints are in the breaks pane.", width, "muted", keys_only=True)
+        return
+    yield from _summary(verification, view, width)
+    yield from _change(verification, width)
+    yield BLANK
+    yield heading("Verification", "separate process; file unchanged")
+    for fact in facts(verification):
+        yield from _fact_rows(fact, width, 3, "" if fact.state != "note" else "muted")
+    for other in view.verifications:
+        if other is not verification and not other.verified:
+            text = f"{other.change.fix.name}: {other.objection}"
+            yield from wrapped(text, width, "muted", indent=5, lead="also tried: ")
+    yield BLANK
+    yield from _end(view, verification, width)
+
+
+def _summary(verification: Verification, view: BreakView, width: int) -> Iterator[Row]:
+    """Yield one line above the diff: the verification may be below the visible rows."""
+    fact = summary_fact(verification)
+    yield from _fact_rows(fact, width, 1, MARKS[fact.state][1])
+    if verification.verified:
+        text = f"{hint('fix-undo')} undoes it" if view.written else f"{hint('fix-write')} writes it"
+        yield row((f"   {text}", "muted"), keys_only=True)
+
+
+def _fact_rows(fact: Fact, width: int, indent: int, style: str) -> Iterator[Row]:
+    mark, mark_style = MARKS[fact.state]
+    first, *rest = wrapped(fact.text, width, style, indent=indent + 2)
+    yield Row((*row((f"{' ' * indent}{mark} ", mark_style)).spans, *first.spans[1:]))
+    yield from rest
+
+
+def _change(verification: Verification, width: int) -> Iterator[Row]:
+    change = verification.change
+    yield row(" ", (change.fix.name, "heading"))
+    yield from wrapped(change.fix.description, width, "strong", indent=3)
+    for effect in change.fix.side_effects:
+        yield from wrapped(effect, width, "warn", indent=3, lead="Side effect: ")
+    yield BLANK
+    before, after = ([line.rstrip("\r\n") for line in lines_of(text)] for text in (change.before, change.after))
+
+    def at(line: Numbered) -> Row:
+        return Row((), location=Location(change.file, line.before or line.after))
+
+    yield from text_rows(align(before, after, str), width, at)
+
+
+def _end(view: BreakView, verification: Verification, width: int) -> Iterator[Row]:
+    name = places(view.file).path(verification.change.file)
+    if view.written:
+        undo = (f"  {hint('fix-undo')} undoes it", "muted")
+        yield row((" written ", "badge.ok"), (f" to {view.written}", "strong"), undo)
+    elif verification.verified:
+        key, writes = (f" {hint('fix-write')} ", "badge.ok"), (f" writes it to {name}", "strong")
+        yield row(key, writes, ("  nothing is written until then", "muted"), keys_only=True)
+    elif view.waiting:
+        yield from wrapped(f"Nothing is written until you press {hint('fix-write')}.", width, "muted", keys_only=True)
+    else:
+        yield row((" not verified ", "badge.break"), (f" {verification.objection}", "strong"))
+        advice = ADD_AN_INPUT if verification.branch_untested else view.advice
+        yield from wrapped(advice, width, "strong") if advice else ()
+
+
+UNFIXED = 1
+"""Exit status if a break has no verified fix, or the study ended before it was tried."""
+
+UNMODIFIED = "unmodified file"
+"""The first step."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixOptions:
+    """Breaks to fix."""
+
+    number: int | None = None
+    """The number of the only break to fix; None for all."""
+    write: bool = False
+    """Whether to write verified fixes to the user's files."""
+    target: FixTarget | None = None
+    """The break that the app fixes; None on the command line."""
+
+
+FixResult = AttemptedFix | Snapshot
+State = StudyState[FixOptions, FixResult]
+
+
+class FixStudy(Study[FixOptions, FixResult]):
+    """Results are the run of the unmodified file, unless it is known, and the fixes that were tried."""
+
+    name = "fix"
+    title = "fix"
+    examples = ("model.py", "model.py --break 1 --write")
+    description = (
+        "For each graph break, try a change to your lines that removes it, and verify in a separate process that the "
+        "break is gone and the results are the same. Nothing is written without --write."
+    )
+    exit_note = "1 a break has no verified fix, or the budget was spent before all were tried"
+    timed = True
+    live = True
+    default_options = FixOptions()
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("what to fix")
+        group.add_argument("--break", type=at_least_one, metavar="N", dest="number", help="only the Nth break")
+        group.add_argument("--write", action="store_true", help="write verified fixes to your files")
+
+    def options(self, given: argparse.Namespace) -> FixOptions:
+        return FixOptions(given.number, given.write)
+
+    async def plan(self, state: State, runs: Runs, announce: Announce) -> AsyncGenerator[FixResult, None]:
+        """Try the fixes of each break until one is verified; it stays in place for the breaks after it."""
+        files, target = FixedFiles(state.job), state.options.target
+        if target is not None:
+            async for attempt in _attempts(state, 1, target, files, runs, announce):
+                yield attempt
+            return
+        runs.steps.plan((UNMODIFIED,))
+        announce(UNMODIFIED)
+        run = (await runs.run(replace(state.job, time_for=0.0), state.timeout)).snapshot
+        yield run
+        number, seen = 0, set[_BreakKey]()
+        steps = _steps(run)
+        runs.steps.plan(step for index, step in enumerate(steps.values(), 1) if self._chosen(state, index))
+        while (graph_break := _next_break(run, seen)) is not None:
+            number += 1
+            if not self._chosen(state, number):
+                continue
+            async for attempt in _attempts(state, number, fix_target(files, run, graph_break), files, runs, announce):
+                yield attempt
+                if attempt.verification is not None and attempt.verification.verified:
+                    files.adopt(attempt.verification.change)
+                    run = attempt.verification.after
+            runs.steps.finish(steps.get(_break_key(graph_break), ""))
+
+    def _chosen(self, state: State, number: int) -> bool:
+        return state.options.number in (None, number)
+
+    def document(self, state: State, width: int = 78) -> Document:
+        target = state.options.target
+        if target is None:
+            breaks = by_break(state.results)
+            untried = () if _original(state) is None else state.skipped
+            return fix_document(_original(state), breaks, untried, state.written, over=state.over, width=width)
+        done = by_break(state.results)
+        verifications = done[0].verifications if done else ()
+        current = None if state.over else under_way(state)
+        view = BreakView(target.graph_break, state.job.file, verifications, current, advice=target.advice,
+                         waiting=not state.over and bool(target.changes), written=", ".join(state.written))  # fmt: skip
+        return break_document(view, width)
+
+    def fields(self, state: State) -> Fields:
+        """Return the fixes; times are microseconds of one compiled call.
+
+        Each run has the verified fixes of the breaks before it, so `cost` is what a fix saves beyond those.
+        """
+        run = _original(state)
+        return {
+            "error": failure(run.failure) if run else None,
+            "breaks": list(_fields_of_breaks(by_break(state.results))),
+            "written": [display_path(file) for file in state.written],
+        }
+
+    def write(self, state: State) -> str:
+        """Write the verified fixes if the options ask for it."""
+        if not state.options.write or state.stopped:
+            return ""
+        verified = [fixes.verified.change for fixes in by_break(state.results) if fixes.verified]
+        errors = []
+        for file in dict.fromkeys(change.file for change in verified):
+            changes = [change for change in verified if change.file == file]
+            try:
+                write_change(file, changes[0].before, changes[-1].after)
+            except NotWrittenError as error:
+                errors.append(str(error))
+            else:
+                state.written = (*state.written, file)
+        return "\n".join(errors)
+
+    def exit_status(self, state: State) -> int:
+        run = _original(state)
+        if run is not None and run.failure is not None:
+            return failure_status(run)
+        all_fixes = by_break(state.results)
+        unwritten = {fixes.verified.change.file for fixes in all_fixes if fixes.verified} - set(state.written)
+        if state.options.write and unwritten:
+            return UNFIXED
+        tried = all(fixes.verified for fixes in all_fixes)
+        return 0 if tried and run is not None and not state.skipped else UNFIXED
+
+
+def fix_target(files: FixedFiles, run: Snapshot, graph_break: ev.GraphBreak) -> FixTarget:
+    """Return a break of a run with the changes that could remove it."""
+    try:
+        return FixTarget(run, graph_break, files.changes(graph_break), files.advice(graph_break))
+    except UnreadableError:
+        return FixTarget(run, graph_break, (), "")
+
+
+def under_way(state: State) -> Verification | None:
+    """Return the verification of the run under way, for a known target."""
+    target = state.options.target
+    if target is None or state.run is None:
+        return None
+    index = target.first + len(state.results)
+    # Until the next run begins, the finished one is still there.
+    if state.run.run != len(state.results) + 1 or index >= len(target.changes):
+        return None
+    return Verification(target.changes[index], target.graph_break, target.run, state.run)
+
+
+async def _attempts(
+    state: State, number: int, target: FixTarget, files: FixedFiles, runs: Runs, announce: Announce
+) -> AsyncGenerator[AttemptedFix, None]:
+    graph_break = files.in_original(target.graph_break)
+    if not target.changes:
+        yield AttemptedFix(number, graph_break, target.advice)
+    for index, change in enumerate(target.changes[target.first :], target.first + 1):
+        announce(f"break {number}, fix {index} of {len(target.changes)}: {change.fix.name}")
+        run = (await runs.run(files.job_with(change), state.timeout)).snapshot
+        verification = Verification(change, target.graph_break, target.run, run)
+        yield AttemptedFix(number, graph_break, target.advice, verification)
+        if verification.verified:
+            return
+
+
+_BreakKey = tuple[str, str, str]
+
+
+def _break_key(graph_break: ev.GraphBreak) -> _BreakKey:
+    """Return the identity of a break: its code, since lines move."""
+    return graph_break.location.file if graph_break.location else "", graph_break.code, graph_break.kind
+
+
+def _next_break(run: Snapshot, seen: set[_BreakKey]) -> ev.GraphBreak | None:
+    """Return the first break that is not in `seen`."""
+    for graph_break in run.breaks:
+        if _break_key(graph_break) not in seen:
+            seen.add(_break_key(graph_break))
+            return graph_break
+    return None
+
+
+def _steps(run: Snapshot) -> dict[_BreakKey, str]:
+    """Return a name for each break of the unmodified file, such as `break 1, line 5: print("mean", y.mean())`."""
+    steps: dict[_BreakKey, str] = {}
+    for graph_break in run.breaks:
+        place = f", line {graph_break.location.line}" if graph_break.location else ""
+        code = graph_break.code or graph_break.kind
+        steps.setdefault(_break_key(graph_break), f"break {len(steps) + 1}{place}: {code}")
+    return steps
+
+
+def _original(state: State) -> Snapshot | None:
+    return next((result for result in state.results if isinstance(result, Snapshot)), None)
+
+
+def _fields_of_breaks(breaks: Sequence[BreakFixes]) -> Iterator[Fields]:
+    earlier: ev.ChangeTimed | None = None
+    for fixes in breaks:
+        timed = fixes.verified.after.change_timing if fixes.verified else None
+        gain = fix_gain(timed, earlier) if timed else None
+        cost = (
+            {"us": gain.us, "low_us": gain.low_us, "high_us": gain.high_us, "basis": "verified fix"} if gain else None
+        )
+        yield _break_fields(fixes, cost)
+        earlier = timed or earlier
+
+
+def _break_fields(fixes: BreakFixes, cost: Fields | None) -> Fields:
+    return {
+        "number": fixes.number,
+        "break": break_fields(fixes.graph_break),
+        "fixed": fixes.verified is not None,
+        "cost": cost,
+        "advice": None if fixes.verified else fixes.advice or None,
+        "fixes": [_fix_fields(verification) for verification in fixes.verifications],
+    }
+
+
+def _fix_fields(verification: Verification) -> Fields:
+    change, after = verification.change, verification.after
+    return {
+        "fix": change.fix.name,
+        "description": change.fix.description,
+        "side_effects": list(change.fix.side_effects),
+        "verified": verification.verified,
+        "inputs": verification.inputs,
+        "objection": verification.objection or None,
+        "file": display_path(change.file),
+        "diff": list(change.diff(display_path(change.file))),
+        "breaks_before": len(verification.before.breaks),
+        "breaks_after": len(after.breaks),
+        "uncovered": [break_fields(other) for other in verification.uncovered],
+        "results": _event_fields(after.change_check),
+        "speed": _event_fields(after.change_timing),
+        "facts": [{"state": fact.state, "text": fact.text} for fact in facts(verification)],
+    }
+
+
+def _event_fields(event: ev.ChangeChecked | ev.ChangeTimed | None) -> dict[str, Any] | None:
+    if event is None:
+        return None
+    return {name: value for name, value in asdict(event).items() if name not in ("run", "rank")}
+
+
+STUDY = FixStudy()

@@ -1,1 +1,0 @@
-"""Fix study: verified fixes for graph breaks."""

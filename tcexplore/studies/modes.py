@@ -1,0 +1,489 @@
+"""The modes study: each mode, backend and kind of shapes in a separate run."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, NamedTuple
+
+from tcexplore.argument_types import dynamic, name, several
+from tcexplore.documents.configurations import DYNAMIC, describe_configuration, describe_variant, format_compile_call
+from tcexplore.documents.document import Document, Row, Span, StaticDocument
+from tcexplore.documents.prose import BLANK, FAILED, Column, row, table, wrapped
+from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_error
+from tcexplore.documents.verdicts import LEGEND, format_outcome, interval_text, speedup_span, suggest_less_noise
+from tcexplore.events import Config, Job, Standby
+from tcexplore.keymap import hint
+from tcexplore.model_python import ModelPython
+from tcexplore.quantities import count, duration, rounded, size
+from tcexplore.report.json_report import configuration
+from tcexplore.session import Snapshot
+from tcexplore.session.economics import RunFigures, economics, may_be_faster
+from tcexplore.session.links import Link
+from tcexplore.studies.environments import ENVIRONMENTS, EnvironmentsOptions
+from tcexplore.studies.mode_choice import (
+    SPEEDUP_TOLERANCE,
+    ModeChoice,
+    choose_mode,
+    may_be_best,
+    may_be_decided,
+    wrong_runs,
+)
+from tcexplore.studies.mode_variants import (
+    BACKEND_WITH_MODES,
+    ModesOptions,
+    add_variant_options,
+    add_variants,
+    compiles_alone,
+    guard_filter_fields,
+    may_have_variants,
+    next_cold,
+    regional_fields,
+    shape_fields,
+    variant_sentences,
+    with_guard_filters,
+    with_nested_breaks,
+    with_numerics,
+    with_regions,
+    with_shapes,
+)
+from tcexplore.studies.runs import Runs, has_ended
+from tcexplore.studies.study import Announce, Study, StudyState
+from tcexplore.studies.study_json import run_fields
+from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
+from tcexplore.studies.timed_cells import Cell, Matters, TimedCells, plan_cells, settled
+
+State = StudyState[ModesOptions, RunFigures]
+
+
+class Order(NamedTuple):
+    """A sort order of the finished runs."""
+
+    name: str
+    key: Callable[[RunFigures], float | None]
+    """Lower values come first; runs without a value come last."""
+
+
+ORDERS = (
+    Order("run", lambda _: None),
+    Order("speedup", lambda result: -result.run.timing.speedup if result.run.timing else None),
+    Order("time of a compiled call", lambda result: result.run.timing.compiled_us if result.run.timing else None),
+    Order("compile time", lambda result: result.compile_s),
+    Order("peak memory", lambda result: result.peak_bytes),
+    Order("difference from eager", lambda result: result.max_abs),
+)
+
+
+class _ModeRow(NamedTuple):
+    config: Config
+    active: bool
+    """Whether it is under way."""
+    result: RunFigures | None
+    """None before it has one."""
+    link: Link
+
+
+def _figure(value: Callable[[RunFigures], Any]) -> Callable[[_ModeRow], Any]:
+    """Return a function of a row that applies `value` to its result."""
+    return lambda row: value(row.result) if row.result is not None else None
+
+
+def _unless_planned(style: str) -> Callable[[_ModeRow], str]:
+    return lambda row: style if row.result is not None else "muted"
+
+
+COLUMNS: tuple[Column[_ModeRow], ...] = (
+    Column("backend", lambda row: row.config.backend, style=_unless_planned("strong"), left=True, always=True),
+    Column("mode", lambda row: row.config.mode, style=_unless_planned(""), left=True, always=True),
+    Column("dynamic", lambda row: DYNAMIC[row.config.dynamic], style=_unless_planned(""), left=True, always=True),
+    Column("speedup", lambda row: _speedup(row.result, row.active) if row.result else None),
+    Column("95% interval", _figure(lambda result: result.run.timing), interval_text, "interval"),
+    Column("variant", lambda row: describe_variant(row.config), style=_unless_planned(""),
+           left=True, always=True, optional=True),
+    Column("compiled", _figure(lambda result: result.run.timing), lambda it: duration(it.compiled_us / 1e6)),
+    Column("compile", _figure(lambda result: result.compile_s), duration),
+    Column("first call", _figure(lambda result: result.first_call_s), duration),
+    Column("peak", _figure(lambda result: result.peak_bytes), size),
+    Column("max diff", _figure(lambda result: result.max_abs), format_error, lambda row: _accuracy_style(row.result)),
+    Column("breaks", _figure(lambda result: result.summary.breaks),
+           style=lambda row: "break" if row.result and row.result.summary.breaks else ""),
+    Column("recompiles", _figure(lambda result: result.summary.recompiles or None), optional=True),
+    Column("graphs", _figure(lambda result: result.summary.graphs)),
+    Column("kernels", _figure(lambda result: f"{result.summary.kernels}+{result.summary.extern}".removesuffix("+0"))),
+)  # fmt: skip
+
+
+def modes_document(state: State, order: Order, width: int) -> StaticDocument:
+    """Return the document."""
+    active = frozenset() if state.over else state.active
+    known = {result.run.config for result in state.results}
+    finished = sorted(enumerate(state.results), key=lambda item: _rank(order, item[1]))
+    rows = [
+        _ModeRow(result.run.config, result.run.config in active, result, Link("run", "", str(index)))
+        for index, result in finished
+    ]
+    rows += [
+        _ModeRow(job.config, job.config in active, None, Link("waiting", "", ""))
+        for job in state.planned
+        if job.config not in known
+    ]
+    return StaticDocument("", (
+        *(table(COLUMNS, rows, [(row.link,) for row in rows], _instead) if rows else ()),
+        *_conclusions(state, len(rows) > len(finished), width),
+        *_failures(state.results, width),
+        *_other_backends(state, width),
+        *_legend(state.results, order, width),
+    ))  # fmt: skip
+
+
+def _instead(row: _ModeRow) -> Span | None:
+    """Return what stands instead of the figures of a run that failed, or is not over."""
+    if row.result is None:
+        return Span("◐ running", "running") if row.active else Span("·", "dim")
+    return FAILED if row.result.failure else None
+
+
+def _rank(order: Order, result: RunFigures) -> float:
+    key = order.key(result)
+    return math.inf if key is None and order is not ORDERS[0] else key or 0.0
+
+
+def _accuracy_style(result: RunFigures | None) -> str:
+    accuracy = result.run.accuracy if result else None
+    return ACCURACY_STYLES.get(accuracy.verdict, "warn") if accuracy else ""
+
+
+def _speedup(result: RunFigures, timing_now: bool) -> tuple[Span, ...]:
+    timing = result.run.timing
+    if timing is not None:
+        return (Span("◐ " if timing_now else "", "running"), speedup_span(timing))
+    if timing_now:
+        return (Span("◐ timing", "running"),)
+    return (Span("not timed" if has_ended(result.run) else "·", "muted"),)
+
+
+def _conclusions(state: State, more: bool, width: int) -> Iterator[Row]:
+    for index, line in enumerate(conclusions(state.results, more=more)):
+        if not index:
+            yield BLANK
+        yield from wrapped(line, width, "error" if line.startswith(ERROR_MARK) else "strong" if not index else "")
+
+
+def _failures(results: Sequence[RunFigures], width: int) -> Iterator[Row]:
+    for result in results:
+        if result.failure:
+            yield from wrapped(
+                f"{describe_configuration(result.run.config)}: {result.failure}", width, "error", lead=ERROR_MARK
+            )
+
+
+def _other_backends(state: State, width: int) -> Iterator[Row]:
+    planned = {job.config.backend for job in state.planned}
+    others = [name for name in (state.machine.backends if state.machine else ()) if name not in planned]
+    if others:
+        yield BLANK
+        text = f"{count(len(others), 'other backend')} of this torch: {hint('open')} adds one"
+        yield from wrapped(text, width, "muted", keys_only=True)
+        for name in others:
+            yield row(("   + ", "key"), name, links=(Link("backend", "", name),), keys_only=True)
+
+
+def _legend(results: Sequence[RunFigures], order: Order, width: int) -> Iterator[Row]:
+    yield BLANK
+    legend = [LEGEND, "kernels: generated+extern", _eager_peak(results)]
+    yield from wrapped(" · ".join(filter(None, legend)), width, "muted")
+    text = f"sorted by {order.name} · {hint('open')} on a row: use it for your file"
+    yield from wrapped(text, width, "muted", keys_only=True)
+
+
+def _eager_peak(results: Sequence[RunFigures]) -> str:
+    peaks = [result.run.memory.eager_peak for result in results if result.run.memory]
+    known = [peak for peak in peaks if peak is not None]
+    return f"peak: eager's is {size(max(known))}" if known else ""
+
+
+# ---- conclusions
+
+
+def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterator[str]:
+    """Yield sentences, the recommendation first; `more` is whether runs are still planned."""
+    good = [result for result in results if not result.failure]
+    choice = choose_mode(good)
+    if advice := _advice(good, choice, more=more):
+        yield advice
+    if choice is not None:
+        yield from _alternatives(choice)
+    yield from variant_sentences(good)
+    if wrong := wrong_runs(good):
+        yield f"{ERROR_MARK}result differs from eager's: {_names(wrong)}"
+    if warning := uneven_eager(good):
+        yield warning
+
+
+def recommendation(results: Sequence[RunFigures], *, more: bool) -> str:
+    """Return which mode to use, as a sentence; empty as long as this is open and runs are planned."""
+    good = [result for result in results if not result.failure]
+    return _advice(good, choose_mode(good), more=more)
+
+
+def _advice(good: Sequence[RunFigures], choice: ModeChoice | None, *, more: bool) -> str:
+    return _use(choice, more=more) if choice is not None else _stay_eager(good) if good and not more else ""
+
+
+def _use(choice: ModeChoice, *, more: bool) -> str:
+    timing, costs = choice.best.run.timing, economics(choice.best.run)
+    assert timing is not None
+    so_far = "So far: use" if more else "Use"
+    figures = f"{timing.speedup:.2f}× eager's speed [{timing.low:.2f}, {timing.high:.2f}]"
+    calls = costs.break_even_calls
+    pays = "" if calls is None else f"; break-even after about {rounded(calls)} calls"
+    return f"{so_far} {format_compile_call(choice.best.run.config)}: {figures}{pays}."
+
+
+def _alternatives(choice: ModeChoice) -> Iterator[str]:
+    if choice.equal:
+        seconds = choice.best.compile_s
+        fastest = seconds is not None and choice.compiles_fastest
+        why = f" Its compile is the shortest: {duration(seconds)}." if fastest and seconds is not None else ""
+        yield f"Within {100 * (SPEEDUP_TOLERANCE - 1):.0f}% of it: {_names(choice.equal)}.{why}"
+    if choice.dynamic is not None and choice.dynamic.run.timing is not None:
+        speedup = f"{choice.dynamic.run.timing.speedup:.2f}×"
+        config = describe_configuration(choice.dynamic.run.config)
+        yield f"It recompiles for each new size; with dynamic shapes: {config}, {speedup}."
+
+
+def _stay_eager(good: Sequence[RunFigures]) -> str:
+    timed = [result.run.timing for result in good if result.run.timing]
+    unknown = [result for result in good if may_be_faster(result)]
+    if not timed:
+        return "No recommendation: nothing was timed."
+    if not unknown:
+        return "Stay with eager: no run is faster beyond the noise."
+    rest = len(timed) - len(unknown)
+    others = f"; {'none of the others is' if rest > 1 else 'the other is not'} faster" if rest else ""
+    best = max(unknown, key=lambda result: result.run.timing.speedup if result.run.timing else 0.0)
+    guess = f"{describe_configuration(best.run.config)}, {format_outcome(best)}"
+    return (
+        f"No certain recommendation: {len(unknown)} of {count(len(timed), 'run')} may be faster, most likely {guess}"
+        f"{others}. "
+        f"{suggest_less_noise(timed[0])}"
+    )
+
+
+def _names(results: Sequence[RunFigures]) -> str:
+    return "; ".join(describe_configuration(result.run.config) for result in results)
+
+
+CPU_BACKENDS = ("eager", "aot_eager", "inductor")
+GPU_BACKENDS = (*CPU_BACKENDS, "cudagraphs")
+"""Default backends, as far as this torch has them."""
+
+DYNAMIC_SHAPES = (False, True)
+"""Default of `dynamic`."""
+
+FIRST_CALL = "first call"
+"""Steps of which each is a run in a new process."""
+
+VARIED = ("backend", "mode", "dynamic")
+"""`Config.override` of each run."""
+
+UNKNOWN_MACHINE = Standby(
+    torch="", python="", device="cpu", seconds=0.0, modes=("default",), backends=(BACKEND_WITH_MODES,)
+)
+"""Stands in for a worker that did not become ready: one run is tried, and fails with the reason."""
+
+
+class ModesStudy(Study[ModesOptions, RunFigures]):
+    """Results are finished runs. `StudyState.planned` may grow while the study runs."""
+
+    name = "modes"
+    title = "modes"
+    examples = (
+        "model.py", "model.py --modes default,max-autotune --json", "model.py --python .venv --python .venv-nightly",
+    )  # fmt: skip
+    description = (
+        "Compare all modes and backends, each run in a separate process; with several --python, compare these "
+        "environments. Ctrl-C keeps the results so far."
+    )
+    compile_options = frozenset()
+    timed = True
+    studies_scripts = True
+    compares_environments = True
+    default_options = ModesOptions()
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("what to compare")
+        names = several(name)
+        group.add_argument("--modes", type=names, default=(), metavar="A,B", help="default: all modes of this torch")
+        group.add_argument(
+            "--backends", type=names, default=(), metavar="A,B",
+            help="default: eager, aot_eager, inductor, and cudagraphs on a GPU",
+        )  # fmt: skip
+        group.add_argument(
+            "--dynamic", type=several(dynamic), default=(), metavar="A,B", dest="dynamics",
+            help=f"any of {', '.join(DYNAMIC.values())} (default: false,true)",
+        )  # fmt: skip
+        add_variant_options(group)
+
+    def options(self, given: argparse.Namespace) -> ModesOptions:
+        if "unbacked" in given.shapes and not given.vary:
+            raise ValueError("--shapes unbacked needs the dimensions that vary: --vary 'x.0=8,16,32'")
+        return ModesOptions(
+            given.modes, given.backends, given.dynamics, given.regions, given.nested_breaks, given.numerics,
+            given.guard_filters, given.shapes,
+        )  # fmt: skip
+
+    async def plan(self, state: State, runs: Runs, announce: Announce) -> AsyncGenerator[RunFigures, None]:
+        """Compile what is planned and has no result yet, then time each; those that may be the fastest longer.
+
+        Each run has an empty kernel cache: none benefits from a compile before it. The first run shows which
+        variants may help the model.
+        """
+        if not state.planned:
+            state.machine = await runs.machine(state.timeout)
+            state.planned = list(planned_jobs(state.job, state.machine or UNKNOWN_MACHINE, state.options))
+        async with runs.temporary_folder("modes") as folder:
+            # More may be planned while these run.
+            while True:
+                if cells := _timed_cells(state, folder):
+                    plan_cells(runs.steps, cells, state.job.time_for or 0.0)
+                    batch, in_turn, matters = self._next_batch(state, cells)
+                    known: dict[Hashable, Snapshot] = {result.run.config: result.run for result in state.results}
+                    timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn, known=known)
+                    async for update in timed.results():
+                        yield RunFigures(update.run)
+                    add_variants(state)
+                elif row := next_cold(state.results):
+                    yield await _first_call(row, state, runs, announce, folder)
+                else:
+                    break
+
+    def _next_batch(self, state: State, cells: list[Cell]) -> tuple[list[Cell], bool, Matters]:
+        """Return cells to run next, whether they compile one at a time, and which of them to time for longer."""
+        if not state.results:
+            # Alone, so that a short budget has an answer: eager against Inductor's default.
+            return cells[:1], may_have_variants(state), may_be_best
+        if alone := [cell for cell in cells if compiles_alone(cell.job.config, state.planned)]:
+            return alone, True, may_be_decided
+        return cells, False, may_be_best
+
+    def result_key(self, result: RunFigures) -> Config:
+        return result.run.config
+
+    def add_result(self, state: State, result: RunFigures) -> None:
+        """Add a run in the order of the plan, or replace what was known of it."""
+        super().add_result(state, result)
+        order = [job.config for job in state.planned]
+        state.results.sort(key=lambda known: order.index(known.run.config))
+
+    def settled(self, result: RunFigures, *, stopped: bool) -> RunFigures:
+        return replace(result, run=settled(result.run, stopped=stopped))
+
+    def document(self, state: State, width: int = 78) -> Document:
+        return modes_document(state, ORDERS[0], width)
+
+    def answer(self, state: State) -> str:
+        more = not state.over or len(state.results) < len(state.planned)
+        return recommendation(state.results, more=more)
+
+    def fields(self, state: State) -> dict[str, Any]:
+        """Return the rows; `use` is the configuration to use, null if none is faster than eager."""
+        choice = choose_mode(state.results)
+        return {
+            "use": configuration(choice.best.run) if choice else None,
+            "conclusions": list(conclusions(state.results)),
+            "regional": regional_fields(state.results),
+            "shapes": shape_fields(state.results, state.options),
+            "guard_filters": guard_filter_fields(state.results),
+            "runs": [run_fields(result) for result in state.results],
+        }
+
+    def result_line(self, result: RunFigures) -> str:
+        if not has_ended(result.run):
+            return ""
+        name = describe_configuration(result.run.config)
+        if result.cold is not None:
+            return f"{name}: first call in a new process {duration(result.cold_s)}" if result.cold_s else ""
+        return f"{name}: {format_outcome(result)}"
+
+    def across_environments(
+        self, options: ModesOptions, job: Job, pythons: Sequence[ModelPython]
+    ) -> tuple[Study[Any, Any], Any]:
+        """Return the study of one configuration, or of those that the options name, in each environment."""
+        if options == ModesOptions():
+            return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons))
+        named = replace(
+            options, modes=options.modes or ("default",), backends=options.backends or (BACKEND_WITH_MODES,),
+            dynamic=options.dynamic or (None,),
+        )  # fmt: skip
+        configs = tuple(planned.config for planned in planned_jobs(job, UNKNOWN_MACHINE, named))
+        return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons), configs)
+
+
+def _timed_cells(state: State, folder: str) -> list[Cell]:
+    """Return what is planned and has no result, the most promising first."""
+    done = {result.run.config for result in state.results}
+    return [
+        Cell(config, describe_configuration(config), replace(job, cache_dir=_kernels(folder, config), profile=False))
+        for job in sorted(state.planned, key=lambda job: _promise(job.config))
+        if (config := job.config) not in done
+    ]
+
+
+def _promise(config: Config) -> tuple[bool, bool, int]:
+    """Return a key that sorts configurations: Inductor's default first, then its modes that search for more."""
+    modes = ("default", "max-autotune", "reduce-overhead", "max-autotune-no-cudagraphs")
+    known = modes.index(config.mode) if config.mode in modes else len(modes)
+    return config.backend != BACKEND_WITH_MODES, bool(config.dynamic) and known > 0, known
+
+
+async def _first_call(row: RunFigures, state: State, runs: Runs, announce: Announce, folder: str) -> RunFigures:
+    """Return a row with its first call in a new process, with empty caches of torch inside `folder`."""
+    name = f"first call in a new process, {describe_configuration(row.run.config)}"
+    runs.steps.plan([name], FIRST_CALL)
+    runs.steps.begin(FIRST_CALL)
+    announce(name)
+    caches = tempfile.mkdtemp(prefix="first-call-", dir=folder)
+    job = replace(
+        state.job, config=row.run.config, cold=True, caches=caches, time_for=0.0, examine=False, profile=False
+    )
+    outcome = await runs.run(job, state.timeout)
+    runs.steps.finish(name, FIRST_CALL)
+    return replace(row, cold=outcome.snapshot)
+
+
+def _kernels(folder: str, config: Config) -> str:
+    variant = describe_variant(replace(config, guard_filter=""))  # a filter changes no kernel
+    name = f"{config.backend}-{config.mode}-{config.dynamic}-{variant}"
+    return os.path.join(folder, re.sub(r"[^\w.-]+", "_", name))
+
+
+def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job, ...]:
+    """Return one job for each combination of backend, mode, kind of shapes and variant."""
+    usual = CPU_BACKENDS if machine.device == "cpu" else GPU_BACKENDS
+    known = tuple(backend for backend in usual if backend in machine.backends)
+    backends = options.backends or ((BACKEND_WITH_MODES,) if options.shapes else known) or (BACKEND_WITH_MODES,)
+    modes = options.modes or (("default",) if options.shapes else machine.modes) or ("default",)
+    pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
+    configs = [
+        replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED)
+        for (backend, mode), dynamic_shapes in product(
+            pairs, (None,) if options.shapes else options.dynamic or DYNAMIC_SHAPES
+        )
+    ]
+    for vary in (with_shapes, with_regions, with_nested_breaks, with_numerics, with_guard_filters):
+        configs = list(dict.fromkeys(varied for config in configs for varied in vary(config, options)))
+    return tuple(replace(job, config=config) for config in configs)
+
+
+def _with_modes(backend: str, modes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    yield from ((backend, mode) for mode in (modes if backend == BACKEND_WITH_MODES else ("default",)))
+
+
+STUDY = ModesStudy()

@@ -1,1 +1,0 @@
-"""Modes study: all modes and backends compared."""

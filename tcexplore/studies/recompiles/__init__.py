@@ -1,1 +1,0 @@
-"""Recompile study: varied inputs, their recompiles, and variants that avoid them."""

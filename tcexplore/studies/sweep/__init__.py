@@ -1,1 +1,0 @@
-"""Sweep study: one dimension of the inputs at several sizes."""

@@ -25,8 +25,8 @@ from tcexplore.ui.engine import Engine
 from tcexplore.ui.run_actions import RunActions
 from tcexplore.ui.saved_settings import Settings
 from tcexplore.ui.screens.reading_screen import ReadingScreen
-from tcexplore.ui.terminal.terminal_driver import limited_driver, terminal_closed
-from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, configured_theme, first_theme, frame_colors, opposite
+from tcexplore.ui.terminal_driver import limited_driver, terminal_closed
+from tcexplore.ui.themes import DARK_THEME, LIGHT_THEME, configured_theme, first_theme, frame_colors, opposite
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.command import Provider
 
-    from tcexplore.deadline import Deadline
     from tcexplore.events import BreakFix
+    from tcexplore.processes import Deadline
     from tcexplore.session import Snapshot
     from tcexplore.ui.run_history import RunHistory
 
@@ -215,7 +215,7 @@ class ExplorerApp(RunActions):
 
     def _settle(self) -> None:
         """Import what the first document needs while the first run is under way."""
-        import tcexplore.documents.source.source_view  # noqa: F401
+        import tcexplore.documents.source_view  # noqa: F401
 
         start_gc()
         if self.engine is not None and self.engine.job is not None:
@@ -291,7 +291,7 @@ class ExplorerApp(RunActions):
 
     def _prepare_fixes(self, run: Snapshot) -> None:
         if self._fixes is None and self.engine is not None:
-            from tcexplore.ui.fix_preparation import FixPreparation
+            from tcexplore.ui.screens.fix_screen import FixPreparation
 
             self._fixes = FixPreparation(self.engine, self._deliver_fix)
         if self._fixes is not None:

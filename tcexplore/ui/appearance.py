@@ -52,7 +52,7 @@ def read_keymap(choice: str | Table) -> dict[str, str]:
 
 def theme_names() -> tuple[str, ...]:
     """Return the names of all themes."""
-    from tcexplore.ui.terminal.themes import themes
+    from tcexplore.ui.themes import themes
 
     return tuple(themes())
 

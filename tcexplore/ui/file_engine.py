@@ -6,23 +6,19 @@ import asyncio
 import os
 from dataclasses import replace
 
-from tcexplore.events import (
-    Config,
-    Failed,
-    Job,
-)
+from tcexplore.events import Config, Failed, Job
 from tcexplore.events.commands import PauseTiming, Retarget, RunCommand
 from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.session.code import target_of
-from tcexplore.studies.study_runs import Emit, Runner
+from tcexplore.studies.runs import Emit, Runner
 from tcexplore.supervisor import STANDBYS, Supervisor
-from tcexplore.supervisor.environment_queue import StudyQueue
-from tcexplore.ui.engine import Deliver
+from tcexplore.supervisor.supervisor import StudyQueue
+from tcexplore.ui.engine import Deliver, Engine
 from tcexplore.watch import Watch, read_file
 
 
-class FileEngine:
+class FileEngine(Engine):
     """Runs `file` (`name` in it, if given) with `config`; a script finds `argv` in `sys.argv[1:]`.
 
     `standbys` is the number of processes to keep ready where each prepares itself. The first of `pythons` runs
@@ -38,13 +34,13 @@ class FileEngine:
         standbys: int = STANDBYS,
         pythons: tuple[ModelPython, ...] = (OWN_PYTHON,),
     ) -> None:
+        super().__init__()
         self._file = os.path.abspath(file)
         self._config = config
         self._argv = argv
         self._name = name
         self._standbys = standbys
         self.pythons = pythons
-        self.waiting: tuple[str, ...] = ()
         self._run = 0
         self._run_due = False
         self._pauses = 0
@@ -52,28 +48,23 @@ class FileEngine:
         """The target of the last `Retarget` that the current run has not handled."""
         self._modules: tuple[str, ...] = ()
         """The modules that are watched."""
-        self.job: Job | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self, deliver: Deliver) -> None:
-        """Begin with a first run; from then on every save begins one."""
         self._deliver = deliver
         self._queue = Supervisor(deliver, standbys=self._standbys, python=self.pythons[0])
         await self._queue.start()
         self._watch_file()
 
     def rerun(self) -> bool:
-        """Read the file and run it again."""
         self._model = read_file(self._file)
         self._begin_run()
         return True
 
     def stop_run(self) -> None:
-        """End the current run."""
         self._queue.stop_run()
 
     def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
-        """Use these arguments of `torch.compile` from now on, and rerun; None keeps the `further` arguments."""
         override = ("mode", "backend", "dynamic")
         further = self._config.compile_arguments if further is None else further
         self._config = replace(
@@ -82,7 +73,6 @@ class FileEngine:
         self.rerun()
 
     def open_file(self, file: str) -> None:
-        """Run another file, without arguments, inputs and name of the current one, and watch it from now on."""
         self._file, self._argv, self._name = os.path.abspath(file), (), None
         self._config = replace(self._config, inputs=(), vary=())
         if self._watching is not None:
@@ -97,7 +87,6 @@ class FileEngine:
         self._watching = asyncio.create_task(self._run_on_change())
 
     def retarget(self, target: str, *, known: bool) -> bool:
-        """Use `target` for later runs; unless its code is `known`, have the current run generate it, or else rerun."""
         self._config = replace(self._config, target=target)
         if known:
             return True
@@ -108,18 +97,15 @@ class FileEngine:
         return True
 
     def send(self, command: RunCommand) -> bool:
-        """Send a command to the current run, and count pauses."""
         if isinstance(command, PauseTiming):
             self._pauses += 1 if command.paused else -1
             command = PauseTiming(paused=self._pauses > 0)
         return self._queue.send(command)
 
     def study_queue(self, emit: Emit) -> Runner:
-        """Return a queue for a study's runs."""
         return StudyQueue(self._queue.study_queue, self.pythons[0], emit)
 
     async def close(self) -> None:
-        """Stop watching, and end every process."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)

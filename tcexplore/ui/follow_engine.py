@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
+import shutil
+import tempfile
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from tcexplore.events import Finished, Output, RanksCompared, clean
-from tcexplore.file_activity import FolderActivity
 from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_trace import QUIET_S, FollowedTrace, compare_running, rows_of
 from tcexplore.traces.process_stacks import StackWatch
 from tcexplore.traces.rank_comparison import RankEnd
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_run import TraceRun
-from tcexplore.ui.engine import Deliver
+from tcexplore.ui.engine import Deliver, RankEngine
 from tcexplore.ui.launched_job import LaunchedJob, RankEnds
-from tcexplore.ui.rank_engine import RankEngine
+from tcexplore.watch import FolderActivity, Watch
 
 POLL_S = 0.5
 """Seconds between two reads without any activity, for network file systems, which report none."""
@@ -119,7 +121,6 @@ class FollowEngine(RankEngine):
         return FollowedJob(trace, LaunchedJob(launched) if launched is not None else None, self._last_run + 1)
 
     async def start(self, deliver: Deliver) -> None:
-        """Begin to follow the trace."""
         self._deliver = deliver
         self._begin_following()
 
@@ -133,7 +134,7 @@ class FollowEngine(RankEngine):
     def _restart(self, trace: FollowedTrace, launched: TracedJob) -> None:
         """Follow a new job of the same command."""
         self._followed = self._new_followed(trace, launched)
-        self._runs.clear()
+        self.runs.clear()
         self._begin_following()
 
     @property
@@ -142,7 +143,6 @@ class FollowEngine(RankEngine):
         return frozenset(file for rank in self._followed.trace.ranks.values() for file in rank.records.sources.files)
 
     def load(self, rank: int) -> bool:
-        """Read a rank as a new run; return whether the job has this rank."""
         if rank not in self._followed.trace.ranks:
             return False
         self._followed.wanted.add(rank)
@@ -170,7 +170,7 @@ class FollowEngine(RankEngine):
         for rank, known in ranks.items():
             shown = job.shown.get(rank)
             if shown is not None and shown.process is not known.process:
-                del job.shown[rank], self._runs[rank]  # the rank's file began again, or there is a newer job
+                del job.shown[rank], self.runs[rank]  # the rank's file began again, or there is a newer job
                 job.wanted.add(rank)
         for rank in sorted(job.wanted & set(ranks)):
             if await self._begin(ranks[rank].process):
@@ -190,7 +190,7 @@ class FollowEngine(RankEngine):
             return False
         self._last_run = run.run
         job.shown[process.number] = run
-        self._runs[process.number] = run.run
+        self.runs[process.number] = run.run
         if not first:
             self._deliver(started)
             for output in job.outputs:
@@ -244,7 +244,7 @@ class FollowEngine(RankEngine):
             job.comparison = self._with_new_rows(job.comparison)
         if job.comparison is not None and job.comparison is not self._delivered:
             self._delivered, job.rows_at = job.comparison, trace.grown
-            self._deliver(replace(job.comparison, run=max(self._runs.values())))
+            self._deliver(replace(job.comparison, run=max(self.runs.values())))
 
     def _state(self) -> ComparedState:
         """Learn which processes have ended, and return the state of the job."""
@@ -302,3 +302,94 @@ class FollowEngine(RankEngine):
         self._followed.stop.set()
         await super().close()
         self._followed.ends.close()
+
+
+# ---- ranks on every save
+
+
+class SavedRanksEngine(FollowEngine):
+    """Runs a command again when the script, or a file of the user that its ranks compiled, is saved.
+
+    The command imports torch, then waits for a line on stdin: one is kept waiting for the next save.
+    """
+
+    in_turns = True
+
+    def __init__(self, file: str, command: Sequence[str], rank: int | None) -> None:
+        self._file = os.path.abspath(file)
+        self._command = tuple(command)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._changed = asyncio.Event()
+        self._files: frozenset[str] = frozenset()
+        self._standby: TracedJob | None = None
+        self._job = self._new_job()
+        super().__init__(FollowedTrace([self._job.folder]), rank, self._job)
+
+    def _new_job(self) -> TracedJob:
+        """Return a job with a new folder, not yet started."""
+        return TracedJob(self._command, tempfile.mkdtemp(prefix="tcexplore-ranks-"))
+
+    async def start(self, deliver: Deliver) -> None:
+        self._watch = Watch(self._file)
+        self._job.start(capture=True, held=True)
+        self._job.release()
+        await super().start(deliver)
+        self._tasks = [asyncio.create_task(self._follow_saves()), asyncio.create_task(self._run_on_change())]
+
+    def rerun(self) -> bool:
+        self._changed.set()
+        return True
+
+    def stop_run(self) -> None:
+        asyncio.get_running_loop().run_in_executor(None, self._job.end)
+
+    async def _follow_saves(self) -> None:
+        async for _ in self._watch.changes():
+            self._changed.set()
+
+    async def _run_on_change(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._stop_following()
+            await asyncio.to_thread(_remove, self._job)
+            self._job = await self._ready_job()
+            self._job.release()
+            self._restart(FollowedTrace([self._job.folder]), self._job)
+
+    async def _ready_job(self) -> TracedJob:
+        """Return the job that waits, or a new one if there is none, or if it has ended."""
+        standby, self._standby = self._standby, None
+        if standby is not None and standby.status() is None:
+            return standby
+        if standby is not None:
+            await asyncio.to_thread(_remove, standby)
+        job = self._new_job()
+        job.start(capture=True, held=True)
+        return job
+
+    async def _show_ranks(self) -> None:
+        await super()._show_ranks()
+        if self._standby is None and self._job.status() is not None:
+            self._standby = self._new_job()
+            self._standby.start(capture=True, held=True)
+        files = self.user_files
+        if files != self._files:
+            self._files = files
+            self._watch.set_modules(files)
+
+    async def close(self) -> None:
+        """End everything. The traces are removed; what is shown of them is in memory."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stop_following()
+        for job in (self._job, self._standby):
+            if job is not None:
+                await asyncio.to_thread(_remove, job)
+
+
+def _remove(job: TracedJob) -> None:
+    """End a job, and remove its trace."""
+    job.end()
+    shutil.rmtree(job.folder, ignore_errors=True)

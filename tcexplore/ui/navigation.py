@@ -11,15 +11,15 @@ from tcexplore.keymap import hint
 from tcexplore.session import Session
 from tcexplore.session.links import Link, break_link, closure, is_indexed, kernel_link, line_link, line_links
 from tcexplore.ui.background_task import is_large
-from tcexplore.ui.lines.row_painter import MARKED
-from tcexplore.ui.lines.row_view import RowView
-from tcexplore.ui.panes.pane import Pane
-from tcexplore.ui.panes.pane_grid import PaneGrid
+from tcexplore.ui.pane import Pane
+from tcexplore.ui.pane_grid import PaneGrid
+from tcexplore.ui.row_painter import MARKED
+from tcexplore.ui.row_view import RowView
 
 if TYPE_CHECKING:
     from tcexplore.events import GraphBreak, Kernel  # not imported before the first frame
     from tcexplore.session import Snapshot
-    from tcexplore.ui.screens.overlay_screen import AnswerScreen
+    from tcexplore.ui.screens.reading_screen import AnswerScreen
 
 
 def index_links(run: Snapshot) -> None:
@@ -32,7 +32,7 @@ def prefetch(session: Session) -> None:
 
     That takes a fifth of a second for 10,000 nodes and 50,000 lines: call it in a thread.
     """
-    from tcexplore.documents.diff.diff_view import compare_code
+    from tcexplore.documents.diff_view import compare_code
     from tcexplore.documents.graph.decomposition_view import decompose_run
 
     shown = session.shown
@@ -283,7 +283,7 @@ def fusion_reasons(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
     if marked is other:
         return f"This is the marked kernel: {_another('one')}"
     from tcexplore.documents.code.fusion_view import fusion_reasons_document
-    from tcexplore.ui.screens.overlay_screen import AnswerScreen
+    from tcexplore.ui.screens.reading_screen import AnswerScreen
 
     return AnswerScreen(
         "Why are they not fused?", ("code", "5 Code"), partial(fusion_reasons_document, snapshot, marked, other)
@@ -299,7 +299,7 @@ def entry_differences(pane: Pane, session: Session) -> AnswerScreen | str:
     if marked == other:
         return f"This is the marked entry: {_another('one')}"
     from tcexplore.documents.guards.cache_entries_view import guard_diff_document
-    from tcexplore.ui.screens.overlay_screen import AnswerScreen
+    from tcexplore.ui.screens.reading_screen import AnswerScreen
 
     build = partial(guard_diff_document, snapshot, marked, other)
     return AnswerScreen(f"Guards of {marked} and {other}", ("guards", "4 Guards"), build)

@@ -14,11 +14,10 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from tcexplore.documents.labels import labels
 from tcexplore.events import clean
-from tcexplore.keymap import hint
+from tcexplore.keymap import available, hint
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, break_link, guard_link, kernel_link, node_link
-from tcexplore.ui.actions import available
-from tcexplore.ui.panes.pane_table import PANES
+from tcexplore.ui.pane_table import PANES
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 
 if TYPE_CHECKING:
@@ -56,20 +55,6 @@ EXACT = 3.0
 _WORD = re.compile(r"\w+")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
 
-VIEW_KEYWORDS = {
-    "source": "file code line bytes traffic", "nodes": "fx dynamo ops shapes", "decomp": "aten decomposition",
-    "aot": "autograd forward backward joint saved memory", "passes": "inductor pattern rewrite",
-    "breaks": "graph fix reason item print where", "guards": "conditions recompile shapes line causes",
-    "entries": "cache frames recompile cause avoid stop", "symbols": "dynamic shapes batch symbolic",
-    "check": "recompile inputs batch", "kernels": "triton cpp generated code ops",
-    "fusion": "fused kernels ops together apart", "stages": "ptx sass assembly llvm gpu",
-    "resources": "registers shared memory occupancy spills gpu", "roofline": "flops bytes bandwidth bound gpu",
-    "autotuning": "choices configs benchmark", "timing": "speedup measure memory peak profile latency",
-    "lines": "slow hot line expensive cost most time eager compiled profile", "timeline": "calls recompiles time",
-    "state dict": "parameters keys checkpoint", "output": "print log error trace",
-}  # fmt: skip
-"""Words under which the palette finds a view."""
-
 
 class Command(NamedTuple):
     """One entry of the palette."""
@@ -78,7 +63,7 @@ class Command(NamedTuple):
     note: str
     keywords: str
     run: Callable[[], object]
-    rank: int
+    priority: int
     """The place in the list without a search text; lower comes first."""
 
 
@@ -92,7 +77,7 @@ class CommandProvider(Provider):
 
     async def discover(self) -> Hits:
         used = self.explorer.used_commands
-        for command in sorted(self.commands(), key=lambda each: (-used[each.title], each.rank)):
+        for command in sorted(self.commands(), key=lambda each: (-used[each.title], each.priority)):
             yield DiscoveryHit(command.title, self._counted(command), help=command.note)
 
     async def search(self, query: str) -> Hits:
@@ -134,9 +119,9 @@ class CommandProvider(Provider):
             if action.scope != "view" and action.run != "command_palette":
                 target = self.app if action.scope == "app" else screen
                 note = f"{action.label}, key {hint(action.name)}" if action.keys else action.label
-                rank = 50 if action.rank is None or action.name in ("help", "quit") else action.rank
+                priority = 50 if action.priority is None or action.name in ("help", "quit") else action.priority
                 yield Command(
-                    action.help, note, action.keywords, partial(self.app.run_action, action.run, target), rank
+                    action.help, note, action.keywords, partial(self.app.run_action, action.run, target), priority
                 )
         yield from self._views()
         yield from self._targets()
@@ -181,11 +166,10 @@ class CommandProvider(Provider):
     def _views(self) -> Iterator[Command]:
         for pane in PANES:
             for place, view in enumerate(pane.views):
-                keywords = VIEW_KEYWORDS.get(view.name, "")
                 show = partial(self._show_view, pane.id, view.name)
                 times = f", then {place} × {hint('next-view')}" if place else ""
                 note = f"{pane.title.lower()} pane, key {hint(f'{pane.id}-pane')}{times}"
-                yield Command(f"View {view.name} in {pane.title}", note, keywords, show, 60)
+                yield Command(f"View {view.name} in {pane.title}", note, view.keywords, show, 60)
 
     def _show_view(self, pane: str, view: str) -> None:
         self._leave_screens()

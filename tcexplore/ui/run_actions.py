@@ -17,21 +17,21 @@ from tcexplore.quantities import count
 from tcexplore.session import Session
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link
 from tcexplore.targets.target_names import NATIVE
-from tcexplore.ui.editor import Undo
-from tcexplore.ui.engine import Engine
+from tcexplore.ui.engine import Engine, RankEngine
 from tcexplore.ui.messages import FixRequested, GuardFiltersTried, RecompileCheckRequested, RunChosen
 from tcexplore.ui.navigation import break_of
 from tcexplore.ui.screens.main_screen import MainScreen
+from tcexplore.ui.user_files import Undo
 
 if TYPE_CHECKING:
     from tcexplore.documents.code.target_choices import TargetChoice  # not imported before the first frame
     from tcexplore.events.commands import RecompileQuery
+    from tcexplore.session import Snapshot
     from tcexplore.session.history import StoredRun
-    from tcexplore.studies.study import Prompt
-    from tcexplore.ui.fix_preparation import FixPreparation
+    from tcexplore.studies.study import Prompt, Study
     from tcexplore.ui.run_history import RunHistory
-    from tcexplore.ui.screens.fix_screen import FixScreen
-    from tcexplore.ui.screens.study_screen import LastStudies
+    from tcexplore.ui.screens.fix_screen import FixPreparation, FixScreen
+    from tcexplore.ui.screens.study_screen import LastStudies, StudyContext, StudyScreen
 
 USUAL_GPU = "h100"
 """The target that is offered first for machine code on a machine without a GPU."""
@@ -160,7 +160,7 @@ class RunActions(App[int]):
             self.push_screen(screen)
 
     def _try_guard_filters(self) -> None:
-        from tcexplore.studies.modes.modes_variants import guard_filter_options
+        from tcexplore.studies.mode_variants import guard_filter_options
 
         newest = self.session.newest
         if newest is None or not newest.complete:
@@ -191,7 +191,7 @@ class RunActions(App[int]):
     def on_recompile_check_requested(self, message: RecompileCheckRequested) -> None:
         if self._trace_only():
             return
-        from tcexplore.ui.recompile_query import recompile_prompt
+        from tcexplore.ui.screens.prompt_screen import recompile_prompt
 
         screen = recompile_prompt(self.session, message.links, self._send_query)
         if isinstance(screen, str):
@@ -209,7 +209,7 @@ class RunActions(App[int]):
         return self.engine is not None and self.engine.send(query)
 
     def _query_recompile(self, query: RecompileQuery) -> None:
-        from tcexplore.ui.recompile_query import ended
+        from tcexplore.ui.screens.prompt_screen import ended
 
         self.main.show_view("guards", "check")
         if not self._send_query(query):
@@ -226,8 +226,6 @@ class RunActions(App[int]):
 
     def _read_another_rank(self) -> None:
         """Read another rank of a trace if only one is read, preferably one that differs."""
-        from tcexplore.ui.rank_engine import RankEngine
-
         if not isinstance(self.engine, RankEngine) or len(self.session.runs) != 1:
             return
         comparison = self.session.runs[0].rank_comparison
@@ -253,7 +251,7 @@ class RunActions(App[int]):
     def _choose_target(self, choose: Callable[[TargetChoice], None], title: str, at: str = "") -> None:
         if self._trace_only():
             return
-        from tcexplore.ui.screens.target_screen import TargetScreen
+        from tcexplore.ui.screens.target_screens import TargetScreen
 
         device = self.standby.device if self.standby is not None else ""
         self.push_screen(TargetScreen(self.session.shown, self.target_files, device, choose, title, at))
@@ -279,7 +277,7 @@ class RunActions(App[int]):
 
     def action_export(self, kind: str) -> None:
         """Save a screenshot (`svg`), or the run in view in another format, in the working directory."""
-        from tcexplore.ui.export import render, save
+        from tcexplore.ui.user_files import render, save
 
         shown = self.session.shown
         if shown is None:
@@ -297,8 +295,6 @@ class RunActions(App[int]):
         if self.engine is None or self.session.newest is None:
             self.main.say("No run to study yet.")
             return
-        from tcexplore.ui.open_study import open_study
-
         if self._fixes is not None:
             self._fixes.stop()
         if message := open_study(self, name, self.engine, self.session.newest, self._last_studies, options):
@@ -310,13 +306,11 @@ class RunActions(App[int]):
         if isinstance(self.screen, RanksScreen):
             self.screen.leave()
             return
-        runs = getattr(self.engine, "runs", None)
-        self.push_screen(RanksScreen(self.session, lambda: runs or {}, self._show_rank))
+        runs = self.engine.runs if isinstance(self.engine, RankEngine) else {}
+        self.push_screen(RanksScreen(self.session, lambda: runs, self._show_rank))
 
     def _show_rank(self, rank: int) -> str:
         """Show a rank of a trace, and read it first if necessary; return why it can't be shown."""
-        from tcexplore.ui.rank_engine import RankEngine
-
         if not isinstance(self.engine, RankEngine):
             return "Only a trace has ranks."
         run = self.engine.runs.get(rank)
@@ -386,3 +380,46 @@ class RunActions(App[int]):
         """Show the code for a device, unless a trace is in view."""
         if not self._trace_only():
             self._retarget(choice)
+
+
+def open_study(
+    app: App[Any], name: str, engine: Engine, own: Snapshot, last: LastStudies, options: object = None
+) -> str:
+    """Open a study of the model file, whose newest run is `own`; return why it can't be opened, or an empty string.
+
+    An open study is replaced, since two would disturb each other. The key of an open study closes it.
+    """
+    from tcexplore.studies.study import load_study
+    from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen
+
+    screen = app.screen
+    if isinstance(screen, StudyScreen) and screen.study.name == name:
+        screen.leave()
+        return ""
+    study = load_study(name)
+    if engine.job is None or (own.is_script and not study.studies_scripts):
+        return "This file is a script that calls torch.compile itself: this study needs a model and its inputs."
+    if own.entry is None and own.status == "running":
+        return "The model and its inputs are not known yet. Try again in a moment."
+    new = _make_screen(study, StudyContext(engine, engine.job, own, last), options)
+    if isinstance(screen, StudyScreen):
+        app.switch_screen(new)
+    else:
+        app.push_screen(new)
+    return ""
+
+
+def _make_screen(study: Study[Any, Any], context: StudyContext, options: object) -> StudyScreen:
+    """Return the screen of a study: most have no keys beyond those of all studies."""
+    from tcexplore.ui.screens.study_screen import StudyScreen
+
+    if study.name == "modes":
+        from tcexplore.ui.screens.modes_screen import EnvironmentsScreen, ModesScreen
+
+        several = options is None and len(context.engine.pythons) > 1
+        return EnvironmentsScreen(context) if several else ModesScreen(context, options)
+    if study.name == "bisect":
+        from tcexplore.ui.screens.bisect_screen import BisectScreen
+
+        return BisectScreen(study, context, options)
+    return StudyScreen(study, context, options)

@@ -7,14 +7,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from tcexplore.events import Config
-from tcexplore.model_python import OWN_PYTHON, ModelPython
+from tcexplore.model_python import ModelPython
 from tcexplore.ui.appearance import Appearance
 
 if TYPE_CHECKING:
-    from tcexplore.deadline import Deadline
+    from tcexplore.cli.options import Request
+    from tcexplore.processes import Deadline
     from tcexplore.traced_job import TracedJob
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.traces.trace_job import OpenedTrace, TraceJob
@@ -28,36 +28,24 @@ FRAMES_PER_S = "200"
 _RATE = "TEXTUAL_FPS"
 
 
-class Choices(NamedTuple):
-    """Choices on the command line that only the app has."""
-
-    standbys: int
-    history: bool = True
-    """Whether runs are stored, and those of earlier starts are shown."""
-    target_given: bool = False
-    """Whether the target was given, so that the one of the last start is not used."""
-    appearance: Appearance = Appearance()
-    pythons: tuple[ModelPython, ...] = (OWN_PYTHON,)
-    """The environments; the first runs the file, and the study of modes compares it with the others."""
-
-
-def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, choices: Choices) -> int:
+def run_app(file: str, name: str | None, request: Request, pythons: tuple[ModelPython, ...]) -> int:
     """Show the app until the user leaves it; return the exit status (128 + n after signal n).
 
-    On return, the terminal is restored and no worker is left.
+    The first of `pythons` runs the file, and the study of modes compares it with the others. On return, the terminal is
+    restored and no worker is left.
     """
     _prepare_first_frame()
     _set_frame_rate()
     from tcexplore.ui.saved_settings import load, settings_file
 
-    settings = load(settings_file())
-    if not choices.target_given and (target := settings.target_of(file)):
+    settings, config = load(settings_file()), request.config
+    if not request.target_given and (target := settings.target_of(file)):
         config = replace(config, target=target)
 
     def engine() -> Engine:
         from tcexplore.ui.file_engine import FileEngine
 
-        return FileEngine(file, config, argv, name, choices.standbys, choices.pythons)
+        return FileEngine(file, config, request.argv, name, request.standbys, pythons)
 
     def history(of: str) -> RunHistory:
         from tcexplore.run_store import RunStore, history_folder
@@ -65,7 +53,7 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
 
         return RunHistory(RunStore(of, history_folder()))
 
-    return _show(engine, choices.appearance, settings, history if choices.history else None)
+    return _show(engine, request.appearance, settings, history if request.history else None)
 
 
 def _set_frame_rate() -> None:
@@ -105,7 +93,7 @@ def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob |
 
         return FollowEngine(trace, rank, launched)
 
-    from tcexplore.deadline import Deadline
+    from tcexplore.processes import Deadline
 
     end = Deadline(_restore_terminal(), keep=() if launched is None else (launched.pid,))
     try:
@@ -118,7 +106,7 @@ def run_ranks_app(file: str, command: Sequence[str], rank: int | None, appearanc
     """Show the app on a script that runs as several ranks on every save; return the exit status."""
 
     def engine() -> Engine:
-        from tcexplore.ui.saved_ranks_engine import SavedRanksEngine
+        from tcexplore.ui.follow_engine import SavedRanksEngine
 
         return SavedRanksEngine(file, command, rank)
 
@@ -135,7 +123,7 @@ def _show(
     _prepare_first_frame()
     import asyncio
 
-    from tcexplore.deadline import Deadline
+    from tcexplore.processes import Deadline
 
     end = end or Deadline(_restore_terminal())
     return asyncio.run(_run(engine, appearance, settings, history, end))
@@ -151,7 +139,7 @@ def _restore_terminal() -> Callable[[], None]:
         return lambda: None
 
     def restore() -> None:
-        from tcexplore.ui.terminal.terminal_driver import restore_terminal
+        from tcexplore.ui.terminal_driver import restore_terminal
 
         restore_terminal(0, attributes)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tcexplore.targets.target_names import target_names
-from tcexplore.ui.panes.pane_grid import LEAST, PaneSizes
+from tcexplore.ui.pane_grid import LEAST, PaneSizes
 
 VERSION = 1
 

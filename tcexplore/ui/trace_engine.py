@@ -11,8 +11,7 @@ from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.trace_job import TraceJob, TraceProcess, finish_index
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.background_task import gc_paused
-from tcexplore.ui.engine import Deliver
-from tcexplore.ui.rank_engine import RankEngine
+from tcexplore.ui.engine import Deliver, RankEngine
 
 
 class TraceEngine(RankEngine):
@@ -38,7 +37,6 @@ class TraceEngine(RankEngine):
         self._comparison: RanksCompared | None = None
 
     async def start(self, deliver: Deliver) -> None:
-        """Begin to read the first rank."""
         self._deliver = deliver
         ranks = self._trace.ranks
         first = next((process for process in ranks if process.number == self._first), ranks[0])
@@ -49,7 +47,6 @@ class TraceEngine(RankEngine):
         self._reading = asyncio.create_task(self._read())
 
     def load(self, rank: int) -> bool:
-        """Read a rank as a new run; return whether the trace has this rank."""
         process = next((process for process in self._trace.ranks if process.number == rank), None)
         if process is not None:
             self._waiting.put_nowait(process)
@@ -68,7 +65,7 @@ class TraceEngine(RankEngine):
     async def _read_rank(self, process: TraceProcess, *, own: bool) -> None:
         self._count += 1
         if own:
-            self._runs[process.number] = self._count
+            self.runs[process.number] = self._count
         ranks = self._trace.ranks if own or self._before is None else self._before.ranks
         reader = TraceRun(process, self._count, len(ranks), "" if own else "before, ")
         self._deliver(await asyncio.to_thread(reader.start))

@@ -21,8 +21,7 @@ async def tell(ui: AppUnderTest, *news: Job | Event) -> None:
     """Deliver events to the app as the engine does, and wait until they are shown."""
     for one in news:
         ui.engine.deliver(one)
-    while ui.app._update_timer is not None:
-        await ui.pilot.pause(0.03)
+    await ui.until(lambda: ui.app._update_timer is None)
     await ui.settle()
 
 

@@ -7,14 +7,14 @@ import pytest
 from tcexplore.ui.palette import CommandProvider
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
-from tests.studies.test_artifacts import story
+from tests.studies.stories import artifacts_story
 from tests.ui.app_under_test import check_screen, run_app
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 async def test_saved_artifacts_and_their_gain(size: tuple[int, int]):
     async with run_app(fakes.session(fakes.complete(7)), size) as ui:
-        ui.engine.story = story
+        ui.engine.story = artifacts_story
         assert "artifacts" in [command.note for command in CommandProvider(ui.app.screen).commands()]
         await ui.app.run_action("study('artifacts')")
         await ui.pilot.pause()

@@ -63,7 +63,7 @@ async def test_keys_work_while_a_view_is_built(monkeypatch: pytest.MonkeyPatch):
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition_document",
             decomposition_document,
-            "tcexplore.ui.panes.pane",
+            "tcexplore.ui.pane",
         )
         before = ui.view("graph").document
         await ui.pilot.press("v", "1", "end")
@@ -86,7 +86,7 @@ async def test_a_view_that_the_user_left_is_not_shown(monkeypatch: pytest.Monkey
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition_document",
             decomposition_document,
-            "tcexplore.ui.panes.pane",
+            "tcexplore.ui.pane",
         )
         await ui.pilot.press("v", "V")
         delayed.open()
@@ -118,12 +118,12 @@ async def test_keys_work_while_a_run_is_indexed(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_keys_work_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.documents.diff.diff_view import diff_document
+    from tcexplore.documents.diff_view import diff_document
 
     async with run_app(fakes.session(training.run(3), edited())) as ui:
         delayed = gated(
             monkeypatch,
-            "tcexplore.documents.diff.diff_view.diff_document",
+            "tcexplore.documents.diff_view.diff_document",
             diff_document,
             "tcexplore.ui.screens.diff_screen",
         )

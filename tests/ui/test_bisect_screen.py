@@ -52,8 +52,7 @@ async def test_stages_are_marked_as_they_run():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda job: lowering(job) if job.run == 1 else ()
         await ui.press("L")
-        while "✔  Dynamo" not in ui.screen:
-            await ui.pilot.pause()
+        await ui.until(lambda: "✔  Dynamo" in ui.screen)
         assert "◐  AOTAutograd" in ui.screen
         await ui.press("x")
         assert "Stopped before the last stage" in ui.screen

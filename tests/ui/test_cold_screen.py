@@ -6,7 +6,7 @@ import pytest
 
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
-from tests.studies.test_cold import exists, story
+from tests.studies.stories import cold_story, exists
 from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
 
 
@@ -26,17 +26,16 @@ async def over(ui: AppUnderTest, screen: StudyScreen) -> None:
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 async def test_both_runs_and_their_caches(size: tuple[int, int]):
     async with run_app(fakes.session(fakes.complete(7)), size) as ui:
-        ui.engine.story = story
+        ui.engine.story = cold_story
         await over(ui, await opened(ui))
         check_screen(f"cold_{size[0]}x{size[1]}", ui)
 
 
 async def test_the_folder_is_removed_when_the_study_is_stopped():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        ui.engine.story = lambda job: story(job) if job.run == 1 else ()
+        ui.engine.story = lambda job: cold_story(job) if job.run == 1 else ()
         screen = await opened(ui)
-        while len(ui.engine.queues[0].jobs) < 2:
-            await ui.pilot.pause()
+        await ui.until(lambda: len(ui.engine.queues[0].jobs) == 2)
         folder = ui.engine.queues[0].jobs[0].caches
         assert exists(folder)
         await ui.press("x")

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from tcexplore.events import Location
-from tcexplore.ui.editor import command
-from tcexplore.ui.terminal.terminal_driver import copy
+from tcexplore.ui.terminal_driver import copy
+from tcexplore.ui.user_files import command
 from tests import fakes
 from tests.ui.app_under_test import run_app
 

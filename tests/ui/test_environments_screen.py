@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from tcexplore import events as ev
 from tcexplore.model_python import ModelPython
-from tcexplore.supervisor import environment_queue
+from tcexplore.supervisor import supervisor
 from tcexplore.ui.screens.main_screen import MainScreen
 from tcexplore.ui.screens.modes_screen import EnvironmentsScreen, ModesScreen
 from tcexplore.ui.screens.prompt_screen import PromptScreen
@@ -39,7 +39,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[ev.Job]:
         assert len(pythons) > 1
         return Playback(emit, story, made)
 
-    monkeypatch.setattr(environment_queue, "EnvironmentQueue", queue)
+    monkeypatch.setattr(supervisor, "EnvironmentQueue", queue)
     return made
 
 

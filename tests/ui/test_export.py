@@ -39,7 +39,7 @@ async def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypa
     folder.mkdir()
     monkeypatch.chdir(folder)
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        monkeypatch.setattr("tcexplore.ui.export.Path.cwd", lambda: tmp_path / "missing")
+        monkeypatch.setattr("tcexplore.ui.user_files.Path.cwd", lambda: tmp_path / "missing")
         ui.app.action_export("json")
         await ui.settle()
         assert "missing" in ui.notifications[0]

@@ -9,7 +9,7 @@ from tcexplore import events as ev
 from tcexplore.ui.screens.fix_screen import FixScreen
 from tests.fakes import complete
 from tests.ui.app_under_test import AppUnderTest, run_app
-from tests.ui.test_fix_screen import GRAPH, TEXT, broken, still_there, verified
+from tests.ui.broken_model import GRAPH, TEXT, broken, still_there, verified
 
 MEASURED = ev.TimingSkipped(run=1, reason="enough")
 

@@ -13,10 +13,12 @@ from textual.keys import _character_to_key
 
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows
 from tcexplore.keymap import (
-    DEFAULT_KEYS,
+    ACTIONS,
+    DEFAULTS,
     PRESETS,
+    TASKS,
     AppearanceError,
-    default_keys,
+    available,
     hint,
     keys_of,
     make_keymap,
@@ -24,10 +26,9 @@ from tcexplore.keymap import (
     shown_key,
     use_keymap,
 )
-from tcexplore.ui.actions import ACTIONS, available, bindings
+from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.appearance import Appearance, read_keymap
-from tcexplore.ui.screen_lines import footer
 from tcexplore.ui.screens.diff_screen import DiffScreen
 from tcexplore.ui.screens.fix_screen import FixScreen
 from tcexplore.ui.screens.help_screen import keys, page_text
@@ -44,10 +45,10 @@ def default_keymap() -> Iterator[None]:
     use_keymap({})
 
 
-def test_every_action_has_keys_and_every_key_an_action():
-    names = [name for scope in DEFAULT_KEYS.values() for name in scope]
-    assert sorted(names) == sorted(action.name for action in ACTIONS)
-    assert all(action.name in DEFAULT_KEYS[action.scope] for action in ACTIONS)
+def test_every_action_has_a_name_of_its_own_and_a_task():
+    assert [name for name, times in Counter(action.name for action in ACTIONS).items() if times > 1] == []
+    assert {action.task for action in ACTIONS} == set(TASKS)
+    assert all(action.pair.last in DEFAULTS for action in ACTIONS if action.pair)
 
 
 def test_keys_have_the_names_of_textual():
@@ -72,7 +73,7 @@ def test_a_preset_has_no_conflict_and_hides_no_action(preset: str):
         action.name for action in available(MainScreen.SCOPES)
     }
     assert hidden == set()
-    unbound = [action.name for action in ACTIONS if default_keys(action.name) and not action.keys]
+    unbound = [action.name for action in ACTIONS if action.default_keys and not action.keys]
     assert unbound == []
 
 
@@ -187,7 +188,9 @@ def test_footers_and_help_follow_the_keymap():
 
 
 def test_class_bindings_have_the_names_of_actions_as_ids():
-    assert {binding.id for binding in bindings("main") if not isinstance(binding, tuple)} == set(DEFAULT_KEYS["main"])
+    assert {binding.id for binding in bindings("main") if not isinstance(binding, tuple)} == {
+        action.name for action in ACTIONS if action.scope == "main"
+    }
 
 
 def test_hints_of_documents_follow_the_keymap():

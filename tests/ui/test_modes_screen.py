@@ -96,8 +96,7 @@ async def test_a_stopped_study_continues():
         await ui.press("M")
         screen = ui.app.screen
         assert isinstance(screen, ModesScreen)
-        while not (screen.state and len(screen.state.results) == 3):
-            await ui.pilot.pause()
+        await ui.until(lambda: bool(screen.state and len(screen.state.results) == 3))
         await ui.press("x")
         assert "Use torch" not in ui.screen
         ui.engine.story, queues = story, len(ui.engine.queues)

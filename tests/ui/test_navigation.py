@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.events import KernelStage, Location
-from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.palette import CommandProvider
-from tcexplore.ui.screens.target_screen import TargetScreen
+from tcexplore.ui.row_view import RowView
+from tcexplore.ui.screens.target_screens import TargetScreen
 from tests import fakes
 from tests.snapshots import gpu
 from tests.snapshots.codes import with_code

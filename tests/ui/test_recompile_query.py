@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from tcexplore import events as ev
 from tcexplore.events.run_events import Phase
-from tcexplore.ui.recompile_query import RecompileCheckScreen
+from tcexplore.ui.screens.prompt_screen import RecompileCheckScreen
 from tests import fakes
 from tests.snapshots import recompiling
 from tests.ui.app_under_test import AppUnderTest, check_screen, run_app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.ui.screens.overlay_screen import AnswerScreen
+from tcexplore.ui.screens.reading_screen import AnswerScreen
 from tests import fakes
 from tests.snapshots import training
 from tests.ui.app_under_test import check_screen, run_app

@@ -27,8 +27,7 @@ async def app_with_history(runs: RunStore, session: Session | None = None) -> As
     app = ExplorerApp(lambda: engine, now=lambda: 0.0, history=lambda _: RunHistory(runs))
     async with app.run_test(size=(160, 50), notifications=True) as pilot:
         ui = AppUnderTest(app, engine, pilot, [0.0])
-        while app.history is None:
-            await pilot.pause()
+        await ui.until(lambda: app.history is not None)
         await ui.settle()
         if session is not None:
             await ui.show(replace(session, packed=app.session.packed))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.panes.pane_grid import PaneSizes
+from tcexplore.ui.pane_grid import PaneSizes
 from tcexplore.ui.saved_settings import Settings, load, store
 from tests import fakes
 from tests.ui.app_under_test import FakeEngine, run_app
@@ -49,5 +49,7 @@ def test_a_damaged_file_gives_the_defaults(tmp_path: Path, text: str):
 
 
 def test_settings_that_cannot_be_written_are_dropped(tmp_path: Path):
-    (tmp_path / "file").write_text("")
-    store(tmp_path / "file" / "settings.json", Settings())
+    (tmp_path / "file").write_text("mine")
+    store(tmp_path / "file" / "settings.json", Settings(theme="nord"))
+    assert load(tmp_path / "file" / "settings.json") == Settings()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"file": "mine"}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.ui.actions import footer
+from tcexplore.ui.screens.diff_screen import DiffScreen
+from tcexplore.ui.screens.main_screen import MainScreen
 from tests import fakes
 from tests.ui.app_under_test import check_screen, run_app
 
@@ -12,6 +15,15 @@ from tests.ui.app_under_test import check_screen, run_app
 async def test_complete_run(size: tuple[int, int]):
     async with run_app(fakes.session(fakes.complete(6), fakes.one_graph(7)), size) as ui:
         check_screen(f"complete_{size[0]}x{size[1]}", ui)
+
+
+async def test_the_last_line_is_the_footer_of_the_screen():
+    async with run_app(fakes.session(fakes.complete(6), fakes.one_graph(7))) as ui:
+        for key, pane in (("5", "code"), ("6", "timing")):
+            await ui.press(key)
+            assert ui.screen.splitlines()[-1] == footer(MainScreen.SCOPES, pane)(160).text.rstrip()
+        await ui.press("d")
+        assert ui.screen.splitlines()[-1] == footer(DiffScreen.SCOPES)(160).text.rstrip()
 
 
 async def test_before_the_first_run():

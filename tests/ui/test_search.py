@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from time import perf_counter
+from itertools import count
 
-from tcexplore.ui.lines.search import Query
+import pytest
+
+from tcexplore.documents.document import Row
+from tcexplore.ui import row_search
+from tcexplore.ui.row_search import Query
 from tests import fakes
+from tests.documents.panes import BUILDERS
 from tests.ui.app_under_test import AppUnderTest, run_app
 
 
@@ -55,21 +60,35 @@ async def test_the_view_scrolls_sideways_to_a_match():
         assert ui.view("source").column == 0
 
 
-async def test_searching_fifty_thousand_rows_does_not_block_the_event_loop():
+async def test_the_last_of_fifty_thousand_rows_is_found():
     async with run_app(fakes.session(fakes.large.snapshot())) as ui:
         await ui.press("5", "home")
         view = ui.view("code")
         view.search("tmp49999", 0)
-        longest, turns, last = 0.0, 0, perf_counter()
-        async with asyncio.timeout(60):
-            assert view.current_search is not None
-            while not view.current_search.complete:
-                await asyncio.sleep(0.001)
-                now = perf_counter()
-                longest, turns, last = max(longest, now - last), turns + 1, now
-        assert matches(ui, "code")
-        assert turns > 50
-        assert longest < 0.25
+        await ui.until(lambda: view.current_search is not None and view.current_search.complete)
+        assert [view.document.row(row).text.count("tmp49999") for row in matches(ui, "code")] == [1, 1]
+
+
+async def test_reading_rows_gives_way_to_keys_after_each_slice(monkeypatch: pytest.MonkeyPatch):
+    """By a clock that each row advances by a quarter of a slice, at most four rows are read in a turn of the loop."""
+    clock = count(0.0, row_search.SLICE / 4)
+    monkeypatch.setattr(row_search, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(row_search, "REST", 0)
+    document = BUILDERS["code"](fakes.large.snapshot(nodes=10, lines=100, guarded=20), frozenset(), 80)
+    rows: list[int] = []
+
+    def visit(index: int, _: Row) -> bool:
+        rows.append(index)
+        return False
+
+    reading = asyncio.ensure_future(row_search.scan(document, range(100), visit))
+    turns = []
+    while not reading.done():
+        before = len(rows)
+        await asyncio.sleep(0)
+        turns.append(len(rows) - before)
+    assert rows == [*range(100)]
+    assert max(turns) <= 4
 
 
 async def test_the_count_shows_that_nothing_matches():

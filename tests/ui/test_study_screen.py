@@ -12,9 +12,9 @@ import pytest
 
 from tcexplore.documents.document import Document, Row, Span, StaticDocument
 from tcexplore.events import Finished
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import Announce, Study, StudyState
-from tcexplore.studies.study_runs import Runs
-from tcexplore.ui.open_study import open_study
+from tcexplore.ui.run_actions import open_study
 from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen
 from tests import fakes
 from tests.studies.playback import failed
@@ -94,8 +94,7 @@ async def test_x_stops_the_study_and_keeps_its_results():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda job: (Finished(),) if job.run == 1 else ()
         screen = await opened(ui)
-        while not (screen.state and screen.state.results):
-            await ui.pilot.pause()
+        await ui.until(lambda: bool(screen.state and screen.state.results))
         assert ui.engine.pauses == 1
         assert "2 of 2" in ui.screen
         assert "is paused" in ui.screen

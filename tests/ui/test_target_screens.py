@@ -10,8 +10,7 @@ import pytest
 from tcexplore.events import Kernel, KernelAssembled
 from tcexplore.session import Snapshot
 from tcexplore.ui.appearance import Appearance
-from tcexplore.ui.screens.target_diff_screen import TargetDiffScreen
-from tcexplore.ui.screens.target_screen import TargetScreen
+from tcexplore.ui.screens.target_screens import TargetDiffScreen, TargetScreen
 from tests import fakes
 from tests.snapshots import gpu
 from tests.ui.app_under_test import check_screen, run_app

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from rich.color import ColorSystem
 from rich.style import Style
 
-from tcexplore.ui.terminal import terminal_driver
-from tcexplore.ui.terminal.terminal_driver import (
+from tcexplore.ui import terminal_driver
+from tcexplore.ui.terminal_driver import (
     _PLAIN,
     _SGR,
     LARGEST_SIZE,
@@ -70,7 +70,7 @@ def test_only_changes_of_style_are_sent():
 APP = """\
 import sys
 from textual.app import App
-from tcexplore.ui.terminal.terminal_driver import limited_driver, terminal_closed
+from tcexplore.ui.terminal_driver import limited_driver, terminal_closed
 
 class Writing(App):
     def get_driver_class(self):

@@ -14,8 +14,8 @@ from textual.theme import BUILTIN_THEMES, Theme
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.style_names import ANSI, KERNELS, NAMES
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.lines.row_painter import segments
-from tcexplore.ui.terminal.themes import (
+from tcexplore.ui.row_painter import segments
+from tcexplore.ui.themes import (
     DARK,
     DARK_THEME,
     LIGHT,

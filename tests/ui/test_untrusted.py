@@ -8,7 +8,7 @@ import pytest
 
 from tcexplore.events import clean
 from tests import fakes
-from tests.documents.test_untrusted import NASTY, nasty
+from tests.documents.untrusted import NASTY, nasty
 from tests.ui.app_under_test import run_app
 
 ESCAPES = clean("\x1b]52;c;AAAA\x07\x1b[2J\x9b31m\u202eevil")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tcexplore.documents.locations import display_path
 from tcexplore.files import NotWrittenError
-from tcexplore.studies.bisect.bisect_result import EAGER, BisectStep, first_failure
-from tcexplore.studies.bisect.reproducer import unused_folder, write_reproducer
+from tcexplore.studies.bisect import EAGER, BisectStep, first_failure
+from tcexplore.studies.reproducer import unused_folder, write_reproducer
 from tcexplore.studies.study import Prompt, PromptField
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.screens.prompt_screen import PromptScreen
@@ -47,7 +47,7 @@ class BisectScreen(StudyScreen):
             return
         try:
             folder = unused_folder(answers[0])
-            write_reproducer(folder, self.state.job, step, self.state.machine)
+            write_reproducer(folder, self.state.job, step.run, step.failure, self.state.machine)
         except (NotWrittenError, ValueError) as error:
             self.say(f"Not written: {error}", "warning")
         else:

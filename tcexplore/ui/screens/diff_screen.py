@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 from textual.app import ComposeResult
 
 from tcexplore.documents.document import Document, Row, message
+from tcexplore.documents.prose import fitted, piece
+from tcexplore.documents.strip import history_row
 from tcexplore.session import Session, Snapshot, changes, summarize
-from tcexplore.ui.actions import bindings
+from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.background_task import BackgroundTask, is_large
-from tcexplore.ui.lines.guarded_document import guarded
-from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.screen_lines import diff_line, footer, history_line
-from tcexplore.ui.screens.overlay_screen import OverlayScreen
+from tcexplore.ui.row_line import RowLine
+from tcexplore.ui.row_view import guarded
+from tcexplore.ui.screens.reading_screen import OverlayScreen
 
 _Built = tuple[tuple[object, ...], Document]
 """A document with its key: what it was built from."""
@@ -34,8 +36,8 @@ class DiffScreen(OverlayScreen):
         self._toggled: frozenset[str] = frozenset()
         self._key: tuple[object, ...] = ()
         self._background: BackgroundTask[_Built] = BackgroundTask(self._show_document)
-        self._title = RowLine(diff_line(None, None, None), id="title")
-        self._history = RowLine(history_line(session), id="history")
+        self._title = RowLine(partial(_title_row, None, None, None), id="title")
+        self._history = RowLine(partial(history_row, session), id="history")
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -87,12 +89,12 @@ class DiffScreen(OverlayScreen):
 
     def _show(self) -> None:
         before, after, width = self._before, self._after, self._view.text_width
-        self._history.update(history_line(self._session))
+        self._history.update(partial(history_row, self._session))
         key = (*_parts(before), *_parts(after), self._toggled, width, *_figures(before, after))
         if len(key) == len(self._key) and all(map(_same, key, self._key)):
             return
         self._key = key
-        self._title.update(diff_line(before, after, self._session.baseline))
+        self._title.update(partial(_title_row, before, after, self._session.baseline))
         build = partial(_build, key, before, after, self._toggled, width)
         if not is_large(before, after):
             self._show_document(build())
@@ -125,7 +127,7 @@ def _build(
     key: tuple[object, ...], before: Snapshot | None, after: Snapshot | None, toggled: frozenset[str], width: int
 ) -> _Built:
     def build() -> Document:
-        from tcexplore.documents.diff.diff_view import diff_document
+        from tcexplore.documents.diff_view import diff_document
 
         return diff_document(before, after, toggled, width) if after else message("Waiting for the first run.")
 
@@ -133,7 +135,7 @@ def _build(
 
 
 def _begins_section(row: Row) -> bool:
-    from tcexplore.documents.diff.diff_view import SECTIONS
+    from tcexplore.documents.diff_view import SECTIONS
 
     return row.fold in {f"diff {section.name}" for section in SECTIONS}
 
@@ -149,3 +151,15 @@ def _figures(before: Snapshot | None, after: Snapshot | None) -> tuple[str, ...]
 
 def _same(a: object, b: object) -> bool:
     return a == b if isinstance(a, str | int | frozenset) else a is b
+
+
+def _title_row(before: Snapshot | None, after: Snapshot | None, base: int | None, width: int) -> Row:
+    """Return which runs are compared."""
+    if after is None:
+        return fitted([piece(" diff", "title"), piece("no run yet", "muted")], width)
+    against = ""
+    if before is not None:
+        against = f"with the base, {before.label}" if before.run == base else f"with {before.label}"
+    return fitted(
+        [piece(" diff", "title"), piece(f"{after.label} of {os.path.basename(after.file)}"), piece(against)], width
+    )

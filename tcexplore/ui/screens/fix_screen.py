@@ -1,27 +1,132 @@
-"""Fixes of one graph break over the panes: the edit as a diff, its verification so far, and a key to write it."""
+"""Fixes of graph breaks: verified in the background once the run is measured, and shown, tried and written by a key."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Document
+from tcexplore.documents.empty_states import missing_reason
 from tcexplore.documents.locations import display_path
 from tcexplore.events import GraphBreak, Job
 from tcexplore.files import NotWrittenError
 from tcexplore.fixes.fix import write_change
 from tcexplore.fixes.verification import Verification
 from tcexplore.session import Snapshot
-from tcexplore.studies.fix.fix_result import FixedFiles, FixTarget, by_break
-from tcexplore.studies.fix.fix_study import STUDY, FixOptions, fix_target, under_way
-from tcexplore.studies.study import StudyState
+from tcexplore.session.economics import DECIDED
+from tcexplore.session.ranked_breaks import rank_breaks
+from tcexplore.studies.fix import STUDY, FixedFiles, FixOptions, FixTarget, break_fix, by_break, fix_target, under_way
+from tcexplore.studies.study import StudyState, study_job
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen
+from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen, StudyTask
+from tcexplore.ui.user_files import Undo
 
-if TYPE_CHECKING:
-    from tcexplore.ui.fix_preparation import FixPreparation
+ENOUGH_PAIRS = 60
+"""Pairs after which an undecided run counts as measured."""
+
+Key = tuple[Any, ...]
+
+
+class FixPreparation:
+    """Verifies the fixes of the newest run one by one, the most expensive break first.
+
+    Finished verifications are kept by program text and break. `deliver` gets what becomes known of a break.
+    """
+
+    def __init__(self, engine: Engine, deliver: Callable[[ev.BreakFix], None]) -> None:
+        self._engine = engine
+        self._deliver = deliver
+        self._tasks: dict[Key, StudyTask] = {}
+        self._targets: dict[Key, FixTarget] = {}
+        self._current: StudyTask | None = None
+
+    def update(self, run: Snapshot, *, idle: bool) -> None:
+        """Propose fixes once a run is complete; verify the next one once it is measured and nothing else runs."""
+        job = self._engine.job
+        if job is None or job.run != run.run or not run.complete or run.is_script:
+            self.stop()
+            return
+        self._forget_stopped()
+        for ranked in rank_breaks(run):
+            key = _key(job, run, ranked.graph_break)
+            if run.fix_of(ranked.graph_break) is None:
+                self._propose(key, run, ranked.graph_break)
+            elif idle and _measured(run) and key not in self._tasks and self._may_start(key):
+                self._start(key, run)
+
+    def stop(self) -> None:
+        """End the verification under way, if there is one; it begins again later."""
+        if self._current is not None and not self._current.state.over:
+            self._current.stop()
+        self._current = None
+        self._forget_stopped()
+
+    def _forget_stopped(self) -> None:
+        self._tasks = {key: task for key, task in self._tasks.items() if not task.state.stopped}
+
+    def take(self, run: Snapshot, graph_break: ev.GraphBreak) -> StudyTask | None:
+        """Return the verification of a break, finished or under way, for a screen; stop any other one."""
+        job = self._engine.job
+        task = None if job is None else self._tasks.get(_key(job, run, graph_break))
+        if task is None or task.state.stopped or task.state.error:
+            self.stop()
+            return None
+        if task is self._current:
+            self._current = None
+        self.stop()
+        return task
+
+    def keep(self, run: Snapshot, graph_break: ev.GraphBreak, task: StudyTask) -> None:
+        """Keep a verification that a screen has shown to its end, unless there is one or the program has changed."""
+        job, state = self._engine.job, task.state
+        if job is None or job.run != run.run or not state.over or state.stopped or state.error:
+            return
+        key = _key(job, run, graph_break)
+        self._targets.setdefault(key, state.options.target)
+        kept = self._tasks.setdefault(key, task)
+        self._deliver(break_fix(run, self._targets[key], kept.state))
+
+    def _may_start(self, key: Key) -> bool:
+        target = self._targets.get(key)
+        return bool(target and target.changes) and (self._current is None or self._current.state.over)
+
+    def _propose(self, key: Key, run: Snapshot, graph_break: ev.GraphBreak) -> None:
+        task, job = self._tasks.get(key), self._engine.job
+        assert job is not None, "update has checked it"
+        if key not in self._targets:
+            self._targets[key] = fix_target(FixedFiles(job), run, graph_break)
+        self._deliver(break_fix(run, self._targets[key], task.state if task else None))
+
+    def _start(self, key: Key, run: Snapshot) -> None:
+        job, target = self._engine.job, self._targets[key]
+        assert job is not None, "update has checked it"
+        state: StudyState[Any, Any] = StudyState(study_job(job), FixOptions(target=target))
+
+        def changed() -> None:
+            if not state.stopped:
+                self._deliver(break_fix(run, target, state))
+
+        self._current = StudyTask(self._engine, STUDY, state, changed, lambda: None)
+        self._tasks[key] = self._current
+
+
+def _measured(run: Snapshot) -> bool:
+    """Return whether the timing of a run is settled, so that another run does not disturb it."""
+    timing = run.timing
+    if run.status == "ok" or run.timing_skipped:
+        return True
+    if run.eager_lines or missing_reason(run, ev.RunFact.LINE_TIMES):
+        return True  # lines are timed once the timing rests, which may be long before a slow program has enough pairs
+    return timing is not None and (timing.verdict in DECIDED or timing.pairs_taken >= ENOUGH_PAIRS)
+
+
+def _key(job: ev.Job, run: Snapshot, graph_break: ev.GraphBreak) -> Key:
+    """Return what a verification depends on: the texts of all files, the arguments, and the break."""
+    texts = tuple(sorted((source.file, source.text) for source in run.sources))
+    return job.source, job.config, job.argv, texts, graph_break.location, graph_break.kind
 
 
 class FixScreen(StudyScreen):
@@ -54,7 +159,7 @@ class FixScreen(StudyScreen):
 
     def on_unmount(self) -> None:
         if self._fixes is not None and self.study_task is not None:
-            self._fixes.keep(self._target.run, self._target.broken, self.study_task)
+            self._fixes.keep(self._target.run, self._target.graph_break, self.study_task)
 
     def open(self) -> None:
         if self._prepared is not None:
@@ -64,7 +169,7 @@ class FixScreen(StudyScreen):
             self._target = self.state.options.target
             self._show()
             return
-        target = fix_target(FixedFiles(self._job), self._target.run, self._target.broken)
+        target = fix_target(FixedFiles(self._job), self._target.run, self._target.graph_break)
         self._target = replace(target, first=self._target.first)
         self.begin(FixOptions(target=self._target))
 

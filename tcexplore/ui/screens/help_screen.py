@@ -14,8 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Markdown, Static
 
-from tcexplore.keymap import Scope, hint
-from tcexplore.ui.actions import OTHER_TASK, TASKS, available, task_of
+from tcexplore.keymap import TASKS, Scope, available, hint
 
 
 class HelpScreen(ModalScreen[None]):
@@ -48,11 +47,11 @@ def keys(scopes: Collection[Scope]) -> Content:
     actions = [action for action in available(scopes) if action.keys]
     width = max(len(action.shown) for action in actions) + 2
     blocks = []
-    for task in (*TASKS, OTHER_TASK):
+    for task in TASKS:
         lines = [
             Content.assemble((action.shown.ljust(width), "bold"), action.help)
             for action in actions
-            if task_of(action) == task
+            if action.task == task
         ]
         if lines:
             blocks.append(Content("\n").join([Content.styled(task, "bold underline"), *lines]))

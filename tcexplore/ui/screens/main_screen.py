@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,13 @@ from textual import events, work
 from textual.app import ComposeResult
 
 from tcexplore import events as ev
+from tcexplore.documents.prose import fitted, piece
+from tcexplore.documents.strip import Elapsed, history_row, run_of, title_row, verdict_row
 from tcexplore.keymap import hint
 from tcexplore.session import Session
 from tcexplore.session.links import Link, closure
-from tcexplore.ui.actions import bindings
+from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
-from tcexplore.ui.lines.row_line import RowLine
-from tcexplore.ui.lines.row_scan import own_links
-from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.messages import (
     CursorMoved,
     FixRequested,
@@ -38,13 +38,18 @@ from tcexplore.ui.navigation import (
     no_kernel,
     prefetch,
 )
-from tcexplore.ui.panes.pane_grid import PaneGrid, PaneSizes, tabs
-from tcexplore.ui.panes.pane_table import PANES
-from tcexplore.ui.screen_lines import clicked_run, footer, history_line, peek_line, title_line, verdict_line
+from tcexplore.ui.pane_grid import PaneGrid, PaneSizes, tabs
+from tcexplore.ui.pane_table import PANES
+from tcexplore.ui.row_line import Line, RowLine
+from tcexplore.ui.row_search import own_links
+from tcexplore.ui.row_view import RowView
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 
 if TYPE_CHECKING:
     from tcexplore.session import Snapshot
+
+
+_NOTHING_SELECTED = " Put the cursor on a row: what it is linked to appears here."
 
 
 class MainScreen(ReadingScreen):
@@ -64,12 +69,12 @@ class MainScreen(ReadingScreen):
         self._prefetched_run = 0
         self._assembly_awaited = False
         """Whether the assembly of the selection opens once it is known."""
-        self._title = RowLine(title_line(self.session, None, 0.0, 0.0), id="title")
-        self._verdict = RowLine(verdict_line(self.session), id="verdict")
+        self._title = RowLine(partial(title_row, self.session, None, Elapsed(0.0, 0.0)), id="title")
+        self._verdict = RowLine(partial(verdict_row, self.session), id="verdict")
         self._tabs = RowLine(tabs(self.grid.current), id="tabs")
-        self._peek = RowLine(peek_line(None, (), frozenset()), id="peek")
+        self._peek = RowLine(_peek_line(None, (), frozenset()), id="peek")
         self._footer = RowLine(footer(self.SCOPES, self.grid.current), id="footer")
-        self._history = RowLine(history_line(self.session), id="history")
+        self._history = RowLine(partial(history_row, self.session), id="history")
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -106,8 +111,8 @@ class MainScreen(ReadingScreen):
         self.session = session
         if first:
             self._show_footer(self.grid.current)
-        self._verdict.update(verdict_line(session))
-        self._history.update(history_line(session))
+        self._verdict.update(partial(verdict_row, session))
+        self._history.update(partial(history_row, session))
         if self.selection.update(session):
             self._highlight(everywhere=False)
         elif self._assembly_awaited:
@@ -128,7 +133,7 @@ class MainScreen(ReadingScreen):
 
     def show_title(self, session: Session, standby: ev.Standby | None, run_s: float, phase_s: float) -> None:
         """Update the title, which shows how long the run and its phase have taken so far."""
-        self._title.update(title_line(session, standby, run_s, phase_s))
+        self._title.update(partial(title_row, session, standby, Elapsed(run_s, phase_s)))
 
     # ---- panes
 
@@ -147,8 +152,10 @@ class MainScreen(ReadingScreen):
     def on_row_line_clicked(self, event: RowLine.Clicked) -> None:
         if event.id == "tabs":
             self.grid.current = PANES[int(event.text.strip(" []")[0]) - 1].id
-        elif event.id == "history" and (run := clicked_run(self.session, event.texts)) is not None:
-            self.post_message(RunChosen(run))
+        elif event.id == "history":
+            runs = (run_of(self.session, text) for text in reversed(event.texts))  # the click may be behind its number
+            if (run := next((run for run in runs if run is not None), None)) is not None:
+                self.post_message(RunChosen(run))
 
     def action_show_pane(self, name: str) -> None:
         self.grid.current = name
@@ -316,10 +323,10 @@ class MainScreen(ReadingScreen):
         run, shown = self.session.view(lambda snapshot: snapshot.compiled), self.session.shown
         if self.selection.links or run is None or is_large(run):
             known = None if self.selection.unindexed is not None else run
-            self._peek.update(peek_line(known, self.selection.links, self.selection.chain, shown))
+            self._peek.update(_peek_line(known, self.selection.links, self.selection.chain, shown))
         else:
             links = self._links_at_cursor
-            self._peek.update(peek_line(run, links, closure(run, links), shown))
+            self._peek.update(_peek_line(run, links, closure(run, links), shown))
 
     def _on_indexed(self, _: None) -> None:
         self.selection.select(self.selection.links, self.session)
@@ -370,7 +377,18 @@ class MainScreen(ReadingScreen):
         if snapshot is None or not any(code.kernels for code in snapshot.other_codes):
             self.say(f"The run has code for one target only: choose another with {hint('target')}, then compare.")
             return
-        from tcexplore.ui.screens.target_diff_screen import TargetDiffScreen
+        from tcexplore.ui.screens.target_screens import TargetDiffScreen
 
         kernel = kernel_at_cursor(self.grid.panes["code"].rows, snapshot)
         self.app.push_screen(TargetDiffScreen(snapshot, kernel))
+
+
+def _peek_line(
+    run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link], shown: Snapshot | None = None
+) -> Line:
+    """Return what is linked to the selected row in a run, marked as old unless it is the one that is `shown`."""
+    if run is None or not links:
+        return lambda width: fitted([piece(_NOTHING_SELECTED, "dim")], width)
+    from tcexplore.documents.peek_line import peek_row
+
+    return lambda width: peek_row(run, links, chain, width, old=run is not shown)

@@ -12,11 +12,9 @@ from tcexplore.documents.document import Document
 from tcexplore.environments import PythonNotUsableError, candidates
 from tcexplore.events import Config, GuardFilterTried
 from tcexplore.model_python import ModelPython
-from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions, split_paths
-from tcexplore.studies.modes.modes_document import ORDERS, modes_document
-from tcexplore.studies.modes.modes_study import STUDY, planned_jobs
-from tcexplore.studies.modes.modes_variants import ModesOptions
-from tcexplore.studies.modes.variant_result import compare_guard_filters, tried_filter
+from tcexplore.studies.environments import ENVIRONMENTS, EnvironmentsOptions, split_paths
+from tcexplore.studies.mode_variants import ModesOptions, compare_guard_filters, tried_filter
+from tcexplore.studies.modes import ORDERS, STUDY, modes_document, planned_jobs
 from tcexplore.studies.study import Prompt, PromptField, StudyState
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.messages import GuardFiltersTried, RowEntered

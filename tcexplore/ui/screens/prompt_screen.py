@@ -1,9 +1,11 @@
-"""A form over the screen that asks the user for values."""
+"""Forms over the screen: one that asks the user for values, and one that checks inputs for a recompile."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from argparse import ArgumentTypeError
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +18,16 @@ from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
 from tcexplore.argument_types import assignment
+from tcexplore.documents.document import StaticDocument
+from tcexplore.documents.guards.recompile_check_view import answer_rows
+from tcexplore.events.commands import RecompileQuery
+from tcexplore.events.input_specs import split_arguments
+from tcexplore.keymap import hint
+from tcexplore.session import Session, Snapshot
+from tcexplore.session.links import Link, QueryRegion, query_regions, select_region
 from tcexplore.studies.study import Prompt, PromptField
+from tcexplore.ui.row_painter import MARGIN
+from tcexplore.ui.row_view import RowView
 
 
 class PromptScreen(ModalScreen[tuple[str, ...] | None]):
@@ -105,3 +116,145 @@ def parse_calls(text: str) -> int | None:
     if digits and (not digits.isdecimal() or not int(digits)):
         raise ValueError("A number of calls is a whole number above 0, such as 100,000.")
     return int(digits) if digits else None
+
+
+# ---- recompile checks
+
+
+_NO_RUN = "No run to check yet."
+_EARLIER = "This is an earlier run, and its process has ended: press {} for the newest one, then check."
+_NO_ENTRY = "The entry point is not known yet: try again in a moment."
+_NO_REGION = (
+    "No inputs of this script can be checked yet: it has to compile something that takes inputs. An optimizer's step "
+    "depends on its own state: its recompiles are in the guards pane."
+)
+_TITLE = "Recompile check"
+_LABEL = "The inputs of one call, initially the file's own. Typing replaces the marked number:"
+_REGION_LABEL = (
+    "The inputs of one call of {name}, initially the last that it was compiled for. Typing replaces the marked number:"
+)
+_WAITING = "◐ waiting for the run's answer"
+_MOST_ROWS = 12
+"""Rows of an answer below the inputs; the check view has all."""
+
+_NOTE = (
+    "f32[33, 512], mask=bool[64], 0.01, [f32[4], 2], f32[4, 6] strides[1, 4], f32[4] grad. "
+    "Nothing is compiled: torch's own guards answer."
+)
+
+
+Send = Callable[[RecompileQuery], object]
+
+
+class RecompileCheckScreen(PromptScreen):
+    """Sends a query whenever the user has typed other inputs, and shows the answer below them.
+
+    All queries of one form have one number, so that the run keeps the last answer only.
+    """
+
+    def __init__(self, prompt: Prompt, number: int, regions: Sequence[QueryRegion], send: Send | None) -> None:
+        """Make the form; `regions` are those of a script. Without `send` it does not answer while the user types."""
+        super().__init__(prompt)
+        self._number = number
+        self._regions = {region.name: region for region in regions}
+        self._send = send
+        self._sent = tuple(field.value for field in prompt.fields)
+        """Values that were sent last, at first the initial ones."""
+        self._rows = RowView(id="answer")
+        self._rows.can_focus = False
+
+    def on_mount(self) -> None:
+        self.query_one(Vertical).mount(self._rows, before="#note")
+        self.watch(self.app, "session", self._show_answer, init=False)
+
+    def query_for(self, answers: Sequence[str]) -> RecompileQuery:
+        """Return the query for the values of the form."""
+        only = next(iter(self._regions.values()), None)
+        region = only if len(answers) == 1 else self._regions[answers[0].strip()]
+        inputs = tuple(split_arguments(answers[-1]))
+        return RecompileQuery(number=self._number, inputs=inputs, region=region.region.region if region else None)
+
+    def on_input_changed(self) -> None:
+        answers = self.valid_values()
+        if self._send is not None and answers not in (None, self._sent):
+            self._sent = answers
+            if not self._rows.display:
+                self.query_one("#note", Static).update(Content(_WAITING))
+            self._send(self.query_for(answers))
+
+    def _show_answer(self, session: Session) -> None:
+        run = session.shown
+        answer = next((each for each in run.recompile_answers if each.number == self._number), None) if run else None
+        if run is None or answer is None:
+            return
+        width = self.query(Input).first().size.width - MARGIN
+        rows = tuple(answer_rows(answer, run, width))[:_MOST_ROWS]
+        self._rows.show(StaticDocument("", rows))
+        self._rows.styles.height = len(rows)
+        self._rows.display = True
+        self.query_one("#note").display = False
+
+
+def ended() -> str:
+    """Return why a run that has ended cannot be checked."""
+    return f"The run has ended, and its compiled code is gone: press {hint('run-again')} to run again, then check."
+
+
+def recompile_prompt(session: Session, links: Sequence[Link], send: Send) -> RecompileCheckScreen | str:
+    """Return the form for a recompile check, in a script of the region of these links; or why no run can answer."""
+    shown = session.shown
+    if shown is None:
+        return _NO_RUN
+    if shown is not session.newest:
+        return _EARLIER.format(hint("newest-save"))
+    if shown.status != "running":
+        return ended()
+    if shown.entry is None:
+        return _NO_ENTRY
+    script = shown.entry.kind == "script"
+    region = select_region(shown, links) if script else None
+    if script and region is None:
+        return _NO_REGION
+    regions = query_regions(shown) if region else ()
+    names = [each.name for each in regions]
+    label = _REGION_LABEL.format(name=region.name) if region else _LABEL
+    inputs = _initial_inputs(shown, region)
+    fields = [PromptField(label, inputs, _check_inputs, _first_number(inputs))]
+    if len(regions) > 1 and region is not None:
+        choices = f"The region of the script: {', '.join(names)}"
+        fields.insert(0, PromptField(choices, region.name, _region_check(names)))
+    number = 1 + max((answer.number for answer in shown.recompile_answers), default=0)
+    return RecompileCheckScreen(Prompt(_TITLE, tuple(fields), _NOTE), number, regions, send if shown.complete else None)
+
+
+def _initial_inputs(snapshot: Snapshot, region: QueryRegion | None) -> str:
+    """Return the inputs checked last, else those of the file's last call or of the region's last compile."""
+    number = region.region.region if region else None
+    last = next((answer for answer in reversed(snapshot.recompile_answers) if answer.region == number), None)
+    if last is not None:
+        return ", ".join(last.inputs)
+    if region is not None:
+        return ", ".join(region.inputs)
+    calls = snapshot.entry.calls if snapshot.entry else ()
+    return ", ".join(calls[-1]) if calls else ""
+
+
+def _first_number(inputs: str) -> tuple[int, int]:
+    """Return where the first size is, most often that of the batch; else where the first number is, else the end."""
+    number = re.search(r"(?<=\[)\d+", inputs) or re.search(r"\b\d[\d.]*", inputs)
+    return number.span() if number else (len(inputs), len(inputs))
+
+
+def _check_inputs(text: str) -> object:
+    if not split_arguments(text):
+        raise ValueError("Type the inputs of one call, separated by commas.")
+    return text
+
+
+def _region_check(regions: Sequence[str]) -> Callable[[str], object]:
+    def check(text: str) -> object:
+        if text.strip() not in regions:
+            raise ValueError(f"There is no region {text.strip()!r}. Regions: {', '.join(regions)}.")
+        return text
+
+    return check

@@ -9,12 +9,11 @@ from textual.app import ComposeResult
 
 from tcexplore.documents.document import message
 from tcexplore.session import Session
-from tcexplore.ui.actions import bindings
-from tcexplore.ui.lines.guarded_document import guarded
-from tcexplore.ui.lines.row_line import RowLine
+from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.screen_lines import footer
-from tcexplore.ui.screens.overlay_screen import OverlayScreen
+from tcexplore.ui.row_line import RowLine
+from tcexplore.ui.row_view import guarded
+from tcexplore.ui.screens.reading_screen import OverlayScreen
 
 CLOCK_S = 0.5
 """Seconds between two updates of the times in a job that is followed."""

@@ -1,26 +1,30 @@
-"""Base of all screens with rows: search, copy, edit."""
+"""Base of all screens with rows: search, copy, edit; and of those over the panes with one document to read."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from textual import on, work
-from textual.screen import Screen
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
-from tcexplore.documents.document import Row
+from tcexplore.documents.document import Document, Row
 from tcexplore.events import Location
 from tcexplore.keymap import Scope
-from tcexplore.ui.actions import bindings
-from tcexplore.ui.editor import edit
-from tcexplore.ui.lines.row_line import RowLine
-from tcexplore.ui.lines.row_scan import scan
-from tcexplore.ui.lines.row_view import RowView
-from tcexplore.ui.lines.search import SearchBar
+from tcexplore.ui.actions import bindings, footer, footer_action
 from tcexplore.ui.messages import CopyRequested, HitReached, SearchCounted
-from tcexplore.ui.screen_lines import footer_action
-from tcexplore.ui.terminal.terminal_driver import copy
+from tcexplore.ui.row_line import RowLine
+from tcexplore.ui.row_search import SearchBar, scan
+from tcexplore.ui.row_view import RowView, guarded
+from tcexplore.ui.terminal_driver import copy
+from tcexplore.ui.user_files import edit
 
 
 class ReadingScreen(Screen[None]):
@@ -145,3 +149,80 @@ def _location(row: Row) -> Location | None:
         return row.location
     link = next((link for link in row.links if link.kind == "line"), None)
     return Location(link.where, int(link.name)) if link else None
+
+
+# ---- screens over the panes
+
+
+_FRAME = 3
+"""Lines of a box's frame and footer."""
+
+
+class OverlayScreen(ReadingScreen):
+    """Shows one view, rebuilt for each width, until the user presses escape."""
+
+    CSS_PATH = Path(__file__).with_name("overlay.tcss")  # Textual resolves a bare name relative to the subclass
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view = RowView()
+
+    @property
+    def reader(self) -> RowView:
+        return self._view
+
+    def leave(self) -> None:
+        self.dismiss()
+
+    def action_leave(self) -> None:
+        self.leave()
+
+    def on_mount(self) -> None:
+        self._view.focus()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show)
+
+    @abstractmethod
+    def _show(self) -> None:
+        """Put the document into the view, for the current width."""
+
+
+class BoxScreen(OverlayScreen, ModalScreen[None]):
+    """A box over the panes. The app's keys don't reach through a modal screen, so `SCOPES` has no `app`."""
+
+    CSS_PATH = Path(__file__).with_name("box.tcss")
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._box_title = title
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = Content(self._box_title)
+            yield self._view
+            yield RowLine(footer(self.SCOPES), id="footer")
+
+    def _show_document(self, document: Document) -> None:
+        self._view.show(document)
+        self.query_one(Vertical).styles.height = len(document) + _FRAME
+
+
+class AnswerScreen(BoxScreen):
+    """A box with the answer to a question about two marked things."""
+
+    BINDINGS = bindings("answer")
+    SCOPES = ("view", "reading", "answer")
+
+    def __init__(self, title: str, page: tuple[str, str], build: Callable[[int], Document]) -> None:
+        """`page` is the help page's name and title; `build` returns the document for a width."""
+        super().__init__(title)
+        self._page = page
+        self._build = build
+
+    @property
+    def page(self) -> tuple[str, str]:
+        return self._page
+
+    def _show(self) -> None:
+        self._show_document(guarded(partial(self._build, self._view.text_width)))

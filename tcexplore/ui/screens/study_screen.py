@@ -16,16 +16,16 @@ from tcexplore.events.commands import PauseTiming
 from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
+from tcexplore.studies.runs import Emit, Runner, Runs
 from tcexplore.studies.study import Study, StudyState, run_study, study_job
-from tcexplore.studies.study_runs import Emit, Runner, Runs
-from tcexplore.ui.actions import bindings
+from tcexplore.studies.study_text import study_title
+from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.lines.guarded_document import guarded
-from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.panes.pane_grid import arrange
-from tcexplore.ui.screen_lines import footer, study_line
-from tcexplore.ui.screens.overlay_screen import OverlayScreen
+from tcexplore.ui.pane_grid import arrange
+from tcexplore.ui.row_line import RowLine
+from tcexplore.ui.row_view import guarded
+from tcexplore.ui.screens.reading_screen import OverlayScreen
 
 
 class StudyTask:
@@ -83,7 +83,7 @@ class StudyTask:
         """Return the factory of the queue for the runs: on the app's workers, or in other environments."""
         if not pythons:
             return self._engine.study_queue
-        from tcexplore.supervisor.environment_queue import EnvironmentQueue
+        from tcexplore.supervisor.supervisor import EnvironmentQueue
 
         return partial(EnvironmentQueue, {python.executable: python for python in pythons})
 
@@ -137,11 +137,12 @@ class StudyScreen(OverlayScreen):
         self._job = study_job(context.job)
         self._toggled: frozenset[str] = frozenset()
         self._zoomed = False
-        self._title = RowLine(study_line(study.title, self._job, None), id="title")
+        self._title = RowLine(partial(study_title, study.title, self._job, None, ""), id="title")
 
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
         """Return the document to show."""
-        return self.study.document(state, width, self._toggled)
+        state.toggled = self._toggled
+        return self.study.document(state, width)
 
     @property
     def page(self) -> tuple[str, str]:
@@ -246,7 +247,7 @@ class StudyScreen(OverlayScreen):
 
     def _show_title(self) -> None:
         answer = self.study.answer(self.state) if self.state is not None else ""
-        self._title.update(study_line(self.study.title, self._job, self.state, answer))
+        self._title.update(partial(study_title, self.study.title, self._job, self.state, answer))
 
     def _show_document(self) -> None:
         state = self.state

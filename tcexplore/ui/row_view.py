@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.style import Style
-from textual import work
+from textual import events, work
 from textual.geometry import Region, Size
 from textual.reactive import var
+from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tcexplore.documents.document import Document, Link, Row, StaticDocument
+from tcexplore.documents.document import Document, Link, Row, Span, StaticDocument, chapters, message, start
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.lines.highlights import Highlights
-from tcexplore.ui.lines.row_mouse import RowMouse
-from tcexplore.ui.lines.row_painter import (
+from tcexplore.ui.messages import CopyRequested, CursorMoved, HitReached, RowEntered, SearchCounted
+from tcexplore.ui.row_painter import (
     MARGIN,
     LineContent,
     PaintedLines,
@@ -26,10 +27,8 @@ from tcexplore.ui.lines.row_painter import (
     scrolled_to,
     thumb,
 )
-from tcexplore.ui.lines.row_scan import own_links, same_row
-from tcexplore.ui.lines.search import Query, Search
-from tcexplore.ui.messages import CursorMoved, HitReached, RowEntered, SearchCounted
-from tcexplore.ui.terminal.themes import palette
+from tcexplore.ui.row_search import Highlights, Query, Search, own_links, same_row
+from tcexplore.ui.themes import palette
 
 _AROUND = 2
 """Rows in view above and below the cursor."""
@@ -37,14 +36,76 @@ _AROUND = 2
 _ABOVE = 4
 """Rows shown above the one that a document opens at."""
 
+Cell = tuple[int, int]
+"""A row, and a cell in it, counted from the left end of the text."""
 
-class RowView(RowMouse, can_focus=True):
+_WHOLE_ROW = 1 << 20
+"""More cells than a row has."""
+_SIDEWAYS = 8
+"""Cells to scroll sideways at a time."""
+
+
+class DragSelection:
+    """The selection from the cell where the drag began to the cell under the mouse."""
+
+    def __init__(self) -> None:
+        self._first: Cell | None = None
+        self._last: Cell | None = None
+        self.under_way = False
+        """Whether the mouse button is down."""
+
+    def begin(self, cell: Cell, *, under_way: bool) -> None:
+        """Drop the selection, and begin a new one."""
+        self._first, self._last, self.under_way = cell, None, under_way
+
+    def extend(self, cell: Cell) -> None:
+        """Move the end of the selection."""
+        self._last = cell
+
+    @property
+    def ends(self) -> tuple[Cell, Cell] | None:
+        """The first and the last selected cell; None if nothing is selected."""
+        if self._first is None or self._last is None or self._first == self._last:
+            return None
+        return min(self._first, self._last), max(self._first, self._last)
+
+    def cells(self, row: int) -> tuple[int, int] | None:
+        """Return the first selected cell of a row, and the one after the last; None if none is selected."""
+        if self.ends is None:
+            return None
+        (top, left), (bottom, right) = self.ends
+        if not top <= row <= bottom:
+            return None
+        return (left, right + 1) if top == bottom else (0, _WHOLE_ROW)
+
+    def text(self, document: Document) -> str:
+        """Return the selected text; several rows are copied whole, as the key for copying a row does."""
+        if self.ends is None:
+            return ""
+        (top, left), (bottom, right) = self.ends
+        rows = [document.row(index) for index in range(max(0, top), min(bottom + 1, len(document)))]
+        if top == bottom and rows:
+            return _cut(flat(rows[0].text), left, right + 1)
+        return "\n".join(row.text.rstrip() if row.copy is None else row.copy for row in rows)
+
+
+def _cut(text: str, start: int, end: int) -> str:
+    """Return the text in a range of cells."""
+    width = cell_len(text)
+    head = set_cell_size(text, min(start, width))
+    return set_cell_size(text, min(end, width))[len(head) :].strip()
+
+
+class RowView(ScrollView, can_focus=True):
     """Shows a `Document`, one row a line, with a cursor. It draws its own scrollbar into its last column."""
 
+    ALLOW_SELECT = False
     BINDINGS = bindings("view")
     DEFAULT_CSS = "RowView { overflow: hidden hidden; scrollbar-size: 0 0; }"
 
     cursor: var[int] = var(0)
+    column: var[int] = var(0)
+    """Cells scrolled to the right."""
     highlighted: var[frozenset[Link]] = var(frozenset())
     """The selection; rows that stand for it are highlighted."""
     marked: var[Link | None] = var(None)
@@ -57,6 +118,7 @@ class RowView(RowMouse, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.document: Document = StaticDocument("", ())
+        self.selection = DragSelection()
         self._highlights = Highlights(self.document)
         self._search: Search | None = None
         self._steps: deque[tuple[int, bool]] = deque()
@@ -348,12 +410,62 @@ class RowView(RowMouse, can_focus=True):
         if (search := self._search) is not None:
             self.post_message(SearchCounted(search.number(self.cursor), len(search.matches), search.complete))
 
-    # ---- changes
+    # ---- mouse
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is None or self.selection.ends is not None:
+            return
+        if offset.x == self.size.width - 1:
+            self.scroll_to(y=offset.y * len(self.document) // self.size.height, animate=False)
+            return
+        index = self.scroll_offset.y + offset.y
+        if index < len(self.document):
+            self.move_to(index)
+            if event.chain == 2:
+                self.action_enter()
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        scrollbar = event.x >= self.size.width - 1
+        self.selection.begin(self._cell_at(event), under_way=event.button == 1 and not scrollbar)
+        if self.selection.under_way:
+            self.capture_mouse()
+        self.refresh_changed()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.selection.under_way:
+            outside = -(event.y < 0) or int(event.y >= self.size.height)
+            if outside:
+                self.scroll_relative(y=outside, animate=False)
+            self.selection.extend(self._cell_at(event))
+            self.refresh_changed()
+
+    def on_mouse_up(self) -> None:
+        if self.selection.under_way:
+            self.release_mouse()
+            self.selection.under_way = False
+            if text := self.selection.text(self.document):
+                self.post_message(CopyRequested(text))
+
+    def _cell_at(self, event: events.MouseEvent) -> Cell:
+        """Return the row nearest to the mouse, and its cell."""
+        line = max(0, min(event.y, self.size.height - 1))
+        return min(self.scroll_offset.y + line, len(self.document) - 1), max(0, event.x) + self.column
+
+    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
+        event.stop()
+        self.action_sideways(_SIDEWAYS)
+
+    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
+        event.stop()
+        self.action_sideways(-_SIDEWAYS)
 
     def on_mouse_scroll_down(self) -> None:
         self._moved = True
 
     on_mouse_scroll_up = on_mouse_scroll_down
+
+    # ---- changes
 
     def watch_cursor(self) -> None:
         self.refresh_changed()
@@ -372,3 +484,40 @@ class RowView(RowMouse, can_focus=True):
         self.refresh()
 
     watch_search_query = watch_faded
+
+
+class GuardedDocument:
+    """A document that shows an exception from building a row in place of that row."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.title = document.title
+        self.start = start(document)
+        self.chapters = chapters(document)
+        self._length = len(document)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def row(self, index: int) -> Row:
+        try:
+            return self._document.row(index)
+        except Exception as error:  # noqa: BLE001  a bug in one row must not take down the app
+            return Row((Span(f" this row cannot be shown: {_describe(error)}", "error"),))
+
+
+def guarded(build: Callable[[], Document]) -> Document:
+    """Return the document that `build` returns, or one with the exception that it raises."""
+    try:
+        return GuardedDocument(build())
+    except Exception as error:  # noqa: BLE001  a bug in one document must not take down the app
+        return message(
+            "This pane cannot be shown.",
+            _describe(error),
+            "This is a bug in tcexplore, not in your file; the other panes still work.",
+            style="error",
+        )
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

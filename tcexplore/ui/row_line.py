@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual import events
@@ -13,8 +14,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.ui.lines.row_painter import segments
-from tcexplore.ui.terminal.themes import palette
+from tcexplore.ui.row_painter import segments
+from tcexplore.ui.themes import palette
+
+if TYPE_CHECKING:
+    pass
 
 Line = Callable[[int], Row]
 """Builds the row for a width in cells."""

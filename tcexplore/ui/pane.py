@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from textual import events
 from textual.app import ComposeResult
@@ -18,10 +20,9 @@ from tcexplore.documents.document import Document, message, start
 from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.background_task import BackgroundTask, is_large
-from tcexplore.ui.lines.guarded_document import guarded
-from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.messages import HitReached
-from tcexplore.ui.panes.pane_spec import PaneSpec, View, heading, view_at
+from tcexplore.ui.pane_table import PaneSpec, View, heading, view_at
+from tcexplore.ui.row_view import RowView, guarded
 
 if TYPE_CHECKING:
     from tcexplore.session import Snapshot
@@ -35,11 +36,71 @@ _TITLE_AT = 3
 _CORNERS = 4
 """Cells of the frame's top that its title cannot use."""
 
+_FEW = 16
+"""Objects of a tuple that are compared one by one: some fields are made anew for each read."""
+
+
+class RecordedSnapshot:
+    """A snapshot that records which of its fields a document reads: it is built again only if one of them changes."""
+
+    def __init__(self, snapshot: Snapshot, settling: Sequence[str]) -> None:
+        """Until a run is complete, the fields `settling` do not count."""
+        self._snapshot = snapshot
+        self._settling = settling
+        self._read: dict[tuple[str, str], Any] = {}
+        """Values by place and name: a place is empty for the snapshot, or a target for its code, `*` for the one in
+        view."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "code":
+            return _RecordedCode(self, "*")
+        if name == "code_for":
+            return partial(_RecordedCode, self)
+        method = getattr(type(self._snapshot), name)
+        return MethodType(method, self) if isinstance(method, FunctionType) else self.read("", name)
+
+    def read(self, place: str, name: str) -> Any:
+        """Record that a field is read, and return it."""
+        return self._read.setdefault((place, name), _value(self._snapshot, place, name))
+
+    def moves_to(self, snapshot: Snapshot) -> bool:
+        """Return whether all that was read is the same in another snapshot; if so, later reads are of that one."""
+        settling = () if snapshot.complete or snapshot.failure else self._settling
+        for (place, name), value in self._read.items() if snapshot is not self._snapshot else ():
+            if name not in settling and not _equal(value, _value(snapshot, place, name)):
+                return False
+        self._snapshot = snapshot
+        return True
+
+
+class _RecordedCode:
+    """The code of a recorded snapshot for one target."""
+
+    def __init__(self, snapshot: RecordedSnapshot, target: str) -> None:
+        self._recorded, self._place = snapshot, target
+
+    def __getattr__(self, name: str) -> Any:
+        return self._recorded.read(self._place, name)
+
+
+def _value(snapshot: Snapshot, place: str, name: str) -> Any:
+    if place:
+        return getattr(snapshot.code if place == "*" else snapshot.code_for(place), name)
+    return getattr(snapshot, name)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Return whether two values are the same object, the same text or number, or tuples of the same few objects."""
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) <= _FEW:
+        return all(map(operator.is_, a, b))
+    return a is b or (isinstance(a, str | int | float) and a == b)
+
 
 class _Built(NamedTuple):
     """A document of a view, and its inputs."""
 
     document: Document
+    recorded: RecordedSnapshot
     key: tuple[object, ...]
     view: View
     snapshot: Snapshot
@@ -74,9 +135,11 @@ class Pane(Container):
         self._hidden_width = 0
         """Width in cells to build a document for while the pane is hidden; 0 for none."""
         self._key: tuple[object, ...] = ()
-        """The inputs of the document that is shown or being built."""
-        self._documents: dict[str, tuple[tuple[object, ...], Document]] = {}
-        """The last document of each view with its key, so that turning back to a view costs nothing."""
+        """The inputs of the document that is shown or being built, besides the run's fields."""
+        self._recorded: RecordedSnapshot | None = None
+        """The fields that the document reads; None while it is being built."""
+        self._documents: dict[str, _Built] = {}
+        """The last document of each view, so that turning back to a view costs nothing."""
         self._cursors: dict[str, int] = {}
         self._restored_cursor: int | None = None
         """The row for the cursor in the next document, remembered from that view."""
@@ -124,18 +187,18 @@ class Pane(Container):
         if snapshot is None or not width:
             return
         old = snapshot is not session.shown
-        waiting = () if view.has(snapshot) else (snapshot.phase, snapshot.phase_graph)
-        key = (view, snapshot.run, self.toggled, width, *waiting, *view.key(snapshot))
-        if _same(key, self._key):
+        key = (view, snapshot.run, self.toggled, width)
+        if _same(key, self._key) and (self._recorded is None or self._recorded.moves_to(snapshot)):
             if self._background.is_idle:
                 self._mark_old(snapshot.label if old else "")
             return
-        self._key = key
-        cached_key, document = self._documents.get(view.name, ((), None))
-        if document is not None and _same(key, cached_key):
-            self._show_document(_Built(document, key, view, snapshot, old))
+        self._key, self._recorded = key, None
+        built = self._documents.get(view.name)
+        if built is not None and _same(key, built.key) and built.recorded.moves_to(snapshot):
+            self._show_document(built._replace(snapshot=snapshot, old=old))
             return
-        build = partial(_build, partial(view.build, snapshot, self.toggled, width), key, view, snapshot, old)
+        recorded: Any = RecordedSnapshot(snapshot, view.settling)
+        build = partial(_build, partial(view.build, recorded, self.toggled, width), recorded, key, view, snapshot, old)
         if not is_large(snapshot):
             self._show_document(build())
         elif self._background.request(build):
@@ -143,10 +206,12 @@ class Pane(Container):
 
     def _show_document(self, built: _Built) -> None:
         """Show a document, unless the user has turned to another view or run in the meantime."""
-        document, key, view, snapshot, old = built
-        self._documents[view.name] = key, document
+        document, recorded, key, view, snapshot, old = built
+        self._documents[view.name] = built
         newer_follows = self._background.has_request and (view, snapshot.run) == self._key[:2]
-        if not _same(key, self._key) and not newer_follows:
+        if _same(key, self._key):
+            self._recorded = recorded
+        elif not newer_follows:
             return
         self.hit = ""
         opens = self._opened_file != snapshot.file
@@ -157,6 +222,8 @@ class Pane(Container):
         self._mark_old(snapshot.label if old else "")
         self._update_title()
         self._reveal()
+        if self._recorded is recorded and self._session.view(view.has) is not snapshot:
+            self.show_session(self._session)  # the run has gone on meanwhile
 
     def watch_late(self) -> None:
         self._mark_old(self._old_run)

@@ -14,9 +14,8 @@ from textual.message import Message
 from textual.reactive import var
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.ui.panes.pane import Pane
-from tcexplore.ui.panes.pane_spec import PaneSpec
-from tcexplore.ui.panes.pane_table import PANES
+from tcexplore.ui.pane import Pane
+from tcexplore.ui.pane_table import PANES, PaneSpec
 
 Arrangement = Literal["all", "two", "one"]
 """`two`: the source pane and another one side by side."""

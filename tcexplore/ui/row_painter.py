@@ -14,8 +14,8 @@ from textual.strip import Strip
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.events import clean
-from tcexplore.ui.lines.search import Query
-from tcexplore.ui.terminal.themes import Palette
+from tcexplore.ui.row_search import Query
+from tcexplore.ui.themes import Palette
 
 HIGHLIGHTED, MARKED, MORE_LEFT, MORE_RIGHT, THUMB = "◀", "⚑", "‹", "›", "▐"
 MARGIN = 2

@@ -1,1 +1,0 @@
-"""The panes: which views they have, and the widgets that show them."""

@@ -1,1 +1,0 @@
-"""Terminal support: output, colors, clipboard."""

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
+from tcexplore.documents.line_facts import broken_expression
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
-from tcexplore.documents.source.line_facts import broken_expression
 from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
@@ -20,7 +20,7 @@ from tcexplore.session.call_account import eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 
-TEACHES = (
+EMPTY_TEXT = (
     "A graph break is where Dynamo leaves the graph and runs your Python. Each one appears here with its line, torch's "
     "reason and hints. The goal is zero breaks."
 )
@@ -47,13 +47,13 @@ REPORT_ISSUE = "Please report an issue to PyTorch"
 def breaks_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
     if not snapshot.compiled and not snapshot.breaks:
-        return Parts("", [empty_part(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
     parts = [fixed(_verdict(snapshot, width))]
     parts += [fixed(_break(snapshot, costed, toggled, width)) for costed in rank_breaks(snapshot)]
     parts += [
-        fixed(_together(snapshot, width)),
+        fixed(_shared_cost(snapshot, width)),
         fixed(_uncompiled(snapshot, toggled, width)),
-        fixed(_outside(snapshot, toggled)),
+        fixed(_eager_ops(snapshot, toggled)),
         fixed(_skipped(snapshot, toggled, width)),
     ]
     return Parts(_title(snapshot), parts)
@@ -101,7 +101,7 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
         yield row(" ", *line, links=links, location=at)
     if opened:
         yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, fix, width))
-        yield from _more(snapshot, graph_break, name, name + " more" in toggled, width)
+        yield from _torch_notes(snapshot, graph_break, name, name + " more" in toggled, width)
         yield BLANK
 
 
@@ -160,11 +160,11 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
         yield from wrapped(f"Doubtful: {costed.contradicted}.", width, "warn", indent=3)
 
 
-def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
+def _torch_notes(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
     """Yield a fold with the user stack, the notes of torch's registry, torch's context and the link to its page."""
     links, where = (break_link(graph_break),), places(snapshot.file)
     notes = _registry_notes(graph_break)
-    hints = [hint for hint in graph_break.hints if not hint.startswith(REPORT_ISSUE)]
+    hints = [text for text in graph_break.hints if not text.startswith(REPORT_ISSUE)]
     explained = bool(graph_break.explanation) and graph_break.explanation != graph_break.reason
     parts = ["torch's explanation"] if explained else []
     parts += [f"torch's {'hint' if len(hints) == 1 else 'hints'}"] if hints else []
@@ -198,7 +198,7 @@ def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, 
         yield row("     ", (graph_break.url, "location"), links=links, copy=graph_break.url)
 
 
-def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def _shared_cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the shared cost of the breaks and the key for a fix."""
     if text := format_shared_cost(snapshot):
         yield from wrapped(text, width, "muted")
@@ -217,7 +217,7 @@ def _registry_notes(graph_break: GraphBreak) -> list[str]:
     return [text for text in own if not all(piece.strip() in known for piece in _BLANK.split(text))]
 
 
-def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
+def _eager_ops(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
     """Yield the ops that one call runs eagerly although the program is compiled."""
     account = snapshot.call_account
     ops = eager_ops(account)

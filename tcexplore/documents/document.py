@@ -19,6 +19,7 @@ from tcexplore.session.links import Link
 if TYPE_CHECKING:
     from tcexplore.session import Snapshot
 
+
 __all__ = ["Builder", "Chapter", "Document", "Link", "Row", "Span", "chapters", "start"]
 
 

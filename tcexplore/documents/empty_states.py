@@ -42,14 +42,14 @@ def describe_phase(snapshot: Snapshot) -> str:
     return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
 
 
-def empty_part(snapshot: Snapshot, width: int, teaches: str, fact: ev.RunFact | None = None) -> Part:
-    """Return the rows of an empty pane; `teaches` explains what the pane is for.
+def empty_part(snapshot: Snapshot, width: int, empty_text: str, fact: ev.RunFact | None = None) -> Part:
+    """Return the rows of an empty pane; `empty_text` explains what the pane is for.
 
     `fact` is what a trace lacks to fill the pane.
     """
     if fact and snapshot.trace:
         return fixed(not_in_trace_rows(snapshot, fact, width))
-    return fixed((*_why(snapshot, width), BLANK, *wrapped(teaches, width, "muted")))
+    return fixed((*_why(snapshot, width), BLANK, *wrapped(empty_text, width, "muted")))
 
 
 def not_in_trace_rows(snapshot: Snapshot, fact: ev.RunFact, width: int) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links
 
-TEACHES = "The output of your program appears here, stderr marked with ▎. If it fails, its traceback comes first."
+EMPTY_TEXT = "The output of your program appears here, stderr marked with ▎. If it fails, its traceback comes first."
 
 BLAME = {"user": "error in your file or its arguments", "compiler": "error in torch or the worker, not in your file"}
 
@@ -63,7 +63,7 @@ def failure_rows(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row
               (f"  {BLAME.get(failed.blame, failed.blame)}", "muted"), location=at, links=links)  # fmt: skip
     yield from wrapped(failed.message, width, "strong", indent=2, location=at, links=links)
     if failed.hint:
-        yield from wrapped(failed.hint, width, "ok", indent=2, lead="try ", location=at, links=links)
+        yield from wrapped(failed.hint, width, "ok", indent=2, lead="→ ", location=at, links=links)
     if failed.blame == "compiler":
         yield from wrapped(BISECT.format(hint("bisect")), width, "ok", indent=2, keys_only=True)
     yield BLANK
@@ -97,7 +97,7 @@ def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield row((f" … {describe_phase(snapshot)}", "running"))
     yield row((" no output", "muted"))
     yield BLANK
-    yield from wrapped(TEACHES, width, "muted")
+    yield from wrapped(EMPTY_TEXT, width, "muted")
 
 
 def missing_fact_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:

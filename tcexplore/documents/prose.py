@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len, chop_cells
 
@@ -59,16 +60,19 @@ def shortened(text: str, room: int) -> str:
     return f"{start}…" if room > 0 else ""
 
 
-Cell = tuple[Span, ...]
+Spans = tuple[Span, ...]
 
 GAP = "  "
 
 
 def columns(
-    head: Sequence[str], rows: Sequence[Sequence[Cell]], links: Sequence[tuple[Link, ...]], left: Collection[int] = (0,)
+    head: Sequence[str],
+    rows: Sequence[Sequence[Spans]],
+    links: Sequence[tuple[Link, ...]],
+    left: Collection[int] = (0,),
 ) -> Iterator[Row]:
     """Yield the head and the rows with their `links`; the columns in `left` are left-aligned, the others right."""
-    titles: list[Cell] = [(Span(title, "muted"),) for title in head]
+    titles: list[Spans] = [(Span(title, "muted"),) for title in head]
     lines = [titles, *(list(row) for row in rows)]
     widths = [max(_width(line[index]) for line in lines) for index in range(len(head))]
     for line, own in zip(lines, ((), *links), strict=True):
@@ -80,24 +84,91 @@ def columns(
         yield Row(tuple(spans[:-1]), own, no_wrap=True)
 
 
-def _width(cell: Cell) -> int:
+Item = TypeVar("Item")
+
+FAILED = Span("✖ failed", "error")
+"""Stands in a table instead of the figures of a run that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Item]):
+    """A column of a table, and a key of the JSON, about an item of each row."""
+
+    head: str | None
+    """None for a value that only the JSON has."""
+    value: Callable[[Item], Any]
+    """Returns the value; None leaves the cell empty, and spans are shown as they are."""
+    text: Callable[[Any], str] = str
+    style: str | Callable[[Item], str] = ""
+    key: str = ""
+    """Its key in the JSON; empty for a value that only the table has."""
+    left: bool = False
+    """Whether it is left-aligned."""
+    always: bool = False
+    """Whether it is also shown in a row without figures."""
+    optional: bool = False
+    """Whether it is left out if all of its cells are empty."""
+
+    def cell(self, item: Item) -> Spans:
+        """Return the cell of an item."""
+        value = self.value(item)
+        if value is None or isinstance(value, Span):
+            return () if value is None else (value,)
+        style = self.style if isinstance(self.style, str) else self.style(item)
+        return value if type(value) is tuple else (Span(self.text(value), style),)
+
+
+def table(
+    all_columns: Sequence[Column[Item]],
+    items: Iterable[Item],
+    links: Sequence[tuple[Link, ...]] = (),
+    instead: Callable[[Item], Span | None] = lambda _: None,
+) -> Iterator[Row]:
+    """Yield a head and a row for each item.
+
+    A row for which `instead` returns a span has this instead of its figures: the columns that are not shown `always`.
+    """
+    shown = [column for column in all_columns if column.head is not None]
+    rows: list[list[Spans]] = []
+    for item in items:
+        replaced = instead(item)
+        figures = iter(((replaced,),) if replaced else ())
+        rows.append([
+            next(figures, ()) if replaced and not column.always else column.cell(item) for column in shown
+        ])  # fmt: skip
+    kept = [
+        index
+        for index, column in enumerate(shown)
+        if not column.optional or any(span.text for row in rows for span in row[index])
+    ]
+    left = [place for place, index in enumerate(kept) if shown[index].left]
+    cells = [[row[index] for index in kept] for row in rows]
+    return columns([shown[index].head or "" for index in kept], cells, links or [()] * len(rows), left)
+
+
+def json_values(all_columns: Sequence[Column[Item]], item: Item) -> dict[str, Any]:
+    """Return the values of an item that the JSON has, by key."""
+    return {column.key: column.value(item) for column in all_columns if column.key}
+
+
+def _width(cell: Spans) -> int:
     return sum(cell_len(span.text) for span in cell)
 
 
 class Piece(NamedTuple):
-    """Spans that are shown together or dropped; a higher `rank` is dropped earlier."""
+    """Spans that are shown together or dropped; those with a higher `priority` are dropped earlier."""
 
     spans: tuple[Span, ...]
-    rank: int = 0
+    priority: int = 0
 
     @property
     def width(self) -> int:
         return sum(cell_len(span.text) for span in self.spans)
 
 
-def piece(text: str, style: str = "", rank: int = 0) -> Piece:
+def piece(text: str, style: str = "", priority: int = 0) -> Piece:
     """Return a piece of one span."""
-    return Piece((Span(text, style),), rank)
+    return Piece((Span(text, style),), priority)
 
 
 def fits(pieces: Sequence[Piece], width: int, gap: str = "  ") -> bool:
@@ -108,14 +179,14 @@ def fits(pieces: Sequence[Piece], width: int, gap: str = "  ") -> bool:
 def fitted(left: Sequence[Piece], width: int, right: Sequence[Piece] = (), gap: str = "  ") -> Row:
     """Return the pieces side by side, `right` at the right edge, without those that do not fit.
 
-    If not even the pieces of rank 0 fit, the end of the row is cut.
+    If not even the pieces of priority 0 fit, the end of the row is cut.
     """
     pieces = [item for item in (*left, *right) if item.width]
-    ranks = sorted({item.rank for item in pieces if item.rank}, reverse=True)
-    for rank in ranks:
+    priorities = sorted({item.priority for item in pieces if item.priority}, reverse=True)
+    for priority in priorities:
         if _wide(pieces, gap) <= width:
             break
-        pieces = _without(pieces, rank, width, gap)
+        pieces = _without(pieces, priority, width, gap)
     shown = {id(item) for item in pieces}
     first = _joined([item for item in left if id(item) in shown], gap)
     last = _joined([item for item in right if id(item) in shown], gap)
@@ -123,11 +194,11 @@ def fitted(left: Sequence[Piece], width: int, right: Sequence[Piece] = (), gap: 
     return Row(_cut((*first, *((Span(" " * max(room, 1)), *last) if last else ())), width))
 
 
-def _without(pieces: list[Piece], rank: int, width: int, gap: str) -> list[Piece]:
-    """Return the pieces without as many of this rank as necessary, the last ones first."""
+def _without(pieces: list[Piece], priority: int, width: int, gap: str) -> list[Piece]:
+    """Return the pieces without as many of this priority as necessary, the last ones first."""
     remaining = list(pieces)
     for item in reversed(pieces):
-        if item.rank == rank and _wide(remaining, gap) > width:
+        if item.priority == priority and _wide(remaining, gap) > width:
             remaining = [other for other in remaining if other is not item]
     return remaining
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tcexplore import events as ev
 from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.locations import display_path, places
-from tcexplore.documents.prose import BLANK, Cell, columns, fold, heading, row, wrapped
+from tcexplore.documents.prose import BLANK, Spans, columns, fold, heading, row, wrapped
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
@@ -175,7 +175,7 @@ def _activity(mark: str, rank: RankRow, text: str, seconds: float) -> Row:
     )  # fmt: skip
 
 
-def _cells(row: RankRow, *, several: bool, loaded: bool) -> list[Cell]:
+def _cells(row: RankRow, *, several: bool, loaded: bool) -> list[Spans]:
     phase = f"{row.phase} {row.graph}".strip() or ("done" if row.last_record is None else "between compiles")
     group = f"group {row.group + 1}" if several else ""
     style = "" if row.group == 0 else "break"
@@ -200,7 +200,7 @@ def collective_rows(snapshot: Snapshot) -> Iterator[Row]:
     where = places(snapshot.file).abbreviate
     yield BLANK
     yield heading("Collectives", _total(calls))
-    lines: list[list[Cell]] = []
+    lines: list[list[Spans]] = []
     links = []
     for number, call in enumerate(calls[:MOST_CALLS], 1):
         at = call.node.location
@@ -265,7 +265,7 @@ _ORIGINS = (
 
 def _part_rows(snapshot: Snapshot, splits: Sequence[ev.GraphSplit]) -> Iterator[Row]:
     where = places(snapshot.file).abbreviate
-    lines: list[list[Cell]] = []
+    lines: list[list[Spans]] = []
     for split in splits:
         lines_of = list(dict.fromkeys(where(at) for at in (split.first, split.last) if at))
         texts = (

@@ -10,7 +10,7 @@ from tcexplore.documents.document import Builder, Document
 from tcexplore.documents.graph.graph_view import graph_document, readable_document
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.output_view import output_document
-from tcexplore.documents.source.source_view import source_document
+from tcexplore.documents.source_view import source_document
 from tcexplore.documents.style_names import NAMES
 from tcexplore.documents.timing.timing_view import timing_document
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.documents.document import Document
-from tcexplore.documents.strip.history_strip import history_row
-from tcexplore.documents.strip.title_line import Elapsed, title_row
-from tcexplore.documents.strip.verdict_line import verdict_row
+from tcexplore.documents.strip import Elapsed, history_row, title_row, verdict_row
 from tcexplore.events import Standby
 from tests import fakes
 from tests.documents import golden

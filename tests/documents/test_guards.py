@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore.documents.guards.guards_view import guards_document
-from tcexplore.documents.source.line_facts import broken_expression
+from tcexplore.documents.line_facts import broken_expression
 from tcexplore.events import FrameEntered, Guard, Recompiled
 from tests import fakes
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.source.source_view import source_document
-from tcexplore.documents.strip.peek_line import peek_row
+from tcexplore.documents.peek_line import peek_row
+from tcexplore.documents.source_view import source_document
 from tcexplore.documents.timing.hot_lines_view import hot_lines_document
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import call_account

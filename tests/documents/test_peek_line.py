@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.source.line_facts import break_place
-from tcexplore.documents.strip.peek_line import peek_row
+from tcexplore.documents.line_facts import break_place
+from tcexplore.documents.peek_line import peek_row
 from tcexplore.session.links import Link, closure, kernel_link
 from tests import fakes
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from tcexplore.documents.labels import format_stride, format_tensor, labels, op_name
 from tcexplore.documents.prose import fitted, piece, wrapped
-from tcexplore.documents.strip.history_strip import history_row
+from tcexplore.documents.strip import history_row
 from tcexplore.documents.timing.timing_view import count_outliers, draw_bars, fit_axis
 from tcexplore.session import Session
 from tcexplore.session.links import kernel_link
@@ -51,7 +51,7 @@ def test_stride_is_shown_only_if_not_contiguous():
 
 
 def test_least_important_piece_is_dropped_first():
-    pieces = [piece("breaks"), piece("graphs", rank=2), piece("since", rank=3)]
+    pieces = [piece("breaks"), piece("graphs", priority=2), piece("since", priority=3)]
     assert fitted(pieces, 22).text == "breaks  graphs  since"
     assert fitted(pieces, 20).text == "breaks  graphs"
     assert fitted(pieces, 8).text == "breaks"
@@ -86,7 +86,7 @@ def test_no_axis_without_samples():
 def test_wide_characters_take_two_columns():
     name = piece("模型.py", "title")
     assert cell_len(fitted([name], 20, [piece("live")]).text) == 20
-    assert fitted([name, piece("more", rank=1)], 12).text == "模型.py"
+    assert fitted([name, piece("more", priority=1)], 12).text == "模型.py"
     assert fitted([name], 4).text == "模…"
 
 

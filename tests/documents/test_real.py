@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.documents.diff.diff_view import diff_document
+from tcexplore.documents.diff_view import diff_document
 from tcexplore.documents.document import Document
 from tcexplore.events import Config
 from tcexplore.session import Snapshot
+from tcexplore.session.code import node_phases
 from tcexplore.session.fused_kernels import Fusions
-from tcexplore.session.graph_stages import node_phases
 from tcexplore.session.line_times import line_traffic
 from tests.documents.views import VIEWS
 

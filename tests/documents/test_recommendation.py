@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.timing.recommendation import format_recommendation, format_reservation, recommend
+from tcexplore.documents.verdicts import format_recommendation, format_reservation, recommend
 from tcexplore.session import Snapshot
-from tests.session.test_economics import EQUAL, FASTER, SLOWER
+from tests.snapshots.estimates import EQUAL, FASTER, SLOWER
 from tests.snapshots.mlp_timing import RETURNED
 
 AFTER = "break-even at ~50,000 calls."

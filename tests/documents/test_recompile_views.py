@@ -12,7 +12,7 @@ from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.style_names import NAMES
 from tests import fakes
 from tests.documents import golden
-from tests.documents.test_views import opened, rows
+from tests.documents.views import opened, rows
 from tests.snapshots import recompiling
 
 EVERY: dict[str, Builder] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.code.scheduler_reasons import PLAIN, UNEXPLAINED, explain_refusal
+from tcexplore.documents.code.fusion_view import PLAIN, UNEXPLAINED, explain_refusal
 
 
 def test_explanation_contains_the_figures():

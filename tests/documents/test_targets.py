@@ -14,7 +14,7 @@ from tcexplore.documents.code.roofline_view import HIGHEST, LOWEST, PlotMark, Ro
 from tcexplore.documents.code.stages_view import find_hiding_folds, stages_document
 from tcexplore.documents.code.target_notes import ASSUMED
 from tcexplore.documents.document import Builder, Row
-from tcexplore.documents.strip.verdict_line import verdict_row
+from tcexplore.documents.strip import verdict_row
 from tcexplore.documents.style_names import NAMES
 from tcexplore.quantities import count
 from tcexplore.session import Session

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.documents.strip.history_strip import history_row
-from tcexplore.documents.strip.verdict_line import run_verdict, verdict_row
+from tcexplore.documents.strip import history_row, run_verdict, verdict_row
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session import Session, Snapshot

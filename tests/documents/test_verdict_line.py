@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.strip.verdict_line import verdict_row
+from tcexplore.documents.strip import verdict_row
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session import Session, Snapshot
 from tests import fakes

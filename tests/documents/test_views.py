@@ -8,33 +8,17 @@ import pytest
 
 from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.fusion_view import fusion_document, fusion_reasons_document
-from tcexplore.documents.diff.diff_view import diff_document
-from tcexplore.documents.document import Builder, Row
+from tcexplore.documents.diff_view import diff_document
 from tcexplore.events import BreakFix, FactMissing, Kernel, SchedulerNode
-from tcexplore.session import Snapshot
 from tcexplore.session.links import closure, line_link
 from tests import fakes
 from tests.documents import golden
 from tests.documents.panes import require_stable_rows
-from tests.documents.views import VIEWS, compared, same
+from tests.documents.views import VIEWS, compared, opened, rows, same
 from tests.snapshots import training
 from tests.snapshots.codes import with_code
 
 EVERY = {**VIEWS, "diff": compared()}
-
-
-def rows(build: Builder, run: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> list[Row]:
-    document = build(run, toggled, width)
-    return [document.row(index) for index in range(len(document))]
-
-
-def opened(build: Builder, run: Snapshot, width: int = 78) -> frozenset[str]:
-    """Return the folds to toggle so that nothing is folded."""
-    folds = frozenset[str]()
-    while more := {row.fold for row in rows(build, run, folds, width) if row.fold and "▸" in row.text}:
-        assert not more & folds
-        folds |= more
-    return folds
 
 
 @pytest.mark.parametrize("view", EVERY)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tcexplore import events as ev
-from tcexplore.documents.strip.history_strip import history_row
-from tcexplore.documents.strip.verdict_line import run_verdict, verdict_row
+from tcexplore.documents.strip import history_row, run_verdict, verdict_row
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.session import Session, summarize
 from tests import fakes

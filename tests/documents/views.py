@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from tcexplore.documents.code.fusion_view import fusion_document
-from tcexplore.documents.diff.diff_view import diff_document
-from tcexplore.documents.document import Builder, Document
+from tcexplore.documents.diff_view import diff_document
+from tcexplore.documents.document import Builder, Document, Row
 from tcexplore.documents.graph.aot_view import aot_document
 from tcexplore.documents.graph.decomposition_view import decomposition_document
 from tcexplore.documents.graph.passes_view import passes_document
@@ -51,3 +51,17 @@ def compared(after: Snapshot | None = None) -> Builder:
 
 
 same = partial(replace, training.run(), run=5, source=training.SOURCE + "# a comment\n")
+
+
+def rows(build: Builder, run: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> list[Row]:
+    document = build(run, toggled, width)
+    return [document.row(index) for index in range(len(document))]
+
+
+def opened(build: Builder, run: Snapshot, width: int = 78) -> frozenset[str]:
+    """Return the folds to toggle so that nothing is folded."""
+    folds = frozenset[str]()
+    while more := {row.fold for row in rows(build, run, folds, width) if row.fold and "▸" in row.text}:
+        assert not more & folds
+        folds |= more
+    return folds

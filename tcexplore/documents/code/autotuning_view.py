@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part
+from tcexplore.documents.labels import kernel_links
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Autotuned, TuningChoice
 from tcexplore.quantities import count, duration
@@ -21,7 +21,7 @@ TUNING_KINDS = {
 }
 
 
-TEACHES = (
+EMPTY_TEXT = (
     "The choices that torch measures appear here with their times: the configurations of each Triton kernel and, with "
     "max-autotune, the templates and library calls of each matrix product."
 )
@@ -36,7 +36,7 @@ BAR = 16
 def autotuning_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the view."""
     if not snapshot.autotuned:
-        return Parts("", [empty_part(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
     rows = (line for tuned in snapshot.autotuned for line in _tuned(snapshot, tuned, toggled, width))
     choices = sum(len(tuned.choices) for tuned in snapshot.autotuned)
     return Parts(count(choices, "choice"), [fixed([*rows, *_source_rows(width)])])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from tcexplore.documents.code.kernel_labels import KernelLines, kernel_heading, kernel_links, kernel_row
 from tcexplore.documents.code.target_notes import (
     count_kernels,
     describe_loops,
@@ -18,7 +17,7 @@ from tcexplore.documents.code.target_notes import (
 from tcexplore.documents.document import Part, Parts, Row, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.highlight import Highlighted, highlighted
-from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.labels import KernelLines, Labels, kernel_heading, kernel_links, kernel_row, labels
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.device_rows import format_measured
@@ -27,7 +26,7 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
 
-TEACHES = (
+EMPTY_TEXT = (
     "Inductor's kernels appear here: C++ for a CPU, Triton for a GPU, each with its fused ops, every statement with "
     "its op. The wrapper that calls them comes last."
 )
@@ -36,7 +35,7 @@ TEACHES = (
 def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
     if not snapshot.code.kernels and not snapshot.code.wrappers:
-        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
+        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, EMPTY_TEXT)])
     known = labels(snapshot)
     parts = [fixed(target_rows(snapshot, toggled, width))]
     parts += [_contents(snapshot, known, width)] if len(snapshot.code.kernels) > 1 else []

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
-from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.labels import Labels, kernel_links, labels
 from tcexplore.documents.prose import BLANK, columns, fold, row, wrapped
 from tcexplore.events import Kernel, KernelResources
 from tcexplore.quantities import count, size
@@ -17,7 +16,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import kernel_link
 
-TEACHES = (
+EMPTY_TEXT = (
     "The GPU resources of each kernel appear here: registers, spills, shared memory, warps, the occupancy and what "
     "limits it, instructions by kind, warnings. T chooses the target."
 )
@@ -34,7 +33,7 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
         if (made := kernel_facts(snapshot.code, k).assembled) and made.resources
     ]
     if not taken:
-        empty = empty_part(snapshot, width, TEACHES, ev.RunFact.MACHINE_CODE)
+        empty = empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.MACHINE_CODE)
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
     rows = [_cells(kernel, resources, known) for kernel, resources in taken]
     table = columns(HEAD, rows, [kernel_links(kernel) for kernel, _ in taken], left=(0, 2))

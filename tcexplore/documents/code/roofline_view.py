@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
-from tcexplore.documents.labels import EXTERN, Labels, labels
-from tcexplore.documents.prose import BLANK, Cell, columns, heading, row, wrapped
+from tcexplore.documents.labels import EXTERN, Labels, kernel_links, labels
+from tcexplore.documents.prose import BLANK, Column, heading, row, table, wrapped
 from tcexplore.documents.timing.device_rows import format_rate
 from tcexplore.events import Kernel, RooflinePoint
 from tcexplore.quantities import count, duration, size
@@ -25,20 +24,16 @@ LOWEST, HIGHEST = 0.01, 10_000.0
 """FLOP per byte at the two ends of the axis."""
 
 
-ACHIEVED_HEAD = ("kernel", "measured", "launches", "memory", "of peak", "arithmetic", "of peak", "of the roof")
-
 SLOW = 0.5
 """Share of the roof below which a kernel is marked."""
 
 Measured = tuple[Kernel, Achieved]
 
 
-TEACHES = (
+EMPTY_TEXT = (
     "The roofline of each kernel appears here: bytes moved, FLOPs, whether memory or compute bounds it, and the "
     "least time that the bound allows, an estimate. T chooses the target."
 )
-
-HEAD = ("kernel", "at least", "bound", "moves", "FLOP", "FLOP/byte", "of the time")
 
 HEIGHT, WIDEST = 9, 64
 """Height and maximum width of the plot."""
@@ -56,34 +51,36 @@ def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
         (kernel, point) for kernel in snapshot.code.kernels if (point := kernel_facts(snapshot.code, kernel).roofline)
     ]
     if not points:
-        empty = empty_part(snapshot, width, TEACHES, ev.RunFact.ROOFLINE)
+        empty = empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.ROOFLINE)
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
     total = sum(point.implied_us for _, point in points)
-    table = columns(
-        HEAD, [_cells(*each, total, known) for each in points], [kernel_links(k) for k, _ in points], left=(0, 2)
-    )
+    bounds = table(_bound_columns(total, known), points, [kernel_links(kernel) for kernel, _ in points])
     reached = ((kernel, achieved(snapshot, kernel, kernel_facts(snapshot.code, kernel))) for kernel, _ in points)
     measured = [(kernel, at) for kernel, at in reached if at]
     title = f"at least {duration(total / 1e6)} in total{snapshot.for_target} · estimate"
     if measured:
         title += f" · measured {duration(sum(at.measured.us for _, at in measured) / 1e6)}"
     parts = (
-        target_rows(snapshot, toggled, width), table, achieved_rows(measured, known, width),
+        target_rows(snapshot, toggled, width), bounds, achieved_rows(measured, known, width),
         _plots(points, measured, known, width), _source_rows(points, width),
     )  # fmt: skip
     return Parts(title, [fixed(part) for part in parts])
 
 
-def _cells(kernel: Kernel, point: RooflinePoint, total: float, known: Labels) -> Sequence[tuple[Span, ...]]:
+def _bound_columns(total: float, known: Labels) -> tuple[Column[KernelPoint], ...]:
     return (
-        known.kernel[kernel_link(kernel)].spans,
-        (Span("< 0.01 µs" if point.implied_us < 0.01 else duration(point.implied_us / 1e6), "strong"),),
-        (Span(point.bound, "warn" if point.bound == "compute" else ""),),
-        (Span(size(point.bytes)),),
-        (Span(_flops(point.flops)),),
-        (Span("–" if point.intensity is None else f"{point.intensity:.2f}"),),
-        (Span(f"{point.implied_us / total:.0%}" if total else "–", "number"),),
+        Column("kernel", lambda it: known.kernel[kernel_link(it[0])].spans, left=True),
+        Column("at least", lambda it: it[1].implied_us, _least, "strong"),
+        Column("bound", lambda it: it[1].bound, style=lambda it: "warn" if it[1].bound == "compute" else "", left=True),
+        Column("moves", lambda it: it[1].bytes, size),
+        Column("FLOP", lambda it: _flops(it[1].flops)),
+        Column("FLOP/byte", lambda it: "–" if it[1].intensity is None else f"{it[1].intensity:.2f}"),
+        Column("of the time", lambda it: f"{it[1].implied_us / total:.0%}" if total else "–", style="number"),
     )
+
+
+def _least(us: float) -> str:
+    return "< 0.01 µs" if us < 0.01 else duration(us / 1e6)
 
 
 def _flops(flops: int | None) -> str:
@@ -147,11 +144,7 @@ def achieved_rows(measured: Sequence[Measured], known: Labels, width: int) -> It
         return
     yield BLANK
     yield heading("Measured")
-    yield from columns(
-        ACHIEVED_HEAD,
-        [_achieved_cells(*each, known) for each in measured],
-        [kernel_links(kernel) for kernel, _ in measured],
-    )
+    yield from table(_achieved_columns(known), measured, [kernel_links(kernel) for kernel, _ in measured])
     text = (
         "Measured: device time under torch's profiler, the mean of a few calls with warm caches. `of the roof` is "
         "the least time of the bound divided by this time; kernels of a few microseconds stay far below it."
@@ -172,17 +165,18 @@ def _reasons(measured: Sequence[Measured], known: Labels, width: int) -> Iterato
         yield from wrapped(f"No share of the peak of {peak} for {', '.join(names)}: {reason}.", width, "dim")
 
 
-def _achieved_cells(kernel: Kernel, rates: Achieved, known: Labels) -> Sequence[Cell]:
+def _achieved_columns(known: Labels) -> tuple[Column[Measured], ...]:
     return (
-        known.kernel[kernel_link(kernel)].spans,
-        (Span(duration(rates.measured.us / 1e6), "strong"),),
-        (Span(f"{rates.measured.launches} replayed" if rates.measured.replayed else str(rates.measured.launches)),),
-        (Span(format_rate(rates.memory.rate, "B/s") if rates.memory.rate else "–"),),
-        (Span(_share(rates.memory.share), "number"),),
-        (Span(format_rate(rates.compute.rate, "FLOP/s") if rates.compute.rate else "–"),),
-        (Span(_share(rates.compute.share), "number"),),
-        (Span(_share(rates.bound_share), "warn" if (rates.bound_share or 1.0) < SLOW else "number"),),
-    )
+        Column("kernel", lambda it: known.kernel[kernel_link(it[0])].spans, left=True),
+        Column("measured", lambda it: it[1].measured.us / 1e6, duration, "strong"),
+        Column("launches", lambda it: f"{it[1].measured.launches}{' replayed' if it[1].measured.replayed else ''}"),
+        Column("memory", lambda it: format_rate(it[1].memory.rate, "B/s") if it[1].memory.rate else "–"),
+        Column("of peak", lambda it: _share(it[1].memory.share), style="number"),
+        Column("arithmetic", lambda it: format_rate(it[1].compute.rate, "FLOP/s") if it[1].compute.rate else "–"),
+        Column("of peak", lambda it: _share(it[1].compute.share), style="number"),
+        Column("of the roof", lambda it: _share(it[1].bound_share),
+               style=lambda it: "warn" if (it[1].bound_share or 1.0) < SLOW else "number"),
+    )  # fmt: skip
 
 
 def _share(share: float | None) -> str:

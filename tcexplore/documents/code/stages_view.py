@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import BAR, KernelLines, kernel_links
 from tcexplore.documents.code.target_notes import describe_vectors, format_resources, target_rows
 from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
-from tcexplore.documents.labels import Labels, OpLabel, labels
+from tcexplore.documents.labels import BAR, KernelLines, Labels, OpLabel, kernel_links, labels
 from tcexplore.documents.prose import BLANK, fold, wrapped
 from tcexplore.events import Kernel, KernelAssembled, KernelStage
 from tcexplore.quantities import count
@@ -17,7 +16,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 
-TEACHES = (
+EMPTY_TEXT = (
     "The stages of each kernel appear here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the "
     "target that T chooses, the assembly of C++ kernels with --assembly."
 )
@@ -33,7 +32,7 @@ def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     known = labels(snapshot)
     shown = [kernel for kernel in snapshot.code.kernels if any(kernel_facts(snapshot.code, kernel)[:2])]
     if not shown:
-        empty = empty_part(snapshot, width, TEACHES, ev.RunFact.MACHINE_CODE)
+        empty = empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.MACHINE_CODE)
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
     parts = [fixed(target_rows(snapshot, toggled, width))]
     for kernel in shown:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tcexplore.documents.document import Span, StaticDocument
-from tcexplore.documents.prose import BLANK, Cell, columns, wrapped
+from tcexplore.documents.document import StaticDocument
+from tcexplore.documents.prose import BLANK, Column, table, wrapped
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.targets.device_table import Target, TargetError, all_targets, find_target
@@ -40,9 +40,7 @@ def _file(path: str) -> TargetChoice:
         return TargetChoice(path, key, trouble=str(error))
 
 
-HEAD = ("", "target", "device", "code", "")
-
-TEACHES = (
+NOTE = (
     "Enter shows the code of a target in all panes. The captured graphs are lowered for it, without tracing your "
     "program again. Later saves use the same target."
 )
@@ -50,27 +48,24 @@ TEACHES = (
 
 def choice_rows(choices: Sequence[TargetChoice], snapshot: Snapshot | None, device: str, width: int) -> StaticDocument:
     """Return the document: the head and a row for each choice."""
-    head = HEAD if width >= _ROOMY else HEAD[:-1]
-    rows = [_cells(choice, snapshot, device)[: len(head)] for choice in choices]
-    table = columns(head, rows, [()] * len(rows), left=range(len(head)))
-    return StaticDocument("", (*table, BLANK, *wrapped(TEACHES, width, "dim")))
+    table_columns: tuple[Column[TargetChoice], ...] = (
+        Column("", lambda choice: "●" if _is_shown(choice, snapshot) else " ", style="ok", left=True),
+        Column("target", lambda choice: choice.key, left=True,
+               style=lambda choice: "strong" if _is_shown(choice, snapshot) else ""),
+        Column("device", lambda choice: _device(choice, device)[0], left=True,
+               style=lambda choice: "warn" if choice.trouble else ""),
+        Column("code", lambda choice: _code(choice, snapshot), style="number", left=True),
+        Column("" if width >= _ROOMY else None, lambda choice: _device(choice, device)[1], style="muted", left=True),
+    )  # fmt: skip
+    return StaticDocument("", (*table(table_columns, choices), BLANK, *wrapped(NOTE, width, "dim")))
 
 
 FIRST = 1
 """Row of the first choice."""
 
 
-def _cells(choice: TargetChoice, snapshot: Snapshot | None, device: str) -> Sequence[Cell]:
-    shown = snapshot is not None and snapshot.target == choice.key
-    name, facts = _device(choice, device)
-    style = "warn" if choice.trouble else ""
-    return (
-        (Span("●" if shown else " ", "ok"),),
-        (Span(choice.key, "strong" if shown else ""),),
-        (Span(name, style),),
-        (Span(_code(choice, snapshot), "number"),),
-        (Span(facts, "muted"),),
-    )
+def _is_shown(choice: TargetChoice, snapshot: Snapshot | None) -> bool:
+    return snapshot is not None and snapshot.target == choice.key
 
 
 _ROOMY = 90

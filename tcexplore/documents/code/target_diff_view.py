@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import op_spans
 from tcexplore.documents.code.stages_view import NAMES
 from tcexplore.documents.code.target_notes import describe_vectors
-from tcexplore.documents.diff.text_diff import text_rows
 from tcexplore.documents.document import Row, Span, StaticDocument, by_identity
-from tcexplore.documents.labels import labels
-from tcexplore.documents.prose import BLANK, Cell, columns, row, wrapped
+from tcexplore.documents.labels import labels, op_spans
+from tcexplore.documents.prose import BLANK, Spans, columns, row, wrapped
+from tcexplore.documents.text_diff import text_rows
 from tcexplore.events import Kernel, KernelResources
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
@@ -189,7 +188,7 @@ def fact_rows(sides: Sequence[Known]) -> Iterator[Row]:
     return columns(head, rows, [()] * len(rows), left=range(len(head)))
 
 
-def _rows(sides: Sequence[Known]) -> Iterator[Sequence[Cell]]:
+def _rows(sides: Sequence[Known]) -> Iterator[Sequence[Spans]]:
     yield _row("kernel", [side.kernel.name if side.kernel else "none" for side in sides])
     made = [side.known.assembled if side.known else None for side in sides]
     yield from _unless_empty("configuration", [m.config if m else "" for m in made])
@@ -210,12 +209,12 @@ def _least(microseconds: float) -> str:
     return ("under 0.01 µs" if microseconds < 0.01 else duration(microseconds / 1e6)) + " (estimate)"
 
 
-def _unless_empty(name: str, values: Sequence[str]) -> Iterator[Sequence[Cell]]:
+def _unless_empty(name: str, values: Sequence[str]) -> Iterator[Sequence[Spans]]:
     if any(values):
         yield _row(name, values)
 
 
-def _row(name: str, values: Sequence[str], style: str = "muted") -> Sequence[Cell]:
+def _row(name: str, values: Sequence[str], style: str = "muted") -> Sequence[Spans]:
     differs = len(set(values)) > 1 and name != "kernel"
     return ((Span(name, style),), *((Span(value, "strong" if differs else ""),) for value in values))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tcexplore import events as ev
 from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
-from tcexplore.documents.graph.graph_items import GraphOf, below_dynamo
+from tcexplore.documents.graph.graph_rows import GraphOf, below_dynamo
 from tcexplore.documents.graph.graph_view import graph_parts
 from tcexplore.documents.labels import Labels, format_call, format_tensor, labels
 from tcexplore.documents.locations import places
@@ -15,10 +15,10 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import AtenGraph, FxNode, Kernel, Partitioned, SavedTensor, Wrapper
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
-from tcexplore.session.graph_stages import in_order, node_phases
+from tcexplore.session.code import in_order, node_phases
 from tcexplore.session.links import Link, aten_link, kernel_link, line_links
 
-TEACHES = (
+EMPTY_TEXT = (
     "AOTAutograd turns each Dynamo graph into ATen ops: one inference graph, or a joint graph that is partitioned into "
     "a forward and a backward. The graphs appear here, with the tensors saved for the backward."
 )
@@ -37,7 +37,7 @@ def aot_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), widt
     facts = (ev.RunFact.AOT_GRAPHS, ev.RunFact.AOT_INFERENCE_GRAPH, ev.RunFact.POST_GRAD_GRAPH)
     missing = fixed(missing_rows(snapshot, facts, width))
     if not snapshot.code.aten_graphs:
-        return Parts("", [empty_part(snapshot, width, TEACHES), missing])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT), missing])
     graphs = in_order(snapshot.code.aten_graphs)
     parts = [missing]
     for graph_id in dict.fromkeys(graph.graph for graph in graphs):

@@ -10,8 +10,14 @@ from typing import NamedTuple
 
 from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
-from tcexplore.documents.graph.graph_items import GraphOf, dynamo_graph, is_parameter, lay_out_graph
-from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
+from tcexplore.documents.graph.graph_rows import (
+    GraphOf,
+    GraphRows,
+    dynamo_graph,
+    hidden_fold,
+    is_parameter,
+    lay_out_graph,
+)
 from tcexplore.documents.guards.recompile_rows import name_carried
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import labels, name_node
@@ -25,7 +31,7 @@ from tcexplore.session.links import break_link, line_link, line_links, node_link
 _ASSIGNED = re.compile(r"\s*(\w+)(?:: \"[^\"]*\")? = ")
 
 
-TEACHES = (
+EMPTY_TEXT = (
     "Each op that Dynamo captures appears here with the dtype and shape of its value, its source line and its kernel. "
     "Lines on the left show which op reads which."
 )
@@ -34,7 +40,7 @@ TEACHES = (
 def graph_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
     if not snapshot.graphs:
-        return Parts("", [empty_part(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
     where = places(snapshot.file)
     order = order_breaks(snapshot.graphs, snapshot.breaks)
     parts = [fixed(op_check_rows(snapshot, width, passed=False))]
@@ -115,40 +121,46 @@ class Between(NamedTuple):
 def order_breaks(graphs: Sequence[GraphCaptured], breaks: Sequence[GraphBreak]) -> Between:
     """Return the breaks after the graphs that they end, or else before the graphs that they begin."""
     order = Between({}, {}, [])
-    for broken in breaks:
-        ended, begun = _ended(graphs, broken), _begun(graphs, broken)
+    for graph_break in breaks:
+        ended, begun = _ended(graphs, graph_break), _begun(graphs, graph_break)
         if ended is not None:
-            order.after.setdefault(ended, []).append(broken)
+            order.after.setdefault(ended, []).append(graph_break)
         elif begun is not None:
-            order.before.setdefault(begun, []).append(broken)
+            order.before.setdefault(begun, []).append(graph_break)
         else:
-            order.rest.append(broken)
+            order.rest.append(graph_break)
     return order
 
 
-def _ended(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> int | None:
+def _ended(graphs: Sequence[GraphCaptured], graph_break: GraphBreak) -> int | None:
     """Return the graph that a break ends: the last one of its function that begins above the line of the break.
 
     A function resumed after a break is a frame that begins on the line of that break. If the function is unknown,
     return the graph with the id of the break.
     """
     above = [
-        (line, -index) for index, line in _starts(graphs, broken) if broken.location and line < broken.location.line
+        (line, -index)
+        for index, line in _starts(graphs, graph_break)
+        if graph_break.location and line < graph_break.location.line
     ]
     if above:
         return -max(above)[1]
-    same = (index for index, graph in enumerate(graphs) if graph.graph == broken.graph)
-    return None if broken.location and broken.location.function else next(same, None)
+    same = (index for index, graph in enumerate(graphs) if graph.graph == graph_break.graph)
+    return None if graph_break.location and graph_break.location.function else next(same, None)
 
 
-def _begun(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> int | None:
-    on = (index for index, line in _starts(graphs, broken) if broken.location and line == broken.location.line)
+def _begun(graphs: Sequence[GraphCaptured], graph_break: GraphBreak) -> int | None:
+    on = (
+        index
+        for index, line in _starts(graphs, graph_break)
+        if graph_break.location and line == graph_break.location.line
+    )
     return next(on, None)
 
 
-def _starts(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> list[tuple[int, int]]:
+def _starts(graphs: Sequence[GraphCaptured], graph_break: GraphBreak) -> list[tuple[int, int]]:
     """Return the graphs of the function with the break, by their index, and the first line of each frame."""
-    at = broken.location
+    at = graph_break.location
     frames = ((index, graph.frame) for index, graph in enumerate(graphs))
     return [(i, f.line) for i, f in frames if f and at and (f.file, f.function) == (at.file, at.function)]
 
@@ -156,7 +168,7 @@ def _starts(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> list[tuple[i
 def readable_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
     if not snapshot.graphs:
-        return Parts("", [empty_part(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
     parts: list[Part] = []
     for captured in snapshot.graphs:
         opened = f"graph {captured.graph}" not in toggled

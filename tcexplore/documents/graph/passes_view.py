@@ -12,7 +12,7 @@ from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import Hunk, PassRun
 from tcexplore.session import Snapshot
 
-TEACHES = (
+EMPTY_TEXT = (
     "Inductor runs dozens of passes: on the Dynamo graph, on the joint graph and after partitioning. Each appears here "
     "with its changes; passes without changes are folded."
 )
@@ -32,7 +32,7 @@ UNNAMED = "between named passes"
 def passes_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the view."""
     if not snapshot.code.passes:
-        return Parts("", [empty_part(snapshot, width, TEACHES), fixed(_why(snapshot, width))])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT), fixed(_why(snapshot, width))])
     parts: list[Part] = []
     for (graph, stage, phase), runs in groupby(snapshot.code.passes, lambda p: (p.graph, p.stage, p.phase)):
         stage_runs = list(runs)

@@ -30,7 +30,7 @@ SAME = "Their guards are the same, except for structural guards."
 NONE = "One of them has no guards."
 
 
-TEACHES = (
+EMPTY_TEXT = (
     "Dynamo keeps the compiled code of a frame in cache entries: 0/0 is the first entry of frame 0. A call that "
     "matches no entry compiles a new one. The entries appear here, with the call and the guard that caused each one."
 )
@@ -43,7 +43,7 @@ def cache_entries_document(snapshot: Snapshot, toggled: frozenset[str] = frozens
     frames = cache_entries(snapshot)
     if not frames:
         missing = fixed(missing_rows(snapshot, (ev.RunFact.CACHE_ENTRIES,), width))
-        return Parts("", [empty_part(snapshot, width, TEACHES), missing])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT), missing])
     rows: list[Row] = []
     for frame in frames:
         rows += [*_frame(snapshot, frame, toggled, width), BLANK]

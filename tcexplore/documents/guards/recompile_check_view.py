@@ -28,7 +28,7 @@ _VERDICTS = {
 }
 
 
-TEACHES = (
+EMPTY_TEXT = (
     "Press {} and type inputs, for example f32[33, 512] or lr=0.01. torch's own guards then tell whether compiled code "
     "matches them, and which guard would fail first. Nothing is compiled."
 )
@@ -39,11 +39,11 @@ _MARKS = {"matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖"
 def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """Return the document of the view."""
     if snapshot.trace:
-        return Parts("", [empty_part(snapshot, width, TEACHES, ev.RunFact.RECOMPILE_CHECKS)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.RECOMPILE_CHECKS)])
     answers = list(reversed(snapshot.recompile_answers))
     rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
-    teaches = fixed(wrapped(TEACHES.format(hint("recompile-check")), width, "muted", keys_only=True))
-    return Parts(count(len(answers), "check") if answers else "", [fixed(rows), teaches])
+    empty_text = fixed(wrapped(EMPTY_TEXT.format(hint("recompile-check")), width, "muted", keys_only=True))
+    return Parts(count(len(answers), "check") if answers else "", [fixed(rows), empty_text])
 
 
 def _answer(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iterator[Row]:

@@ -33,7 +33,7 @@ def recompile_rows(
     """Yield the rows of all recompiles, each with the rows `below` it and a blank one."""
     for recompile, others in newest_causes(snapshot):
         links = line_links(recompile.location)
-        rows = [*_recompile(recompile, places(snapshot.file), width), *_others(others)]
+        rows = [*_recompile(recompile, places(snapshot.file), width), *_older_entries(others)]
         yield from (Row(r.spans, links, recompile.location) for r in rows)
         yield from below(recompile)
         yield BLANK
@@ -52,9 +52,9 @@ def describe_extra_compiles(extra: ExtraCompiles) -> str:
     )
 
 
-def _others(others: int) -> Iterator[Row]:
-    if others:
-        yield row((f"   {others} older {'entry' if others == 1 else 'entries'} did not match either", "muted"))
+def _older_entries(number: int) -> Iterator[Row]:
+    if number:
+        yield row((f"   {number} older {'entry' if number == 1 else 'entries'} did not match either", "muted"))
 
 
 def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row]:

@@ -8,9 +8,9 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.guards.recompile_rows import name_carried
+from tcexplore.documents.line_facts import broken_expression
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.documents.source.line_facts import broken_expression
 from tcexplore.events import GraphSymbols, Specialization, Symbol, SymbolSource, ZeroOneSpecialization
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -37,7 +37,7 @@ STATIC = (
     "All sizes are static. torch makes a size symbolic when it first changes (automatic dynamic shapes), with "
     "dynamic=True, or with mark_dynamic. The symbols appear here."
 )
-TEACHES = "The symbolic sizes of the compiled code appear here, with their range and origin."
+EMPTY_TEXT = "The symbolic sizes of the compiled code appear here, with their range and origin."
 
 
 def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
@@ -46,8 +46,8 @@ def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     rows = [r for graph in snapshot.symbols for r in (*_graph(graph, toggled, places(snapshot.file), width), BLANK)]
     absent = fixed(missing_rows(snapshot, (ev.RunFact.SYMBOLIC_SIZES,), width))
     if not rows:
-        teaches = STATIC if snapshot.complete and snapshot.compiled else TEACHES
-        return Parts("", [empty_part(snapshot, width, teaches), fixed([BLANK, *fixes] if fixes else []), absent])
+        empty_text = STATIC if snapshot.complete and snapshot.compiled else EMPTY_TEXT
+        return Parts("", [empty_part(snapshot, width, empty_text), fixed([BLANK, *fixes] if fixes else []), absent])
     known = {(s.name, s.sources) for graph in snapshot.symbols for s in graph.symbols}
     return Parts(count(len(known), "symbol"), [fixed(fixes), fixed(rows), absent])
 

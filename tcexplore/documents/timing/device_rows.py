@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.document import Row
+from tcexplore.documents.labels import kernel_links
 from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from tcexplore import events as ev
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, missing_reason
+from tcexplore.documents.line_facts import read_lines, times_of_lines
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, heading, row, shortened, wrapped
-from tcexplore.documents.source.line_facts import read_lines, times_of_lines
 from tcexplore.events import Location
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.line_times import LineTime, LineTimes
 from tcexplore.session.links import line_links
 
-TEACHES = (
+EMPTY_TEXT = (
     "The lines of your files appear here after the first timing, sorted by their share of a call: each op of an eager "
     "call is timed, and each kernel of a compiled one."
 )
@@ -38,13 +38,13 @@ def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
     """Return the document of the view."""
     times = times_of_lines(snapshot)
     if times is None and snapshot.trace:
-        return Parts("", [empty_part(snapshot, width, TEACHES, ev.RunFact.LINE_TIMES)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.LINE_TIMES)])
     if times is None:
         reason = missing_reason(snapshot, ev.RunFact.LINE_TIMES)
         if not reason and not snapshot.timing_skipped:
             if snapshot.complete and snapshot.status == "running":
-                return Parts("", [fixed([row((" … timing", "running")), BLANK, *wrapped(TEACHES, width, "muted")])])
-            return Parts("", [empty_part(snapshot, width, TEACHES)])
+                return Parts("", [fixed([row((" … timing", "running")), BLANK, *wrapped(EMPTY_TEXT, width, "muted")])])
+            return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
         return Parts("", [fixed(wrapped(f"{NO_TIMES} {reason}".strip(), width, "muted"))])
     return Parts(count(len(times.lines), "line"), [fixed(hot_line_rows(snapshot, times, width))])
 

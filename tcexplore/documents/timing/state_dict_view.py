@@ -12,7 +12,7 @@ from tcexplore.events import StateKeys
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 
-TEACHES = (
+EMPTY_TEXT = (
     "The names in the state dict of the compiled model appear here, next to those of the model itself. torch can also "
     "save the result of compiling."
 )
@@ -28,7 +28,7 @@ ARTIFACTS = (
 def state_dict_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """Return the document of the view."""
     if snapshot.state_keys is None and (snapshot.trace or not snapshot.complete):
-        return Parts("", [empty_part(snapshot, width, TEACHES, ev.RunFact.STATE_DICT)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.STATE_DICT)])
     rows = [*state_dict_rows(snapshot, width), BLANK, heading("Cache artifacts"), *wrapped(ARTIFACTS, width, "muted")]
     return Parts("", [fixed(rows)])
 

@@ -41,7 +41,7 @@ _COMPILES = {
 }  # fmt: skip
 
 
-TEACHES = (
+EMPTY_TEXT = (
     "The timeline of a script that calls torch.compile itself appears here: a row for each compiled function, module "
     "or optimizer step, with its calls, compiles and recompiles."
 )
@@ -61,7 +61,7 @@ def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     if not lanes.regions:
         if snapshot.entry is not None and snapshot.entry.kind != "script":
             return Parts("", [fixed(wrapped(NO_SCRIPT, width, "muted"))])
-        return Parts("", [empty_part(snapshot, width, TEACHES, ev.RunFact.CALLS)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.CALLS)])
     rows = [*_head(snapshot, lanes.seconds, width)]
     for lane in lanes.regions:
         rows += _lane(lane, lanes.seconds, places(snapshot.file), toggled, width)

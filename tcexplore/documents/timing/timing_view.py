@@ -1,7 +1,8 @@
-"""The timing pane: the verdict with its interval, the conditions, the cost of the first call and the break-even."""
+"""The timing pane: the verdict with its interval, the conditions, the break-even, compile time and parts of a call."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,18 +11,25 @@ from tcexplore.documents.configurations import describe_grad_mode
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import describe_failed_guard
-from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
-from tcexplore.documents.timing.call_profile_rows import call_profile_rows
-from tcexplore.documents.timing.compile_time_rows import compile_time_rows
 from tcexplore.documents.timing.device_rows import cuda_graph_rows, describe_device_share, device_rows
-from tcexplore.documents.timing.recommendation import format_reservation, recommend
 from tcexplore.documents.timing.timeline_view import region_rows
-from tcexplore.events import TimingEstimate
+from tcexplore.documents.verdicts import format_reservation, recommend
+from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.compile_time import CompiledCall, compiled_calls
+from tcexplore.session.call_account import CallAccount
+from tcexplore.session.compile_time import (
+    CompiledCall,
+    CompileSpan,
+    CompileTime,
+    compile_time,
+    compiled_calls,
+    files_compiled,
+    shorten,
+)
 from tcexplore.session.economics import economics
 from tcexplore.session.history import wrong_result
 
@@ -29,7 +37,7 @@ MOST = 8
 """Calls that are listed one by one."""
 
 
-TEACHES = (
+EMPTY_TEXT = (
     "Eager and compiled calls are timed in turns here, warm, on the same inputs, until the next save. The verdict is "
     "faster or slower only if the difference is above the noise."
 )
@@ -50,7 +58,7 @@ def timing_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     """Return the document of the pane."""
     known = snapshot.timing is not None or _samples(snapshot, "eager_us")
     if not known and not snapshot.timing_skipped and not snapshot.calls and not snapshot.regions:
-        return Parts("", [empty_part(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
     plot = _plot(snapshot, width) if known else ()
     rows = [
         *_head(snapshot, width),
@@ -285,3 +293,211 @@ def draw_bars(values: Sequence[float], on: Axis) -> str:
 def count_outliers(values: Sequence[float], on: Axis) -> int:
     """Return how many of the drawn values lie beyond the axis."""
     return sum(not on.low <= value <= on.high for value in values[-DRAWN:])
+
+
+# ---- compile time
+
+
+OTHER_TIME = "other time in the calls that compiled:"
+
+SLOWEST = 5
+"""Kernels that are named."""
+
+
+COMPILE_TIME = "compile time"
+
+PHASES = {"queued": "waiting for a worker", "querying_cache": "reading caches"}
+"""torch's phases of a job, as text where its name says little."""
+
+LAST_OUTPUT = 5
+"""Lines of output of compile workers that ended."""
+
+
+def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield reports on compile workers, and a fold with the tree of compile spans if there are any."""
+    spent = compile_time(snapshot)
+    reports = list(worker_lines(snapshot))
+    if reports:
+        yield BLANK
+    for line, style in reports:
+        yield from wrapped(line, width, style)
+    if not spent.roots:
+        return
+    yield BLANK
+    yield fold(COMPILE_TIME, COMPILE_TIME in opened, summarize_compile_time(spent))
+    if COMPILE_TIME not in opened:
+        return
+    for depth, name, seconds, share in span_lines(spent):
+        yield row((f" {seconds:>8} {share:>5}  ", "muted"), "  " * depth + name)
+    others = list(other_time_lines(spent))
+    if others:
+        yield from wrapped(OTHER_TIME, width, "muted")
+    for name, seconds, share in others:
+        yield row((f" {seconds:>8} {share:>6} ", "muted"), name)
+    for line in slowest_compiles(snapshot):
+        yield from wrapped(line, width, "muted")
+
+
+def summarize_compile_time(spent: CompileTime) -> str:
+    """Return `compiling took 7.20 s, 98% of the calls that compiled`."""
+    share = "" if spent.share is None else f", {100 * spent.share:.0f}% of the calls that compiled"
+    return f"compiling took {duration(spent.seconds)}{share}"
+
+
+def span_lines(spent: CompileTime) -> Iterator[tuple[int, str, str, str]]:
+    """Yield depth, name, time and share of each significant span."""
+    for root in spent.roots:
+        yield from _lines(shorten(root, spent.seconds), spent.seconds, 0)
+
+
+def other_time_lines(spent: CompileTime) -> Iterator[tuple[str, str, str]]:
+    """Yield name, time and share of everything but compiling in the calls that compiled, as far as measured."""
+    parts = (
+        ("running compiled code", spent.graph_seconds),
+        ("Dynamo inspecting frames, outside its spans", spent.frame_seconds),
+        ("guards, and your code between graphs", spent.unaccounted_seconds),
+    )
+    for name, seconds in parts:
+        if seconds is not None and spent.wall_seconds:
+            yield name, duration(seconds), f"{100 * seconds / spent.wall_seconds:.1f}%"
+
+
+def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, str, str, str]]:
+    graph = f"{span.graph} " if depth == 0 and span.graph else ""
+    times = f" ×{span.count}" if span.count > 1 else ""
+    share = f"{100 * span.seconds / whole:.0f}%" if whole else ""
+    yield depth, f"{graph}{span.name}{times}", duration(span.seconds), share
+    for inner in span.children:
+        yield from _lines(inner, whole, depth + 1)
+
+
+def worker_lines(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield a line and its style for each job that takes long in torch's compile workers, and for their end."""
+    for report in snapshot.compile_workers:
+        graph = f"graph {report.graph}: " if report.graph else ""
+        if report.job is None:
+            status = "" if report.status is None else f", exit status {report.status}"
+            pid = "" if report.pid is None else f" {report.pid}"
+            yield f"{graph}the process{pid} of torch's compile workers ended{status}", "error"
+            yield from ((line, "muted") for line in report.text.split("\n")[-LAST_OUTPUT:] if line)
+            continue
+        phase = PHASES.get(report.phase, report.phase)
+        if phase and report.phase_seconds is not None:
+            phase = f"{phase} for {duration(report.phase_seconds)}"
+        worker = "" if report.pid is None else f"compile worker {report.pid}"
+        where = ", ".join(filter(None, (worker, phase)))
+        after = "" if report.seconds is None else f" after {duration(report.seconds)}"
+        yield f"{graph}job {report.job} is not done{after}{f' ({where})' if where else ''}", "warn"
+
+
+def slowest_compiles(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the slowest kernels to compile: Triton kernels by name, C++ files, which torch does not name, by time."""
+    named = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)[:SLOWEST]
+    if named:
+        yield "slowest kernels: " + ", ".join(f"{kernel.name} {duration(kernel.seconds)}" for kernel in named)
+    files = files_compiled(compile_time(snapshot).roots)
+    if files:
+        yield f"C++ compiler: {count(len(files), 'file')}, the slowest {duration(files[0])}"
+    caches = [
+        f"{used.cache} cache: {used.outcome}{f' ({used.reason})' if used.reason else ''}"
+        for used in snapshot.cache_lookups
+    ]
+    yield from dict.fromkeys(caches)
+
+
+# ---- parts of a compiled call
+
+
+PART_NAMES = {
+    "Python": "Python outside the compiled regions",
+    "guards": "guards",
+    "launch": "launch:",
+    "idle": "device idle: Python and launch",
+    "kernel": "kernel",
+    "library": "library call",
+    "eager op": "outside the graphs:",
+}
+
+MOST_PARTS = 16
+"""Parts that are listed one by one."""
+
+ESTIMATED = (
+    "Estimates: the machine ran over 10% faster or slower than in the timing while the parts were measured. They are "
+    "scaled to the timing."
+)
+
+CALL_PROFILE = "one call"
+
+
+class PartLine(NamedTuple):
+    """One part as text."""
+
+    time: str
+    share: str
+    name: str
+    range: str = ""
+    """The least and the greatest time among the profiled calls."""
+
+
+def call_profile_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield a fold with the parts of a call, once it is profiled."""
+    account = snapshot.call_account
+    if account is None:
+        return
+    yield BLANK
+    yield fold(CALL_PROFILE, CALL_PROFILE in opened, summarize_account(account))
+    if CALL_PROFILE in opened:
+        for line in account_lines(account):
+            yield row((f" {line.time:>8} {line.share:>5}  ", "muted"), line.name, (f"  {line.range}", "dim"))
+        if account.estimated:
+            yield from wrapped(ESTIMATED, width, "muted")
+
+
+def summarize_account(account: CallAccount) -> str:
+    """Return `one compiled call: 412 µs, 61% of it in kernels`, or how long the device is busy."""
+    total = f"one compiled call: {duration(account.total_us / 1e6)}"
+    if account.on_device:
+        idle = account.us("idle", "guards")
+        return f"{total}, device busy for {_percent(account.total_us - idle, account.total_us)} of it"
+    kernels = account.us("kernel", "library")
+    return total + (f", {_percent(kernels, account.total_us)} of it in kernels" if kernels and account.total_us else "")
+
+
+def account_lines(account: CallAccount) -> Iterator[PartLine]:
+    """Yield the parts of a call, longest first, and what they leave."""
+    yield from (_part_line(part, account.total_us) for part in account.parts[:MOST_PARTS])
+    if len(account.parts) > MOST_PARTS:
+        rest = sum(part.us for part in account.parts[MOST_PARTS:])
+        shorter = count(len(account.parts) - MOST_PARTS, "shorter part")
+        yield PartLine(duration(rest / 1e6), _percent(rest, account.total_us), shorter)
+    if account.rest_us:
+        name = "overlapping work of the device" if account.rest_us < 0 else "in no part"
+        time = duration(abs(account.rest_us) / 1e6)
+        yield PartLine(f"-{time}" if account.rest_us < 0 else time, _percent(account.rest_us, account.total_us), name)
+    profile = account.profile
+    if account.on_device:
+        replays = f", {profile.replayed_tasks} of them in {count(profile.replays, 'CUDA graph')}"
+        launches = f"{profile.device_tasks} kernels, copies and fills in {profile.launches} launches"
+        yield PartLine("", "", launches + (replays if profile.replays else ""))
+
+
+def _part_line(part: CallPart, whole: float) -> PartLine:
+    times = f" ×{part.launches}" if part.launches > 1 else ""
+    name = f"{PART_NAMES[part.kind]} {shorten_device_function(part.name)}".strip()
+    graph = f"  {part.graph} {part.phase}" if part.graph else ""
+    low, high = duration(part.low_us / 1e6), duration(part.high_us / 1e6)
+    ends = f"{low} to {high}" if low != high else ""
+    return PartLine(duration(part.us / 1e6), _percent(part.us, whole), f"{name}{times}{graph}", ends)
+
+
+def shorten_device_function(name: str) -> str:
+    """Return the name of a device function without types and arguments: `at::native::reduce_kernel`."""
+    short = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    while (shorter := re.sub(r"<[^<>]*>", "", short)) != short:
+        short = shorter
+    # The parentheses of `Memcpy DtoH (Device -> Pinned)` are part of its name.
+    return short if " (" in short else short.partition("(")[0]
+
+
+def _percent(microseconds: float, whole: float) -> str:
+    return f"{100 * microseconds / whole:.0f}%" if whole else ""

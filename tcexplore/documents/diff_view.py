@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import format_traffic, op_spans
-from tcexplore.documents.diff.text_diff import Numbered, text_rows
 from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
-from tcexplore.documents.labels import format_call, format_tensor, labels, name_node
+from tcexplore.documents.labels import format_call, format_tensor, format_traffic, labels, name_node, op_spans
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.documents.text_diff import Numbered, text_rows
 from tcexplore.events import Kernel, Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot, changes, summarize
@@ -57,14 +56,14 @@ def _node(change: RunChange[tuple[str, ev.FxNode]], where: Places) -> Row:
 def break_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """Yield the breaks that only one of the runs has."""
     for change in diff.breaks:
-        broken = change.item
+        graph_break = change.item
         if change.kind != "same":
-            where = places(diff.after.file).describe(broken.location)
-            links = (break_link(broken),) if change.after else ()
+            where = places(diff.after.file).describe(graph_break.location)
+            links = (break_link(graph_break),) if change.after else ()
             style = BREAK_STYLES.get(change.kind, MARKS[change.kind][1])
-            facts = (f"{where}  ", "muted"), (broken.code or broken.reason, style)
-            yield row("   ", (MARKS[change.kind][0], style), *facts, (f"  {broken.id or broken.kind}", "muted"),
-                      links=links, location=broken.location)  # fmt: skip
+            facts = (f"{where}  ", "muted"), (graph_break.code or graph_break.reason, style)
+            kind = (f"  {graph_break.id or graph_break.kind}", "muted")
+            yield row("   ", (MARKS[change.kind][0], style), *facts, kind, links=links, location=graph_break.location)
 
 
 def guard_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001

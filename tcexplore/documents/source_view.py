@@ -10,9 +10,7 @@ from rich.cells import cell_len
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import KernelLabel
-from tcexplore.documents.locations import places
-from tcexplore.documents.prose import fold, wrapped
-from tcexplore.documents.source.line_facts import (
+from tcexplore.documents.line_facts import (
     LineBars,
     LineFacts,
     break_place,
@@ -21,6 +19,8 @@ from tcexplore.documents.source.line_facts import (
     line_facts,
     read_lines,
 )
+from tcexplore.documents.locations import places
+from tcexplore.documents.prose import fold, wrapped
 from tcexplore.events import Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.labels import KernelLabel, labels
-from tcexplore.documents.locations import places
-from tcexplore.documents.prose import Piece, fitted, piece, shortened
-from tcexplore.documents.source.line_facts import (
+from tcexplore.documents.line_facts import (
     broken_expression,
     describe_time,
     describe_traffic,
@@ -17,6 +15,8 @@ from tcexplore.documents.source.line_facts import (
     line_facts,
     shares_of_lines,
 )
+from tcexplore.documents.locations import places
+from tcexplore.documents.prose import Piece, fitted, piece, shortened
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -38,7 +38,7 @@ def peek_row(run: Snapshot, links: Sequence[Link], chain: frozenset[Link], width
     """
     linked = list(_linked(run, links[0], chain)) or [piece("nothing", "muted")]
     dotted = [
-        Piece((Span(" · " if index else " ", "muted"), *item.spans), item.rank) for index, item in enumerate(linked)
+        Piece((Span(" · " if index else " ", "muted"), *item.spans), item.priority) for index, item in enumerate(linked)
     ]
     origin = [piece(f" old, {run.label}:", "muted", 1)] if old else []
     return fitted([*origin, _subject(run, links[0]), *dotted], width - 1, gap="")

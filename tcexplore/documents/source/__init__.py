@@ -1,1 +1,0 @@
-"""The source pane: the model file with facts about each line."""

@@ -1,1 +1,0 @@
-"""The lines above the panes: title, verdict, history."""

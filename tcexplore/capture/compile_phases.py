@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from tcexplore.capture.dynamo.break_costs import hide_from_dynamo
-from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
+from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH, hide_from_dynamo
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import Phase, PhaseTimed

@@ -16,9 +16,8 @@ VECTOR_PROBE = "inductor.vector_probe"
 DYNAMO_MODULES = (
     "dynamo.dynamo_graphs",
     "dynamo.graph_breaks",
-    "dynamo.skipped_frames",
-    "guards.guards",
-    "guards.symbolic_sizes",
+    "dynamo.guards",
+    "dynamo.symbolic_sizes",
     "dynamo.recompiles",
     "dynamo.frame_entries",
     "dynamo.eager_ops",
@@ -27,8 +26,7 @@ DYNAMO_MODULES = (
 """Modules of `tcexplore.capture` with a function `install(hooks, trace, user_files)`, installed before the run."""
 
 BACKEND_MODULES = (
-    "inductor.aot_graphs",
-    "inductor.lowering_graph",
+    "inductor.aten_graphs",
     "inductor.pass_diffs",
     "inductor.kernels",
     "inductor.fusion_decisions",

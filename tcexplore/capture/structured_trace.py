@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
+from tcexplore.events.base import join_compile_id
 
 FACT = "structured trace"
 _LOGGER = "torch.__trace"
@@ -81,16 +82,9 @@ class StructuredTrace(logging.Handler):
     @staticmethod
     def _event(name: str, kind: str, metadata: Mapping[str, Any], record: logging.LogRecord) -> TraceEvent:
         payload: str | None = getattr(record, "payload", None)
-        return TraceEvent(name, metadata[kind], payload, _compile_id(metadata), metadata.get("attempt") or 0)
-
-
-def _compile_id(metadata: Mapping[str, Any]) -> str | None:
-    """Return torch's notation: `0/0`, or `!0/4/0` for a graph of compiled autograd."""
-    frame, compile_ = metadata.get("frame_id"), metadata.get("frame_compile_id")
-    if frame is None or compile_ is None:
-        return None
-    backward = metadata.get("compiled_autograd_id")
-    return f"{frame}/{compile_}" if backward is None else f"!{backward}/{frame}/{compile_}"
+        return TraceEvent(
+            name, metadata[kind], payload, join_compile_id(metadata) or None, metadata.get("attempt") or 0
+        )
 
 
 class TraceFilter:

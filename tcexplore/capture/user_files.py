@@ -10,7 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, cached_property, lru_cache
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from tcexplore.events import Location
@@ -138,6 +138,12 @@ class UserFiles:
         """Return (path, text) of every file that has a location, without the model file."""
         files = sorted(file for file in set(self._located.values()) if file != self.file)
         return tuple((file, "".join(linecache.getlines(file))) for file in files)
+
+    def innermost(self, frame: FrameType | None) -> FrameType | None:
+        """Return the innermost frame of the user's files, from a frame on outwards; None if there is none."""
+        while frame is not None and not self.owns(frame.f_code.co_filename):
+            frame = frame.f_back
+        return frame
 
     def location(self, file: str, line: int | None, function: str) -> Location:
         """Return a location; a resume function gets the name of its original function."""

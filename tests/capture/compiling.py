@@ -17,7 +17,7 @@ import torch._inductor.config
 
 from tcexplore.capture.dynamo import dynamo_graphs
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import aot_graphs, fusion_decisions, inductor_trace, kernels, lowering_graph
+from tcexplore.capture.inductor import aten_graphs, fusion_decisions, inductor_trace, kernels
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Event
@@ -33,7 +33,7 @@ with warnings.catch_warnings():
 torch._inductor.config.compile_threads = 1  # a pool of processes would import torch for each process of the tests
 
 MODULES: tuple[ModuleType, ...] = (
-    dynamo_graphs, aot_graphs, lowering_graph, kernels, fusion_decisions, inductor_trace,
+    dynamo_graphs, aten_graphs, kernels, fusion_decisions, inductor_trace,
 )  # fmt: skip
 """Capture modules that are installed by default."""
 

@@ -16,17 +16,17 @@ from tcexplore.capture.dynamo import (
     eager_ops,
     frame_entries,
     graph_breaks,
+    guards,
     recompiles,
-    skipped_frames,
+    symbolic_sizes,
 )
-from tcexplore.capture.guards import guards, symbolic_sizes
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Event, FactMissing, Location
 
 _MODULES = (
-    dynamo_graphs, graph_breaks, skipped_frames, guards, symbolic_sizes, recompiles, frame_entries, eager_ops,
+    dynamo_graphs, graph_breaks, guards, symbolic_sizes, recompiles, frame_entries, eager_ops,
 )  # fmt: skip
 
 E = TypeVar("E", bound=Event)

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit, RecompileError
 
-from tcexplore.capture.entry.entry import Call
+from tcexplore.capture.compiled_frame import bind_frame, cache_entries
+from tcexplore.capture.compiled_regions import Regions
+from tcexplore.capture.entry import Call
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.recompile_check.compile_settings import cache_entries
-from tcexplore.capture.recompile_check.frame_binding import bind_frame
-from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck, parse_typed_call
-from tcexplore.capture.regions.compiled_regions import Regions
-from tcexplore.capture.regions.region_queries import NOT_COMPILED, RegionQueries
+from tcexplore.capture.recompile_check import RecompileCheck
+from tcexplore.capture.region_queries import NOT_COMPILED, RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.typed_calls import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AnswerVerdict, FrameAnswer, FrameEntered, GraphSymbols, Recompiled
 from tcexplore.events.commands import RecompileQuery

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from tcexplore.capture.entry.entry import EntryError
-from tcexplore.capture.regions.compile_overrides import LONGEST_VALUE, describe_arguments, parse_argument
+from tcexplore.capture.compile_overrides import LONGEST_VALUE, describe_arguments, parse_argument
+from tcexplore.capture.entry import EntryError
 
 SHAPES = tuple(
     name for name in ("shapes_spec", "dynamic_shapes") if name in inspect.signature(torch.compile).parameters

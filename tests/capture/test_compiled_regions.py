@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tcexplore.capture.regions.compiled_regions import MAX_BINS, MAX_SAMPLES, Activity, Region, region_name
+from tcexplore.capture.compiled_regions import MAX_BINS, MAX_SAMPLES, Activity, Region, region_name
 
 
 def test_bins_widen_without_losing_calls():

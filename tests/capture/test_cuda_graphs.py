@@ -10,8 +10,8 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import cuda_graphs
+from tcexplore.capture.inductor.aten_graphs import Compilation
 from tcexplore.capture.inductor.cuda_graphs import CudaGraphs, install, running_graph
-from tcexplore.capture.inductor.lowering_graph import Compilation
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CudaGraphRecorded, CudaGraphSkipped, Event, FactMissing

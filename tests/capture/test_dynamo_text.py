@@ -9,8 +9,7 @@ pytest.importorskip("torch")
 from tcexplore.capture.dynamo.recompiles import compare_values
 from tcexplore.torch_text.break_text import Reason, explain_reason, parse_reason
 from tcexplore.torch_text.dynamo_names import readable_source
-from tcexplore.torch_text.failure_causes import cause_of_text
-from tcexplore.torch_text.guard_text import split_check
+from tcexplore.torch_text.guard_text import cause_of_text, split_check
 
 MESSAGE = """\
 Failed to trace builtin operator

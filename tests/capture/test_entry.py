@@ -11,13 +11,19 @@ from typing import Any
 import pytest
 import torch
 
-from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.entry_inputs import describe_call, move_calls, parse_call, read_calls
-from tcexplore.capture.entry.find_entry import find_entry
-from tcexplore.capture.entry.script_detection import compiles_itself, module_names
+from tcexplore.capture.entry import (
+    Call,
+    Entry,
+    EntryError,
+    describe_call,
+    find_entry,
+    move_calls,
+    parse_call,
+    read_calls,
+)
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Config, Job, Location
-from tcexplore.worker.model_file import ModelFile
+from tcexplore.worker.model_file import ModelFile, compiles_itself, module_names
 
 pytestmark = pytest.mark.torch
 

@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 import torch
 import torch.fx
 
-from tcexplore.capture.fx.fx_node import fx_node
-from tcexplore.capture.fx.tensor_descriptions import is_contiguous
+from tcexplore.capture.fx_nodes import fx_node
+from tcexplore.capture.tensor_descriptions import is_contiguous
 from tcexplore.capture.user_files import UserFiles
 
 USER_FILES = UserFiles(__file__)

@@ -89,7 +89,7 @@ def test_a_warm_call_runs_no_function_of_tcexplore():
     torch = pytest.importorskip("torch")
     from tcexplore.capture.install_hooks import install_all
     from tcexplore.capture.user_files import UserFiles
-    from tests.benchmarks.hook_cost import functions_of_tcexplore
+    from tests.capture.called_functions import functions_of_tcexplore
 
     hooks = Hooks(lambda _: None)
     try:

@@ -18,7 +18,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import inductor_trace
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.documents.code.scheduler_reasons import explain_refusal
+from tcexplore.documents.code.fusion_view import explain_refusal
 from tcexplore.events import (
     AtenGraph,
     CacheLookup,

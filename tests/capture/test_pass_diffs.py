@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcexplore.capture.fx.fx_text import GraphText
+from tcexplore.capture.fx_nodes import GraphText
 from tcexplore.capture.inductor import pass_diffs
 from tcexplore.capture.inductor.pass_diffs import Passes, hunks
 from tcexplore.events import FactMissing, Hunk, PassRun

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tcexplore.capture.inductor.call_parts import MARKS, PROFILER, Round, call_parts
-from tcexplore.capture.inductor.kernel_steps import launch_names
+from tcexplore.capture.inductor.call_parts import MARKS, PROFILER, Round, call_parts, launch_names
 from tcexplore.capture.inductor.profiler_tree import (
     CALIBRATION,
     CALL,

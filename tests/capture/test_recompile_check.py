@@ -11,16 +11,11 @@ pytest.importorskip("torch")
 
 import torch
 
+from tcexplore.capture.compiled_frame import BoundFrame
 from tcexplore.capture.dynamo.frame_entries import stopped_compiling
-from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.recompile_check.eager_call import call_eagerly
-from tcexplore.capture.recompile_check.frame_binding import BoundFrame
-from tcexplore.capture.recompile_check.recompile_answer import (
-    NOT_COMPILED,
-    RecompileCheck,
-    link_sizes,
-    parse_typed_call,
-)
+from tcexplore.capture.entry import Call, EntryError
+from tcexplore.capture.recompile_check import NOT_COMPILED, RecompileCheck, call_eagerly
+from tcexplore.capture.typed_calls import link_sizes, parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer
 from tcexplore.events.commands import RecompileQuery

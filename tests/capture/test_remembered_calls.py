@@ -9,8 +9,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.regions.region_queries import CallState, RememberedCall
+from tcexplore.capture.entry import Call, EntryError
+from tcexplore.capture.region_queries import CallState, RememberedCall
 
 
 class Cache:

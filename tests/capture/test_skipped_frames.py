@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from tcexplore.capture.dynamo import skipped_frames
+from tcexplore.capture.dynamo import graph_breaks
 from tcexplore.events import FrameSkipped, GraphCaptured, Recompiled
 from tests.capture import break_programs
 from tests.capture.dynamo_capture import capture, select
@@ -21,7 +21,7 @@ def counts(x: torch.Tensor, word: str):
 def test_a_function_without_ops_is_skipped_and_not_compiled():
     events = capture(break_programs.passes_through)
     (skipped,) = select(FrameSkipped, events)
-    assert (skipped.frame.function, skipped.reason) == ("passes_through", skipped_frames.NO_OPS)
+    assert (skipped.frame.function, skipped.reason) == ("passes_through", graph_breaks.NO_OPS)
     assert select(GraphCaptured, events) == []
 
 
@@ -29,7 +29,7 @@ def test_a_function_without_tensors_is_skipped():
     skipped = {
         event.frame.function: event.reason for event in select(FrameSkipped, capture(break_programs.breaks_in_with))
     }
-    assert skipped["__enter__"] == skipped["__exit__"] == skipped_frames.NO_TENSORS
+    assert skipped["__enter__"] == skipped["__exit__"] == graph_breaks.NO_TENSORS
 
 
 @torch.compiler.disable(recursive=False)
@@ -43,7 +43,7 @@ def calls_a_generator_outside(x: torch.Tensor):
 
 def test_a_generator_outside_a_graph_is_skipped():
     skipped = {event.frame.function: event.reason for event in select(FrameSkipped, capture(calls_a_generator_outside))}
-    assert skipped["generated"] == skipped_frames.GENERATOR
+    assert skipped["generated"] == graph_breaks.GENERATOR
 
 
 def test_hooks_keep_the_callers_that_torch_inspects():

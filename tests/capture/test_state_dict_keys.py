@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tcexplore.capture.state_dict_keys import state_keys
+from tcexplore.worker.examination import state_keys
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch._ops import HigherOrderOperator
 
-from tcexplore.capture.fx.fx_node import fx_node
-from tcexplore.capture.fx.user_ops import user_op
+from tcexplore.capture.fx_nodes import fx_node
 from tcexplore.capture.user_files import UserFiles
+from tcexplore.capture.user_ops import user_op
 
 pytestmark = pytest.mark.torch
 

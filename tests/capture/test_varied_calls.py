@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
+from tcexplore.capture.entry import Call, Entry, EntryError
+from tcexplore.capture.varied_calls import resize_calls, vary_calls
 from tcexplore.events import Config
 
 pytestmark = pytest.mark.torch

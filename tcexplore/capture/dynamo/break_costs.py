@@ -6,7 +6,6 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from tcexplore.capture.dynamo.eager_ops import (
     iter_eager_ops,
     profile_events,
     quiet_profiler,
+    replaced_graphs,
 )
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
@@ -36,7 +36,6 @@ class BrokenGraph(NamedTuple):
     """A compiled graph, with the breaks around it."""
 
     scope: dict[str, Any]
-    name: str
     end: Location | None
     """The break that ends the graph, None if it ends in a return."""
     start: Location | None
@@ -77,7 +76,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> Non
     def graph_installed(_result: Any, output: Any, name: str, _value: Any) -> None:
         if name.startswith(GRAPH_PREFIX) and _graphs is not None:
             end, start = _break_at_end(output, user_files), _break_at_start(output, user_files)
-            _graphs[name] = BrokenGraph(output.global_scope, name, end, start)
+            _graphs[name] = BrokenGraph(output.global_scope, end, start)
 
     hooks.watch(FACT, "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", before=break_logged)
     if hooks.watch(FACT, INSTALL_GRAPH, after=graph_installed):
@@ -170,16 +169,16 @@ def _units(
         calls.append(CostedCall(start, time.perf_counter_ns(), tuple(runs)))
         return result
 
-    def time_graph(graph: BrokenGraph, original: Function) -> Function:
+    def time_graph(name: str, original: Function) -> Function:
         def timed_graph(*args: Any, **kwargs: Any) -> Any:
             start = time.perf_counter_ns()
             result = original(*args, **kwargs)
-            runs.append(GraphRun(graph, start, time.perf_counter_ns()))
+            runs.append(GraphRun(graphs[name], start, time.perf_counter_ns()))
             return result
 
         return timed_graph
 
-    with _replaced(graphs, time_graph):
+    with replaced_graphs({name: graph.scope for name, graph in graphs.items()}, time_graph):
         deadline = time.perf_counter() + MAX_SECONDS
         for number in range(MAX_UNITS + 1):
             calls.clear()
@@ -200,15 +199,15 @@ def _ops_at_breaks(
 
     order: list[BrokenGraph] = []
 
-    def mark_graph(graph: BrokenGraph, original: Function) -> Function:
+    def mark_graph(name: str, original: Function) -> Function:
         def marked(*args: Any, **kwargs: Any) -> Any:
-            order.append(graph)
+            order.append(graphs[name])
             with record_function(MARK):
                 return original(*args, **kwargs)
 
         return marked
 
-    with quiet_profiler(), _replaced(graphs, mark_graph):
+    with quiet_profiler(), replaced_graphs({name: graph.scope for name, graph in graphs.items()}, mark_graph):
         events = profile_events(lambda: unit(compiled))
     reset()
     starts = sorted(event.time_range.start for event in events if event.name == MARK and _on_cpu(event))
@@ -225,35 +224,6 @@ def _ops_at_breaks(
 
 def _on_cpu(event: Any) -> bool:
     return str(event.device_type).endswith("CPU")
-
-
-@contextmanager
-def _replaced(graphs: dict[str, BrokenGraph], wrap: Callable[[BrokenGraph, Function], Function]) -> Iterator[None]:
-    """Replace each graph that still exists by a wrapper that Dynamo does not trace."""
-    existing = {name: graph for name, graph in graphs.items() if name in graph.scope}
-    originals = {name: graph.scope[name] for name, graph in existing.items()}
-    try:
-        for name, graph in existing.items():
-            graph.scope[name] = hide_from_dynamo(wrap(graph, originals[name]))
-        yield
-    finally:
-        for name, graph in existing.items():
-            graph.scope[name] = originals[name]
-
-
-def hide_from_dynamo(function: Function) -> Function:
-    """Return the function in a form that Dynamo does not trace.
-
-    If this torch can skip a code object, calls cost nothing extra; otherwise a wrapper disables Dynamo.
-    """
-    import torch
-
-    skip = getattr(torch._C._dynamo.eval_frame, "skip_code", None)
-    if skip is None:
-        wrapped: Function = torch.compiler.disable(function)
-        return wrapped
-    skip(function.__code__)
-    return function
 
 
 def _break_at_end(output: Any, user_files: UserFiles) -> Location | None:

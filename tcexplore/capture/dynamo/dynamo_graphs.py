@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import torch
+
 from tcexplore.capture.dynamo.trace_position import current_compile_id, record_caller
-from tcexplore.capture.fx.fx_node import fx_node, read_subgraphs, subgraph_paths
+from tcexplore.capture.fx_nodes import fx_node, module_types, read_subgraphs, subgraph_paths
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
@@ -26,6 +29,31 @@ def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None
     observer = _GraphObserver(hooks, user_files)
     trace.subscribe(_FACT, "dynamo_output_graph", observer.graph_printed)
     hooks.watch(_FACT, "torch._dynamo.output_graph:OutputGraph.call_user_compiler", before=observer.graph_finished)
+
+
+_roots: list[weakref.ref[torch.nn.Module]] = []
+"""Modules that the program compiles."""
+
+
+def name_modules(root: object) -> None:
+    """Name the modules of later frames by their path from this one, if it is a module."""
+    if isinstance(root, torch.nn.Module):
+        _roots.append(weakref.ref(root))
+
+
+def _path_of_frame(output_graph: Any) -> str | None:
+    """Return the path of the module whose `forward` is compiled; None for a function, or if no root contains it."""
+    values = getattr(getattr(output_graph, "root_tx", None), "f_locals", None) or {}
+    module = values.get("self")
+    if not isinstance(module, torch.nn.Module):
+        return None
+    for reference in _roots:
+        root = reference()
+        if root is not None:
+            path: str | None = next((path for path, known in root.named_modules() if known is module), None)
+            if path is not None:
+                return path
+    return None
 
 
 class _GraphObserver:
@@ -56,6 +84,8 @@ class _GraphObserver:
                 code=code if printed_graph == graph else gm.print_readable(print_output=False),
                 subgraphs=subgraphs,
                 frame=self._frame(graph, output_graph),
+                module=_path_of_frame(output_graph),
+                module_types=module_types(gm.graph.nodes),
             )
         )
 

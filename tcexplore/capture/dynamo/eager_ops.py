@@ -5,10 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
@@ -29,27 +28,22 @@ class GraphsUnknownError(RuntimeError):
     """This torch does not show which ops run in a graph."""
 
 
-class _GraphGlobal(NamedTuple):
-    """A compiled graph: a global that Dynamo's bytecode calls."""
+Function = Callable[..., Any]
 
-    scope: dict[str, Any]
-    name: str
-
-
-_graphs: list[_GraphGlobal] | None = None
-"""The compiled graphs of this process, None until `install`."""
+_graphs: dict[str, dict[str, Any]] | None = None
+"""The globals with each compiled graph, which Dynamo's bytecode calls by its name; None until `install`."""
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, _user_files: UserFiles) -> None:
     """Record the compiled graphs for `marked_graphs`."""
     global _graphs
     if hooks.watch(FACT, INSTALL_GRAPH, after=_graph_installed):
-        _graphs = _graphs or []
+        _graphs = _graphs or {}
 
 
 def _graph_installed(_result: Any, output_graph: Any, name: str, _value: Any) -> None:
     if name.startswith(GRAPH_PREFIX) and _graphs is not None:
-        _graphs.append(_GraphGlobal(output_graph.global_scope, name))
+        _graphs[name] = output_graph.global_scope
 
 
 @contextmanager
@@ -61,27 +55,48 @@ def marked_graphs() -> Iterator[None]:
     """
     if _graphs is None:
         raise GraphsUnknownError(f"this torch has no {INSTALL_GRAPH}")
-    originals = {graph.name: (graph.scope, graph.scope[graph.name]) for graph in _graphs if graph.name in graph.scope}
-    try:
-        for name, (scope, original) in originals.items():
-            scope[name] = _mark_graph(original)
-        yield
-    finally:
-        for name, (scope, original) in originals.items():
-            scope[name] = original
-
-
-def _mark_graph(graph: Callable[..., Any]) -> Callable[..., Any]:
-    from torch.compiler import disable
     from torch.profiler import record_function
 
-    @wraps(graph, updated=())
-    def marked(*args: Any, **kwargs: Any) -> Any:
-        with record_function(MARK):
-            return graph(*args, **kwargs)
+    def mark(_: str, graph: Function) -> Function:
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            with record_function(MARK):
+                return graph(*args, **kwargs)
 
-    not_traced: Callable[..., Any] = disable(marked)
-    return not_traced
+        return marked
+
+    with replaced_graphs(_graphs, mark):
+        yield
+
+
+@contextmanager
+def replaced_graphs(graphs: Mapping[str, dict[str, Any]], wrap: Callable[[str, Function], Function]) -> Iterator[None]:
+    """Replace each graph that still exists by a wrapper that Dynamo does not trace.
+
+    `graphs` are the globals with each graph, by its name; `wrap` gets the name and the graph.
+    """
+    originals = {name: scope[name] for name, scope in graphs.items() if name in scope}
+    try:
+        for name, original in originals.items():
+            graphs[name][name] = hide_from_dynamo(wrap(name, original))
+        yield
+    finally:
+        for name, original in originals.items():
+            graphs[name][name] = original
+
+
+def hide_from_dynamo(function: Function) -> Function:
+    """Return the function in a form that Dynamo does not trace.
+
+    If this torch can skip a code object, calls cost nothing extra; otherwise a wrapper disables Dynamo.
+    """
+    import torch
+
+    skip = getattr(torch._C._dynamo.eval_frame, "skip_code", None)
+    if skip is None:
+        wrapped: Function = torch.compiler.disable(function)
+        return wrapped
+    skip(function.__code__)
+    return function
 
 
 @contextmanager

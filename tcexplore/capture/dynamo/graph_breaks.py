@@ -1,4 +1,4 @@
-"""Graph breaks, one per place, with torch's registry entry."""
+"""Graph breaks, one per place, with torch's registry entry, and the user's frames that Dynamo did not compile."""
 
 from __future__ import annotations
 
@@ -11,8 +11,38 @@ from tcexplore.capture.dynamo.trace_position import current_compile_id, user_sta
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import GraphBreak, Location
-from tcexplore.torch_text.break_text import AND_THEN, Reason, RegistryEntry, explain_reason, parse_reason, read_registry
+from tcexplore.events import FrameSkipped, GraphBreak, Location
+from tcexplore.torch_text.break_text import (
+    AND_THEN,
+    NOT_BREAKS,
+    OBSERVED_EXCEPTION,
+    Reason,
+    RegistryEntry,
+    explain_reason,
+    parse_reason,
+    read_registry,
+)
+from tcexplore.torch_text.dynamo_names import is_resumed
+
+_CONVERT_FRAME = "torch._dynamo.convert_frame"
+
+
+def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
+    """Emit a `GraphBreak` for each new expression that breaks, also if `fullgraph=True` makes it an error.
+
+    Emit a `FrameSkipped` for each frame that Dynamo does not compile. No hook adds a Python frame between Dynamo's
+    callback and the user's frame: torch inspects the callers.
+    """
+    breaks, skips = _BreakObserver(hooks, user_files), _SkipObserver(hooks, user_files)
+    translator = "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"
+    hooks.watch("graph breaks", translator, before=breaks.break_logged)
+    hooks.watch("graph breaks", f"{_CONVERT_FRAME}:_compile", failed=breaks.compile_failed)
+    hooks.watch("skipped frames", f"{_CONVERT_FRAME}:has_tensor_in_frame", after=skips.tensors_checked)
+    hooks.watch("skipped frames", f"{_CONVERT_FRAME}:is_generator", after=skips.generator_checked)
+    hooks.watch("skipped frames", f"{_CONVERT_FRAME}:compile_frame", failed=skips.trace_failed)
+    hooks.watch("skipped frames", f"{_CONVERT_FRAME}:_compile", failed=skips.compile_failed)
+    untraced = "frames skipped before tracing"
+    hooks.watch(untraced, f"{_CONVERT_FRAME}:CatchErrorsWrapper._handle_skip", before=skips.frame_skipped)
 
 
 class Reasons:
@@ -43,19 +73,6 @@ class Reasons:
             self._by_message.get(part) or parse_reason(part, last_kind if n == len(parts) else "")
             for n, part in enumerate(parts, 1)
         )
-
-
-_FACT = "graph breaks"
-_NOT_A_BREAK = frozenset({"Observed exception", "Dynamo recompile limit exceeded"})
-"""The first is an exception that the user's own code raised; the second is a skipped frame, which has its own event."""
-
-
-def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
-    """Emit a `GraphBreak` for each new expression that breaks, also if `fullgraph=True` makes it an error."""
-    observer = _BreakObserver(hooks, user_files)
-    translator = "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"
-    hooks.watch(_FACT, translator, before=observer.break_logged)
-    hooks.watch(_FACT, "torch._dynamo.convert_frame:_compile", failed=observer.compile_failed)
 
 
 Columns = tuple[int | None, ...] | None
@@ -90,7 +107,7 @@ class _BreakObserver:
 
     def _emit(self, error: Any, logged: str = "", translator: Any = None) -> None:
         reason, *further = self._reasons.of_error(error)
-        if _NOT_A_BREAK & {reason.kind, *(other.kind for other in further)}:
+        if NOT_BREAKS & {reason.kind, *(other.kind for other in further)}:
             return
         stack = user_stack(self._user_files, getattr(error, "real_stack", None))
         columns = _columns(translator, stack.whole[-1] if stack.whole else None)
@@ -158,3 +175,67 @@ class BreakRegistry:
 
         find = getattr(exc, "get_gbid_documentation_link", None)
         return (find(kind) or "") if find else ""
+
+
+NO_TENSORS = "It has no tensors to work on."
+NO_OPS = "It runs no tensor operations."
+GENERATOR = "It is a generator: Dynamo compiles the function that calls a generator, not the generator itself."
+
+_GENERATED = "frame is already Dynamo-generated code"
+_ONE_GRAPH = 5
+"""The position of `one_graph` among the arguments of `_compile`, without the code object."""
+
+
+class _SkipObserver:
+    def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
+        self._hooks = hooks
+        self._user_files = user_files
+        self._reasons = Reasons.of_hooks(hooks)
+        self._explained: set[Any] = set()
+        """Code objects whose reason is known from a more specific hook."""
+        self._emitted: set[tuple[Location, str]] = set()
+
+    def tensors_checked(self, has_tensors: bool, frame: Any) -> None:
+        if not has_tensors:
+            self._emit(frame.f_code, NO_TENSORS)
+
+    def generator_checked(self, is_generator: bool, code: Any) -> None:
+        if is_generator:
+            self._emit(code, GENERATOR)
+
+    def trace_failed(self, error: Exception, code: Any, *_args: Any, **_kwargs: Any) -> None:
+        """Emit a frame that Dynamo traced without finding anything to compile."""
+        if type(error).__name__ != "SkipFrame":
+            return
+        if is_resumed(code.co_name):  # a resume function without ops is not worth reporting
+            self._explained.add(code)
+        else:
+            self._emit(code, NO_OPS if str(error).startswith("No ops traced") else str(error))
+
+    def compile_failed(self, error: Exception, code: Any, *args: Any, **_kwargs: Any) -> None:
+        """Emit a frame in which Dynamo compiled nothing. With `fullgraph=True` this is an error, not a skip."""
+        self._explained.add(code)
+        one_graph = len(args) > _ONE_GRAPH and args[_ONE_GRAPH]
+        if type(error).__name__ in ("Unsupported", "UserError") and not one_graph:
+            reason, *further = self._reasons.of_error(error)
+            if reason.kind != OBSERVED_EXCEPTION:
+                self._emit(code, explain_reason(reason, further))
+
+    def frame_skipped(self, _wrapper: Any, result: Any, frame: Any) -> None:
+        """Emit any other skipped frame for which torch gives a reason."""
+        reason = getattr(result, "skip_reason", None)
+        if reason and reason != _GENERATED and result.guarded_code is None and frame.f_code not in self._explained:
+            self._emit(frame.f_code, reason)
+
+    def _emit(self, code: Any, reason: str) -> None:
+        self._explained.add(code)
+        if not self._user_files.owns(code.co_filename):
+            return
+        frame = self._user_files.location_of(code)
+        if (frame, reason) not in self._emitted:
+            self._emitted.add((frame, reason))
+            self._hooks.emit(
+                FrameSkipped(
+                    frame=frame, reason=reason, graph=current_compile_id(), has_ops=reason not in (NO_TENSORS, NO_OPS)
+                )
+            )

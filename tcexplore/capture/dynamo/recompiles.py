@@ -12,24 +12,26 @@ from typing import Any
 
 import torch
 
+from tcexplore.capture.dynamo.guards import guard_location
 from tcexplore.capture.dynamo.trace_position import current_compile_id
-from tcexplore.capture.fx.tensor_descriptions import tensor_facts
-from tcexplore.capture.guards.guards import guard_location
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
+from tcexplore.capture.tensor_descriptions import tensor_facts
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BackwardCaptured, Location, Recompiled, ValueOrigin
 from tcexplore.torch_text.dynamo_names import describe_carried, is_carried, name_wrapped, readable_source, wraps_module
-from tcexplore.torch_text.failure_causes import (
+from tcexplore.torch_text.guard_text import (
     BACKEND_MATCH,
     OTHER_BACKEND,
+    Aspect,
     Cause,
     ComparedValues,
     cause_of_text,
     cause_of_values,
+    compare_code,
     kind_of_check,
+    split_check,
 )
-from tcexplore.torch_text.guard_text import Aspect, compare_code, split_check
 
 _FACT = "recompiles"
 _CONVERT = "torch._dynamo.convert_frame"

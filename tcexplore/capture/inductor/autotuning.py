@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import compile_id
+from tcexplore.capture.inductor.aten_graphs import compile_id
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Autotuned, TuningChoice

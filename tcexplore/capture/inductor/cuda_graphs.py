@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import compilation, compile_id
+from tcexplore.capture.inductor.aten_graphs import compilation, compile_id
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CudaGraphRecorded, CudaGraphSkipped

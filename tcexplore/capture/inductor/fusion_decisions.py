@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.aten_graphs import Compilation, compilation
 from tcexplore.capture.inductor.kernel_schedule import bytes_moved
-from tcexplore.capture.inductor.lowering_graph import Compilation, compilation
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FusionDecision, RunFact, ScheduleMade, SchedulerNode

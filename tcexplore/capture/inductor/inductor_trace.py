@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import compilation
+from tcexplore.capture.inductor.aten_graphs import compilation
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CacheKey, CacheLookup, CacheOutcome, Event, GraphScript, KernelCompiled, Wrapper

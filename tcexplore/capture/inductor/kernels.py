@@ -1,21 +1,22 @@
-"""The kernels of a graph, generated or extern: text, calls, and the origin of each call."""
+"""The kernels of a graph, generated or extern: text, calls, and the origin of each call, collected for each wrapper."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from tcexplore.capture.fx.fx_node import subgraph_paths
+from tcexplore.capture.fx_nodes import subgraph_paths
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import lines
-from tcexplore.capture.inductor.kernel_calls import ExternCallText, WrapperCalls
+from tcexplore.capture.inductor.aten_graphs import compilation, root
+from tcexplore.capture.inductor.kernel_lines import mark_lines
 from tcexplore.capture.inductor.kernel_schedule import CallSchedule, call_schedule
-from tcexplore.capture.inductor.lowering_graph import compilation, root
 from tcexplore.capture.inductor.node_origins import PostGradNodes
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import KernelCall, KernelLine
-from tcexplore.torch_text.kernel_source import definition_lines, kernel_source
+from tcexplore.events import FusionKind, GraphPhase, Kernel, KernelCall, KernelLine, Location, UserOp
+from tcexplore.torch_text.kernel_source import KernelSource, definition_lines, kernel_source
 
 _CALL_TRACKER = "set_kernel_post_grad_provenance_tracing"
 """torch calls this function once for each kernel call in the wrapper."""
@@ -33,7 +34,7 @@ class KernelCapture:
         self._wrappers: WeakKeyDictionary[Any, WrapperCalls] = WeakKeyDictionary()
         self._post_grad: WeakKeyDictionary[Any, PostGradNodes] = WeakKeyDictionary()
         self._extern_text = ExternCallText()
-        self._line_ops = lines.install(hooks)
+        self._line_ops = mark_lines(hooks)
 
     def install(self) -> None:
         """Watch kernel definitions, kernel calls, and the moment at which the wrapper is complete."""
@@ -117,3 +118,157 @@ class KernelCapture:
 def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
     """Emit a `Kernel` for each kernel of each wrapper, before any of them is compiled."""
     KernelCapture(hooks, user_files).install()
+
+
+Item = TypeVar("Item")
+
+_OTHER_LINES = ("MemoryPlanningLine", "FreeLine", "CommentLine", "AssertSizeStrideLine")
+"""Wrapper lines around a call that are not part of it: allocations, frees, comments, checks of the result."""
+
+
+@dataclass(slots=True)
+class CalledKernel:
+    """A kernel and its calls so far."""
+
+    name: str
+    language: str
+    kind: str
+    fusion: FusionKind
+    user_op: UserOp | None = None
+    calls: list[KernelCall] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    """The wrapper's lines of an extern call, filled in when the wrapper is written."""
+
+
+class WrapperCalls:
+    """Kernel definitions and calls in the order of the wrapper."""
+
+    def __init__(self) -> None:
+        self.defined: dict[str, KernelSource] = {}
+        self._kernels: dict[str, CalledKernel] = {}
+        self._order = 0
+
+    def next_order(self) -> int:
+        """Return the number of the next call."""
+        self._order += 1
+        return self._order - 1
+
+    def add(self, name: str, schedule: CallSchedule, call: KernelCall, user_op: UserOp | None) -> None:
+        """Add a call of a generated kernel, or of the user's Triton kernel."""
+        source = self.defined.get(name)
+        language = source.language if source else "extern"
+        kernel = self._kernels.setdefault(name, CalledKernel(name, language, schedule.kind, schedule.fusion, user_op))
+        kernel.calls.append(call)
+
+    def add_extern(self, name: str, schedule: CallSchedule, call: KernelCall, user_op: UserOp | None) -> CalledKernel:
+        """Add a call of an extern kernel, under a unique name."""
+        times = sum(kernel.name.partition(":")[0] == name for kernel in self._kernels.values())
+        unique = f"{name}:{times + 1}" if times else name
+        return self._kernels.setdefault(unique, CalledKernel(unique, "extern", schedule.kind, "", user_op, [call]))
+
+    def events(self, graph: str, phase: GraphPhase) -> Iterable[Kernel]:
+        """Return an event per kernel."""
+        for kernel in self._kernels.values():
+            source = self.defined.get(kernel.name)
+            yield _event(kernel, graph, phase, source.text if source else "\n".join(kernel.text))
+
+
+def _event(kernel: CalledKernel, graph: str, phase: GraphPhase, source: str) -> Kernel:
+    calls = tuple(kernel.calls)
+    return Kernel(
+        graph=graph,
+        phase=phase,
+        name=kernel.name,
+        language=kernel.language,
+        source=source,
+        kind=kernel.kind,
+        fusion=kernel.fusion,
+        calls=calls,
+        ops=_joined(call.ops for call in calls),
+        nodes=_joined(call.nodes for call in calls),
+        source_lines=_joined(call.source_lines for call in calls),
+        scheduler_nodes=_joined(call.scheduler_nodes for call in calls),
+        buffers=_joined(call.buffers for call in calls),
+        lines=_joined_lines(calls),
+        bytes_read=_total(call.bytes_read for call in calls),
+        bytes_written=_total(call.bytes_written for call in calls),
+        bytes_saved=_total(call.bytes_saved for call in calls),
+        flops=_total(call.flops for call in calls),
+        dtypes=_joined(call.dtypes for call in calls),
+        user_op=kernel.user_op,
+    )
+
+
+def _joined(tuples: Iterable[tuple[Item, ...]]) -> tuple[Item, ...]:
+    return tuple(dict.fromkeys(item for items in tuples for item in items))
+
+
+def _joined_lines(calls: tuple[KernelCall, ...]) -> tuple[KernelLine, ...]:
+    """Return each line with the nodes and source lines of all calls."""
+    nodes: dict[int, dict[str, None]] = {}
+    source: dict[int, dict[Location, None]] = {}
+    for line in (line for call in calls for line in call.lines):
+        nodes.setdefault(line.n, {}).update(dict.fromkeys(line.nodes))
+        source.setdefault(line.n, {}).update(dict.fromkeys(line.source))
+    return tuple(KernelLine(n=n, nodes=tuple(nodes[n]), source=tuple(source[n])) for n in sorted(nodes))
+
+
+def _total(numbers: Iterable[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+class ExternCallText:
+    """The text of extern calls, which exists only when the wrapper is written out.
+
+    It finds the wrapper lines that belong to the call that is being generated.
+    """
+
+    def __init__(self) -> None:
+        self._kernel: CalledKernel | None = None
+        self._first_line = 0
+
+    def install(self, hooks: Hooks) -> None:
+        """Watch the scheduler generate extern calls."""
+        hooks.watch(
+            "extern calls",
+            "torch._inductor.scheduler:Scheduler.codegen_extern_call",
+            before=self._generation_begins,
+            after=self._generated,
+        )
+
+    def begin(self, kernel: CalledKernel) -> None:
+        """Begin the generation of a call of `kernel`."""
+        self._kernel = kernel
+
+    def _generation_begins(self, *_: Any) -> None:
+        from torch._inductor.virtualized import V
+
+        self._kernel = None
+        self._first_line = len(V.graph.wrapper_code.lines)
+
+    def _generated(self, *_: Any) -> None:
+        from torch._inductor.virtualized import V
+
+        if self._kernel is not None:
+            for line in V.graph.wrapper_code.lines[self._first_line :]:
+                _collect_text(line, self._kernel.text)
+        self._kernel = None
+
+
+def _collect_text(line: Any, text: list[str]) -> None:
+    """Append a wrapper line to `text`, now or when torch writes it out."""
+    if isinstance(line, str):
+        if line.strip() and not line.lstrip().startswith("#"):
+            text.append(line.strip())
+        return
+    if not hasattr(line, "codegen") or any(base.__name__ in _OTHER_LINES for base in type(line).__mro__):
+        return
+    write = line.codegen
+
+    def codegen(code: Any) -> None:
+        start = len(code._lines)
+        write(code)
+        text.extend(str(written).strip() for written in code._lines[start:] if isinstance(written, str))
+
+    line.codegen = codegen

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id, user_frames
-from tcexplore.capture.fx.fx_node import fx_node, node_name, root_sources
-from tcexplore.capture.fx.user_ops import user_op
+from tcexplore.capture.fx_nodes import fx_node, node_name, root_sources
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import NodeNames, UserFiles
+from tcexplore.capture.user_ops import user_op
 from tcexplore.events import FxNode, Location, UserOp
 
 _FACT = "lines of nodes that passes create"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tcexplore.capture.fx.fx_text import GraphText
+from tcexplore.capture.fx_nodes import GraphText
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import compile_id
+from tcexplore.capture.inductor.aten_graphs import compile_id
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import GraphPhase, Hunk, PassRun, RunFact

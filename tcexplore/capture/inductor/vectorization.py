@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import compilation
+from tcexplore.capture.inductor.aten_graphs import compilation
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import LoopVectorized

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tcexplore.capture.dynamo.dynamo_graphs import name_modules
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.dynamo.frame_entries import watch_entries
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.regions.region_queries import RegionQueries
+from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location, RegionCalls, RegionCompiled, RegionCreated, RegionGraph, RegionKind
@@ -176,6 +177,7 @@ class Regions:
         region = Region(len(self._regions), counts_graphs=self._counts_graphs)
         self._regions.append(region)
         name, kind = region_name(target)
+        name_modules(target)
         created = RegionCreated(
             region=region.number, name=name, kind=kind, location=_user_line(self._user_files),
             arguments=self._arguments(),
@@ -322,9 +324,7 @@ def skip_in_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _user_line(user_files: UserFiles) -> Location | None:
     """Return the innermost line of the user's files on the stack of this thread."""
-    frame = sys._getframe(1)
-    while frame is not None and not user_files.owns(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
+    frame = user_files.innermost(sys._getframe(1))
     return user_files.location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame else None
 
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from tcexplore.capture.entry.entry import EntryError
+from tcexplore.capture.compiled_regions import skip_in_dynamo
+from tcexplore.capture.entry import EntryError
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.regions.compiled_regions import skip_in_dynamo
 from tcexplore.events import Config
 
 ARGUMENTS_FACT = "arguments of torch.compile"
@@ -36,11 +36,13 @@ LONGEST_VALUE = 120
 class CompileArguments:
     """Records the arguments of calls of `torch.compile`: the current one in each thread, and the finished ones."""
 
-    def __init__(self, hooks: Hooks) -> None:
-        """Start to watch `torch.compile`."""
+    def __init__(self) -> None:
         self._thread = _ThreadState()
         self._finished: dict[int, tuple[weakref.ref[Any], tuple[str, ...]]] = {}
         """The result of a call and its arguments, by the id of the result."""
+
+    def install(self, hooks: Hooks) -> None:
+        """Start to watch `torch.compile`."""
         hooks.wrap(ARGUMENTS_FACT, COMPILE, self._wrap)
 
     @property
@@ -116,7 +118,7 @@ INDUCTOR = "inductor"
 """The only backend that has modes and options."""
 
 _TORCH = os.path.dirname(str(torch.__file__)) + os.sep
-_TCEXPLORE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_TCEXPLORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MODULE_COMPILE = os.path.join(_TORCH, "nn", "modules", "module.py")
 """The file of `module.compile()`, which calls `torch.compile` for the user."""
 

@@ -10,8 +10,7 @@ from typing import Any, Self
 
 import torch
 
-from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.entry.entry_inputs import describe_call, describe_value
+from tcexplore.capture.entry import Call, EntryError, describe_call, describe_value
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import RecompileAnswer, RegionCreated
 from tcexplore.events.commands import RecompileQuery
@@ -83,7 +82,7 @@ class RegionQueries:
     def _check(
         self, region: _KeptRegion, last_call: RememberedCall, state: CallState, query: RecompileQuery
     ) -> RecompileAnswer:
-        from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
+        from tcexplore.capture.recompile_check import RecompileCheck
 
         number = region.created.region
         try:

@@ -1,13 +1,254 @@
-"""Marks on the code lines that Inductor writes: each line gets the mark of its op, also in the bodies of loops."""
+"""The op behind each statement of a generated kernel: marks stay in the text until the kernel is complete.
+
+A mark is a comment at the end of a line that names its ops. It is removed before torch hashes, names or compiles the
+kernel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.current_op import CurrentOp
-from tcexplore.capture.inductor.lines.line_marks import CPP, FACT, TRITON, LineMarks, Ops
+from tcexplore.torch_text.kernel_source import KernelSource
+
+
+def mark_lines(hooks: Hooks) -> MarkedKernels:
+    """Follow statements from the op to the complete kernel.
+
+    If torch does not define kernels where expected, no line is marked, and kernels have their origins as a whole only.
+    """
+    marks, current, interpreted = LineMarks(), CurrentOp(), InterpretedNode()
+    kernels = MarkedKernels(marks)
+    if kernels.install(hooks):
+        for part in (current, interpreted, SymbolicValues(current), LoopBodies(current, interpreted)):
+            part.install(hooks)
+        for writer in (WrittenLines, Reductions, HelperFunctions):
+            writer(marks, interpreted).install(hooks)
+    return kernels
+
+
+FACT = "statement provenance"
+CPP = "/*{}*/"
+TRITON = "#{}"
+
+_SCHEDULINGS = ("cpp:CppScheduling", "triton:TritonScheduling")
+_HOOKED = "_tcexplore_marked_kernels"
+_ALREADY_HOOKED = (
+    "other hooks of this process mark statements already; they have to be removed before these are installed"
+)
+
+Ops = tuple[str, ...]
+"""Names of post-grad nodes."""
+
+
+class MarkedText(NamedTuple):
+    """A text without its marks."""
+
+    text: str
+    ops: dict[int, Ops]
+    """The ops of each marked line, counted from 0."""
+
+
+class LineMarks:
+    """Issuer of unique marks; a mark may get further ops after its line was written.
+
+    Each instance ignores the marks of others.
+    """
+
+    _instances = itertools.count()
+
+    def __init__(self) -> None:
+        self._ops: list[dict[str, None]] = []
+        self._sign = f"@tcexplore{next(self._instances)}:"
+        self._mark = re.compile(rf"(?:/\*|#){self._sign}(\d+)@(?:\*/)?")
+
+    @property
+    def issued(self) -> int:
+        """Number of marks issued so far, which is also the number of the next mark."""
+        return len(self._ops)
+
+    def mark(self, line: str, ops: Ops, form: str) -> str:
+        """Add a new mark to a line, unless it is blank, marked already, or cannot have a comment."""
+        if not ops or not line.strip() or self._sign in line or line.endswith("\\"):
+            return line
+        self._ops.append(dict.fromkeys(ops))
+        return line + form.format(f"{self._sign}{len(self._ops) - 1}@")
+
+    def add(self, numbers: Iterable[int], ops: Ops) -> None:
+        """Add ops to existing marks."""
+        for number in numbers:
+            self._ops[number].update(dict.fromkeys(ops))
+
+    def strip(self, text: str) -> MarkedText:
+        """Remove all marks from a text."""
+        pieces = self._mark.split(text)
+        texts, numbers = pieces[::2], pieces[1::2]
+        ops: dict[int, dict[str, None]] = defaultdict(dict)
+        line = 0
+        for before, number in zip(texts, numbers, strict=False):  # a text follows the last number
+            line += before.count("\n")
+            ops[line].update(self._ops[int(number)])
+        return MarkedText("".join(texts), {n: tuple(names) for n, names in ops.items()})
+
+
+class MarkedKernels:
+    """The marks of complete kernels, by kernel name, of the latest definition."""
+
+    def __init__(self, marks: LineMarks) -> None:
+        self._marks = marks
+        self._defined: dict[str, MarkedText] = {}
+        self._already_hooked = False
+
+    def install(self, hooks: Hooks) -> bool:
+        """Watch kernel definitions; return whether lines may be marked.
+
+        Do not mark lines if torch defines kernels elsewhere, or if other hooks mark lines: a value has only one mark.
+        """
+        symbols = (f"torch._inductor.codegen.{owner}.define_kernel" for owner in _SCHEDULINGS)
+        exist = [hooks.wrap(FACT, symbol, self._defining) for symbol in symbols]
+        if self._already_hooked:
+            hooks.report_missing(FACT, "torch._inductor.codegen", _ALREADY_HOOKED)
+        return all(exist) and not self._already_hooked
+
+    def _defining(self, original: Callable[..., str]) -> Callable[..., str]:
+        self._already_hooked = self._already_hooked or hasattr(original, _HOOKED)
+
+        def define_kernel(scheduling: Any, src_code: str, *args: Any, **kwargs: Any) -> str:
+            marked = self._marks.strip(src_code)
+            name = original(scheduling, marked.text, *args, **kwargs)
+            self._defined[name] = marked
+            return name
+
+        setattr(define_kernel, _HOOKED, self)
+        return define_kernel
+
+    def take(self, kernel: str, source: KernelSource) -> dict[int, Ops]:
+        """Return the ops of the lines of `source`, counted from 1, for the latest definition of `kernel`.
+
+        Lines whose text differs from the marked one are left out.
+        """
+        marked = self._defined.pop(kernel, None)
+        if marked is None:
+            return {}
+        written, shown = marked.text.split("\n"), source.text.split("\n")
+        blank = next((n for n, line in enumerate(written) if line.strip()), 0)
+        placed = {n - blank - source.cut: (written[n].strip(), ops) for n, ops in marked.ops.items()}
+        return {
+            n + 1: ops
+            for n, (text, ops) in sorted(placed.items())
+            if 0 <= n < len(shown) and shown[n].strip() == text and any(c.isalnum() for c in text)
+        }
+
+
+_IR_OPS = "_tcexplore_ops"
+_STORES = ("store_output", "store_reduction")
+
+
+class CurrentOp:
+    """Stack of ops, one entry per running `inner_fn`; nested loaders are on top."""
+
+    def __init__(self) -> None:
+        self._stack: list[Ops] = []
+
+    @property
+    def ops(self) -> Ops:
+        """The innermost ops, empty outside the evaluation of an IR node."""
+        return self._stack[-1] if self._stack else ()
+
+    def call(self, ops: Ops, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call `function` as part of `ops`."""
+        self._stack.append(ops)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self._stack.pop()
+
+    def install(self, hooks: Hooks) -> None:
+        """Record the op of each IR loop when it is created, and run the loop's code as that op's."""
+        from torch._inductor import ir
+
+        hooks.wrap(FACT, "torch._inductor.ir:IRNode.__post_init__", self._creating)
+        for name, loops in vars(ir).items():
+            if isinstance(loops, type) and issubclass(loops, ir.Loops):
+                for method in _STORES:
+                    if method in vars(loops):
+                        hooks.wrap(FACT, f"torch._inductor.ir:{name}.{method}", self._storing)
+
+    def _creating(self, original: Callable[..., None]) -> Callable[..., None]:
+        from torch._inductor.ir import Loops
+        from torch._inductor.virtualized import V
+
+        def post_init(node: Any) -> None:
+            original(node)
+            if isinstance(node, Loops):
+                lowered = getattr(V.graph, "current_node", None)
+                if lowered is not None:
+                    self._attribute(node, (lowered.name,))
+
+        return post_init
+
+    def _attribute(self, loops: Any, ops: Ops) -> None:
+        object.__setattr__(loops, _IR_OPS, ops)
+        object.__setattr__(loops, "inner_fn", self._as_part_of(ops, loops.inner_fn))
+        if hasattr(loops, "inner_fns"):
+            object.__setattr__(loops, "inner_fns", tuple(self._as_part_of(ops, fn) for fn in loops.inner_fns))
+
+    def _as_part_of(self, ops: Ops, inner_fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a function to run as `ops`, unless another IR node has wrapped it already."""
+        if hasattr(inner_fn, _IR_OPS):
+            return inner_fn
+
+        def attributed(*args: Any, **kwargs: Any) -> Any:
+            return self.call(ops, inner_fn, *args, **kwargs)
+
+        setattr(attributed, _IR_OPS, ops)
+        return attributed
+
+    def _storing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def store(loops: Any, *args: Any, **kwargs: Any) -> Any:
+            return self.call(getattr(loops, _IR_OPS, ()), original, loops, *args, **kwargs)
+
+        return store
+
+
+class SymbolicValues:
+    """Ops of constants and index expressions, which Inductor folds and writes only where they are used.
+
+    A constant belongs to the op that creates it, not to one that uses it.
+    """
+
+    def __init__(self, current: CurrentOp) -> None:
+        self._current = current
+
+    def install(self, hooks: Hooks) -> None:
+        """Watch symbolic values being folded and written."""
+        owner = "torch._inductor.index_propagation:IndexPropagation"
+        hooks.wrap(FACT, f"{owner}.propagate_sympy", self._folding)
+        hooks.wrap(FACT, f"{owner}.unwrap", self._writing)
+
+    def _folding(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def propagate_sympy(handler: Any, name: str, args: Any, kwargs: Any) -> Any:
+            result = original(handler, name, args, kwargs)
+            if getattr(result, "is_symbolic", False):
+                ops: list[str] = list(self._current.ops)
+                for value in (*args, *kwargs.values()):
+                    ops.extend(getattr(value, _IR_OPS, ()))
+                setattr(result, _IR_OPS, tuple(dict.fromkeys(ops)))
+            return result
+
+        return propagate_sympy
+
+    def _writing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def unwrap(handler: Any, value: Any) -> Any:
+            ops: Ops = getattr(value, _IR_OPS, ())
+            return self._current.call(ops, original, handler, value) if ops else original(handler, value)
+
+        return unwrap
+
 
 _MARKS = "_tcexplore_marks"
 _REDUCTIONS = "_tcexplore_reductions"

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.entry_inputs import collect_tensors, map_tensors
+from tcexplore.capture.entry import Call, Entry, EntryError, collect_tensors, map_tensors
 from tcexplore.events import Config
 from tcexplore.events.input_specs import Value, Vary, VaryError, parse_varies, parse_vary
 
@@ -51,7 +50,7 @@ def vary_calls(entry: Entry, config: Config) -> Entry:
         unbacked = [parse_vary(f"{text}=") for text in config.mark_unbacked]
     except VaryError as error:
         raise EntryError(f"--vary {error}.", _HINT, "arguments") from None
-    arguments = _Arguments(entry)
+    arguments = Arguments(entry)
     calls: Sequence[Call] = entry.calls
     if vary:
         combinations = list(product(*(argument.values for argument in vary)))
@@ -70,7 +69,7 @@ def vary_calls(entry: Entry, config: Config) -> Entry:
     return replace(entry, calls=tuple(calls), unpadded=unpadded)
 
 
-class _Arguments:
+class Arguments:
     """Looks up the arguments of an entry's calls by name or position."""
 
     def __init__(self, entry: Entry) -> None:
@@ -78,11 +77,12 @@ class _Arguments:
         target = entry.target
         function = target.forward if isinstance(target, torch.nn.Module) else target
         try:
-            self._names = tuple(inspect.signature(function).parameters)
+            self.names = tuple(inspect.signature(function).parameters)
         except (ValueError, TypeError):
-            self._names = ()
+            self.names = ()
 
     def value(self, call: Call, argument: str) -> Any:
+        """Return an argument of a call. Raises `EntryError` if the call lacks it."""
         key = self._key(call, argument)
         return call.args[key] if isinstance(key, int) else call.kwargs[key]
 
@@ -132,11 +132,11 @@ class _Arguments:
             return int(argument)
         if argument in call.kwargs:
             return argument
-        if argument in self._names and self._names.index(argument) < len(call.args):
-            return self._names.index(argument)
-        if allow_default and argument in self._names:
+        if argument in self.names and self.names.index(argument) < len(call.args):
+            return self.names.index(argument)
+        if allow_default and argument in self.names:
             return argument
-        names = self._names if allow_default else self._names[: len(call.args)]
+        names = self.names if allow_default else self.names[: len(call.args)]
         known = ", ".join(dict.fromkeys((*names, *call.kwargs))) or f"{len(call.args)} without names"
         raise EntryError(f"`{self._name}` is called without an argument {argument!r}: it has {known}.", _HINT,
                          "arguments")  # fmt: skip

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import torch
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
-from tcexplore.capture.fx.tensor_descriptions import TensorFacts, tensor_facts
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.tensor_descriptions import TensorFacts, tensor_facts
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Guard, GuardsInstalled, Location
 from tcexplore.torch_text.dynamo_names import name_wrapped, readable_source, wraps_module

@@ -1,13 +1,19 @@
-"""The recompile check of one call: for each frame the cache entry that matches, or the guards that fail."""
+"""The recompile check of one call: for each frame the cache entry that matches, or the guards that fail.
+
+It asks torch's own guards, and compiles nothing. Also the sizes and numbers that torch would make symbolic in a new
+graph, and the frames that eager code calls.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+import copy
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from types import CodeType, SimpleNamespace
-from typing import Any
+from math import isfinite
+from types import CodeType, FrameType, SimpleNamespace
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch._dynamo import convert_frame
@@ -17,22 +23,28 @@ from torch._dynamo.cache_size import (  # the originals, without our hooks
     is_recompilation,
 )
 from torch._dynamo.guards import get_guard_fail_reason_helper
+from torch._dynamo.pgo import FrameStateSizeEntry, InferStride, get_code_state
 from torch._guards import CompileId
+from torch.utils._pytree import tree_leaves
 
+from tcexplore.capture.compiled_frame import (
+    BoundFrame,
+    CompileSettings,
+    UnknownFrameError,
+    bind_frame,
+    cache_entries,
+    compile_settings,
+    original_callable,
+)
 from tcexplore.capture.dynamo.frame_entries import stopped_compiling
 from tcexplore.capture.dynamo.recompiles import FailedGuards
-from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.entry.entry_inputs import describe_call, describe_value, parse_value, split_name
-from tcexplore.capture.recompile_check.automatic_dynamic import predict_dynamic
-from tcexplore.capture.recompile_check.compile_settings import CompileSettings, cache_entries, compile_settings
-from tcexplore.capture.recompile_check.eager_call import call_eagerly
-from tcexplore.capture.recompile_check.frame_binding import BoundFrame, UnknownFrameError, bind_frame
+from tcexplore.capture.entry import Call, EntryError, describe_call
+from tcexplore.capture.typed_calls import link_sizes, nearest_call, parse_typed_call, tensor_sizes
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
 from tcexplore.events.base import frame_number
 from tcexplore.events.commands import RecompileQuery
-from tcexplore.events.input_specs import split_arguments
-from tcexplore.torch_text.dynamo_names import is_resumed
+from tcexplore.torch_text.dynamo_names import is_resumed, readable_source
 
 RESUMED = "it resumes after a graph break, with values that only a call computes"
 CALLED = "it is called from outside the graphs, with values that only a call computes"
@@ -75,12 +87,12 @@ class RecompileCheck:
 
     def answer_by_call(self, query: RecompileQuery) -> RecompileAnswer:
         """Return the answer with the frames that eager code calls. For a copy of the process: it calls the program."""
-        nearest = _nearest_call(query.inputs, self._calls)
+        nearest = nearest_call(query.inputs, self._calls)
         return self._answer(query, lambda call: self._check_called_frames(call, nearest))
 
     def eager_error(self, inputs: Sequence[str]) -> str:
         """Return what an eager call with these inputs raises, empty if nothing. For a copy of the process."""
-        nearest = _nearest_call(inputs, self._calls)
+        nearest = nearest_call(inputs, self._calls)
         with self._modes():
             _, error = call_eagerly(
                 self._compiled, parse_typed_call(inputs, self._calls), nearest, (), self._check_frame
@@ -89,9 +101,9 @@ class RecompileCheck:
 
     def changes_sizes(self, inputs: Sequence[str]) -> bool:
         """Return whether a tensor has other sizes than in the nearest call, and the call works with those of it."""
-        original = describe_call(_nearest_call(inputs, self._calls))
+        original = describe_call(nearest_call(inputs, self._calls))
         return len(original) == len(inputs) and any(
-            _sizes(old) != _sizes(new) for old, new in zip(original, inputs, strict=True)
+            tensor_sizes(old) != tensor_sizes(new) for old, new in zip(original, inputs, strict=True)
         )
 
     def with_linked_sizes(self, inputs: Sequence[str]) -> tuple[str, ...]:
@@ -99,7 +111,7 @@ class RecompileCheck:
 
         Return the same inputs if no size was changed.
         """
-        original = describe_call(_nearest_call(inputs, self._calls))
+        original = describe_call(nearest_call(inputs, self._calls))
         return link_sizes(original, tuple(inputs))
 
     def _answer(self, query: RecompileQuery, check: Callable[[Call], tuple[FrameAnswer, ...]]) -> RecompileAnswer:
@@ -241,133 +253,179 @@ def _stance() -> str:
     return stance
 
 
-# ---- inputs that the user types
+_MAX_MESSAGE = 200
 
 
-_TENSOR = re.compile(
-    r"(?P<tensor>[a-z]\w*\s*\[[\d\s,]*\])(?:\s+strides?\s*\[(?P<strides>[\d\s,]*)\])?(?P<grad>\s+grad)?"
-)
-_CLOSING = {"[": "]", "(": ")", "{": "}"}
-_MISSING = object()
+def call_eagerly(
+    compiled: Any, call: Call, original: Call, codes: Collection[CodeType], check: Callable[[BoundFrame], FrameAnswer]
+) -> tuple[dict[CodeType, FrameAnswer], str]:
+    """Return the answer for each frame of `codes` that eager code calls, and the exception that the call raises.
 
-
-def parse_typed_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
-    """Return the call that the texts describe.
-
-    A text that describes the original argument at its position keeps that object. A new tensor takes the device,
-    `requires_grad`, layout and dynamic marks of the original at its position; its values are arbitrary. In addition
-    to `--input` specifications, texts may be lists, tuples and dicts of them, `f32[4,6] strides[1,4]` and
-    `f32[4] grad`. Raises `EntryError`.
+    `original` is the compiled call whose values fill new tensors. Of several calls of a frame, the first that matches
+    no cache entry counts. Frames that other frames of `codes` call are not checked: they may be part of their graphs.
+    For a copy of the process only: the call may change the state of the program. Raises what `check` raises.
     """
-    base = _nearest_call(texts, calls)
-    values = _TypedValues()
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for text in texts:
-        name, value = split_name(text)
-        if name is None:
-            original = base.args[len(args)] if len(args) < len(base.args) else _MISSING
-            args.append(values.parse(value, original))
-        else:
-            kwargs[name] = values.parse(value, base.kwargs.get(name, _MISSING))
-    return Call(tuple(args), kwargs)
+    answers: dict[CodeType, FrameAnswer] = {}
+    failures: list[Exception] = []
+    outer: FrameType | None = None
+    threads = torch.get_num_threads()
+
+    def profile(frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal outer
+        code = frame.f_code
+        if outer is None and event == "call" and code in codes:
+            outer = frame
+            if code not in answers or answers[code].verdict == "matches":
+                torch.set_num_threads(threads)  # guards check it
+                try:
+                    answers[code] = check(BoundFrame(code, dict(frame.f_locals), frame.f_globals))
+                except Exception as raised:  # noqa: BLE001  raised here, it would seem to be the model's
+                    failures.append(raised)
+                finally:
+                    torch.set_num_threads(1)
+        elif frame is outer and event == "return":
+            outer = None
+
+    function, error = original_callable(compiled), ""
+    torch.set_num_threads(1)  # a copy of a process has no other threads
+    torch.compiler.set_stance("force_eager")
+    _fill_new_tensors(call, original)
+    sys.setprofile(profile)
+    try:
+        function(*call.args, **call.kwargs)
+    except BaseException as raised:  # noqa: BLE001  the user's code may raise anything, or exit
+        error = f"{type(raised).__name__}: {str(raised).strip().partition(chr(10))[0]}"[:_MAX_MESSAGE]
+    finally:
+        sys.setprofile(None)
+    if failures:
+        raise failures[0]
+    return answers, error
 
 
-def _nearest_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
-    """Return the call with the most of these arguments."""
-    return max(calls, key=lambda call: len(set(describe_call(call)) & set(texts)), default=Call())
+def _fill_new_tensors(call: Call, original: Call) -> None:
+    """Give the tensors that only `call` has the values of those at their position, repeated; else random ones.
+
+    Indices then stay valid.
+    """
+    old = tree_leaves((original.args, original.kwargs))
+    for index, tensor in enumerate(tree_leaves((call.args, call.kwargs))):
+        if isinstance(tensor, torch.Tensor) and not any(tensor is other for other in old):
+            _fill(tensor, old[index] if index < len(old) else None)
 
 
-_SIZES = re.compile(r"(?<=\w\[)[\d,\s]+(?=\])")
-"""The sizes of a tensor in a text: `4, 8` in `mask=f32[4, 8]`."""
-
-
-def link_sizes(original: Sequence[str], inputs: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `inputs`, with sizes of tensors that are as in `original` changed like equal sizes of the others."""
-    if len(original) != len(inputs):
-        return inputs
-    changed: dict[int, int] = {}
-    for old, new in zip(original, inputs, strict=True):
-        for before, after in zip(_sizes(old), _sizes(new), strict=False):
-            if len(before) == len(after):
-                changed |= {a: b for a, b in zip(before, after, strict=True) if a != b}
-
-    def link(match: re.Match[str]) -> str:
-        return re.sub(r"\d+", lambda size: str(changed.get(int(size[0]), size[0])), match[0])
-
-    return tuple(_SIZES.sub(link, new) if old == new else new for old, new in zip(original, inputs, strict=True))
-
-
-def _sizes(text: str) -> list[list[int]]:
-    return [[int(size) for size in re.findall(r"\d+", sizes)] for sizes in _SIZES.findall(text)]
-
-
-class _TypedValues:
-    """The values of one call. Equal texts for the same original object become one object."""
-
-    def __init__(self) -> None:
-        self._values: dict[tuple[int, str], Any] = {}
-
-    def parse(self, text: str, original: Any) -> Any:
-        text = text.strip()
-        if original is not _MISSING and text == describe_value(original):
-            return original
-        key = (id(original), text)
-        if original is _MISSING or key not in self._values:
-            self._values[key] = self._new_value(text, original)
-        return self._values[key]
-
-    def _new_value(self, text: str, original: Any) -> Any:
-        tensor = _TENSOR.fullmatch(text)
-        if tensor:
-            return _new_tensor(tensor, text, original if isinstance(original, torch.Tensor) else None)
-        if text[:1] in _CLOSING and text[-1:] == _CLOSING[text[:1]]:
-            return _CONTAINERS[text[0]](self, split_arguments(text[1:-1]), original)
-        return parse_value(text, text, None)
-
-    def items(self, texts: list[str], original: Any) -> list[Any]:
-        originals = list(original) if isinstance(original, list | tuple) else []
-        return [self.parse(t, originals[n] if n < len(originals) else _MISSING) for n, t in enumerate(texts)]
-
-    def mapping(self, texts: list[str], original: Any) -> dict[Any, Any]:
-        originals = original if isinstance(original, dict) else {}
-        keys = {str(key): key for key in originals}
-        values = {}
-        for text in texts:
-            key_text, _, value = text.partition(":")
-            name = key_text.strip().strip("'\"")
-            key = keys.get(name, name)
-            values[key] = self.parse(value, originals.get(key, _MISSING))
-        return values
-
-
-_CONTAINERS: dict[str, Callable[[_TypedValues, list[str], Any], Any]] = {
-    "[": lambda values, texts, original: values.items(texts, original),
-    "(": lambda values, texts, original: tuple(values.items(texts, original)),
-    "{": lambda values, texts, original: values.mapping(texts, original),
-}
-
-
-def _new_tensor(match: re.Match[str], text: str, original: torch.Tensor | None) -> torch.Tensor:
-    spec = parse_value(match["tensor"], text, torch.device("meta"))
-    device = original.device if original is not None else torch.device("cpu")
-    if match["strides"] is not None:
-        strides = tuple(int(part) for part in match["strides"].split(",") if part.strip())
-        if len(strides) != spec.dim():
-            raise EntryError(f"{text!r} has {spec.dim()} dimensions and {len(strides)} strides.", "", "arguments")
-        tensor = torch.empty_strided(spec.shape, strides, dtype=spec.dtype, device=device)
+def _fill(tensor: torch.Tensor, original: Any) -> None:
+    memory = tensor.detach().new_empty(0).set_(tensor.untyped_storage())  # elements of the tensor may overlap
+    if isinstance(original, torch.Tensor) and original.numel() and original.layout == torch.strided:
+        values = original.detach().flatten()
+        memory.copy_(values[torch.arange(memory.numel(), device=values.device) % values.numel()])
+    elif memory.is_floating_point():
+        memory.normal_()
     else:
-        tensor = torch.empty_permuted(spec.shape, _dim_order(spec, original), dtype=spec.dtype, device=device)
-    requires_grad = bool(match["grad"]) or (original is not None and original.requires_grad)
-    tensor.requires_grad_(requires_grad and (tensor.is_floating_point() or tensor.is_complex()))
-    if original is not None and original.dim() == tensor.dim():
-        vars(tensor).update({name: mark for name, mark in vars(original).items() if name.startswith("_dynamo_")})
-    return tensor
+        memory.zero_()
 
 
-def _dim_order(spec: torch.Tensor, original: torch.Tensor | None) -> tuple[int, ...]:
-    """Return the order of the dimensions in memory, outermost first, as in the original tensor."""
-    order = tuple(range(spec.dim()))
-    if original is None or original.dim() != spec.dim() or original.is_contiguous():
-        return order
-    return tuple(sorted(order, key=lambda dim: -original.stride(dim)))
+SPECIALIZED = (0, 1)
+"""Sizes and strides that torch specializes even in a dynamic dimension."""
+
+_DYNAMIC_MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")
+
+
+class _Policy(NamedTuple):
+    """Which sizes and numbers torch makes dynamic besides marked ones, by `torch.compile`'s argument `dynamic`."""
+
+    changed: bool
+    """Those that differ from earlier compiles of the frame (automatic dynamic shapes)."""
+    all: bool
+    """Every one (`dynamic=True`)."""
+
+    @classmethod
+    def current(cls, dynamic: bool | None) -> Self:
+        config = torch._dynamo.config
+        changed = dynamic is not False and bool(getattr(config, "automatic_dynamic_shapes", False))
+        static = getattr(config, "assume_static_by_default", True) if dynamic is None else not dynamic
+        return cls(changed, not static)
+
+
+def predict_dynamic(frame: BoundFrame, dynamic: bool | None) -> tuple[str, ...]:
+    """Return the sizes (`x.size()[0]`) and numbers (`lr`) that torch would make dynamic if it compiled the frame now.
+
+    `dynamic` is `torch.compile`'s argument. Inputs that no earlier compile of the frame used are not included.
+    """
+    policy = _Policy.current(dynamic)
+    names: list[str] = []
+    for source, state in _frame_state(frame.code).items():
+        value = _evaluate(source, frame)
+        if isinstance(value, torch.Tensor):
+            names += () if _is_static_tensor(value) else _dynamic_sizes(readable_source(source), state, value, policy)
+        elif type(value) in (int, float) and not _is_constant(source, value, frame):
+            names += _dynamic_number(readable_source(source), state, value, policy)
+    return tuple(names)
+
+
+def _frame_state(code: CodeType) -> dict[str, Any]:
+    """Return the sizes and numbers that torch has compiled this frame with, by source."""
+    key_of_code = code.co_filename, code.co_firstlineno, code.co_name
+    states = (
+        state for key, state in get_code_state().items() if (key.filename, key.firstlineno, key.name) == key_of_code
+    )
+    state = next(states, None)
+    return {} if state is None else dict(state.automatic_dynamic)
+
+
+def _evaluate(source: str, frame: BoundFrame) -> Any:
+    """Evaluate a source expression, as torch does to find the guard that failed."""
+    try:
+        return eval(source, {"L": frame.scope, "G": frame.globals})
+    except Exception:  # noqa: BLE001  the source may be missing or of another type in this call, with any error
+        return None
+
+
+def _is_static_tensor(tensor: torch.Tensor) -> bool:
+    return type(tensor) is torch.nn.Parameter and getattr(torch._dynamo.config, "force_parameter_static_shapes", True)
+
+
+def _is_constant(source: str, value: float, frame: BoundFrame) -> bool:
+    """Return whether torch treats a number as a constant: an integer that is global or an attribute of a module."""
+    if isinstance(value, float):
+        return False
+    of_module = isinstance(_evaluate(source.rpartition(".")[0], frame), torch.nn.Module)
+    return source.startswith("G[") or (
+        of_module and not getattr(torch._dynamo.config, "allow_unspec_int_on_nn_module", False)
+    )
+
+
+def _dynamic_sizes(name: str, state: Any, tensor: torch.Tensor, policy: _Policy) -> Iterator[str]:
+    merged = copy.copy(state)
+    merged |= FrameStateSizeEntry.make_tensor(tuple(tensor.size()), _recorded_strides(tensor))
+    for dim, size in enumerate(tensor.size()):
+        changed = policy.changed and merged.is_size_dynamic(dim)
+        static = dim in getattr(tensor, "_dynamo_static_indices", ())
+        marked = any(dim in getattr(tensor, marks, ()) for marks in _DYNAMIC_MARKS)
+        if size not in SPECIALIZED and (marked or (not static and (changed or policy.all))):
+            yield f"{name}.size()[{dim}]"
+    for dim, stride in enumerate(tensor.stride()):
+        if policy.changed and merged.is_stride_dynamic(dim) and stride not in SPECIALIZED:
+            yield f"{name}.stride()[{dim}]"
+
+
+def _recorded_strides(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Return the strides as torch records them: a stride that follows from another dimension refers to it."""
+    strides: list[Any] = [None] * tensor.dim()
+    inferred: dict[int, Any] = {}
+    for stride, dim in sorted((stride, -dim) for dim, stride in enumerate(tensor.stride())):
+        strides[-dim] = inferred.get(stride, stride)
+        inferred.setdefault(stride * tensor.size(-dim), InferStride(-dim))
+    return tuple(strides)
+
+
+def _dynamic_number(name: str, state: Any, value: float, policy: _Policy) -> Iterator[str]:
+    config = torch._dynamo.config
+    if isinstance(value, float):
+        specialized = getattr(config, "specialize_float", True) or not isfinite(value)
+    else:
+        specialized = getattr(config, "specialize_int", True)
+    merged = copy.copy(state)
+    merged |= FrameStateSizeEntry.make_scalar(value)
+    changed = policy.changed and not isinstance(merged.scalar, int | float)
+    if not specialized and (changed or policy.all):
+        yield name

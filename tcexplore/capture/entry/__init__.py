@@ -1,1 +1,0 @@
-"""The entry of the model file: the callable to compile, and its inputs."""

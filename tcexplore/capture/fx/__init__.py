@@ -1,1 +1,0 @@
-"""FX graphs, nodes and tensors as records and text."""

@@ -1,1 +1,0 @@
-"""Guards: conditions that torch checks before it reuses a compiled graph."""

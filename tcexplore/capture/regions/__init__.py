@@ -1,1 +1,0 @@
-"""The compiled regions of a script, and counters of their calls."""

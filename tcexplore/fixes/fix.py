@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from tcexplore import files
 from tcexplore.events.python_source import parse_source
-from tcexplore.fixes.syntax_source import Function, SyntaxSource
-from tcexplore.fixes.text_edit import Edit, applied, diff, line_map
+from tcexplore.fixes.syntax_source import Edit, Function, SyntaxSource, applied, diff, line_map
 from tcexplore.notebook import is_notebook
 
 

@@ -5,18 +5,26 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from tcexplore.fixes.fix import Change, Fix, Site, apply_fix
-from tcexplore.fixes.kinds.constants import constant_fixes
-from tcexplore.fixes.kinds.control_flow import assertion_fixes, branch_fixes, loop_fixes
-from tcexplore.fixes.kinds.dynamo_flags import (
+from tcexplore.fixes.constants import constant_fixes
+from tcexplore.fixes.control_flow import assertion_fixes, branch_fixes, loop_fixes
+from tcexplore.fixes.eager_only import (
     autograd_flag_fixes,
+    clock_fixes,
+    context_fixes,
     disable_fixes,
     explicit_break_fixes,
     shape_flag_fixes,
+    side_effect_fixes,
 )
-from tcexplore.fixes.kinds.eager_only import clock_fixes, context_fixes, side_effect_fixes
-from tcexplore.fixes.kinds.replaced_calls import copy_fixes, numpy_fixes, random_fixes
-from tcexplore.fixes.kinds.tensor_values import data_write_fixes, list_fixes, scalar_fixes
+from tcexplore.fixes.fix import Change, Fix, Site, apply_fix
+from tcexplore.fixes.replaced_calls import (
+    copy_fixes,
+    data_write_fixes,
+    list_fixes,
+    numpy_fixes,
+    random_fixes,
+    scalar_fixes,
+)
 from tcexplore.fixes.syntax_source import SyntaxSource
 
 Proposer = Callable[[Site], Iterator[Fix]]

@@ -28,7 +28,7 @@ class Verification:
     """A change tried in a run."""
 
     change: Change
-    broken: GraphBreak
+    graph_break: GraphBreak
     """The break that it should remove."""
     before: Snapshot
     """The run that has the break."""
@@ -67,7 +67,7 @@ class Verification:
 
     @cached_property
     def remaining(self) -> tuple[GraphBreak, ...]:
-        """The same break in the changed file."""
+        """This break in the changed file."""
         return tuple(other for other in self.after.breaks if self._is_same(other))
 
     @cached_property
@@ -120,7 +120,7 @@ class Verification:
         if not self.remaining:
             return ""
         other = self.remaining[0]
-        if other.kind == self.broken.kind:
+        if other.kind == self.graph_break.kind:
             return "the break is still there"
         line = f"line {other.location.line}" if other.location else "the file"
         return f"{line} still breaks: {other.reason}"
@@ -142,7 +142,7 @@ class Verification:
     @property
     def _skipped_function(self) -> bool:
         """Return whether the function with the break was not compiled at all, which hides other breaks in it."""
-        at = self.broken.location
+        at = self.graph_break.location
         frames = (skipped.frame for skipped in self.before.skipped_frames)
         return at is not None and any((f.file, f.function) == (at.file, at.function) for f in frames)
 
@@ -152,11 +152,11 @@ class Verification:
         A break of another kind on the same line counts too, if the original does not have it: the line still breaks,
         for its next reason.
         """
-        key, own = self._key_before(other), _key(self.broken)
+        key, own = self._key_before(other), _key(self.graph_break)
         if key == own:
             return True
         if key[1] is None:
-            return other.kind == self.broken.kind and self._in_file(other)
+            return other.kind == self.graph_break.kind and self._in_file(other)
         return key[:2] == own[:2] and key not in self._known
 
     def _key_before(self, other: GraphBreak) -> tuple[str, int | None, str]:
@@ -173,13 +173,13 @@ def _failure(failure: Failed | None) -> str:
     return f"the changed file fails: {failure.type}: {failure.message.strip().partition(chr(10))[0]}"
 
 
-def _key(broken: GraphBreak) -> tuple[str, int | None, str]:
-    at = broken.location
-    return (at.file, at.line, broken.kind) if at else ("", None, broken.kind)
+def _key(graph_break: GraphBreak) -> tuple[str, int | None, str]:
+    at = graph_break.location
+    return (at.file, at.line, graph_break.kind) if at else ("", None, graph_break.kind)
 
 
-def _place(broken: GraphBreak) -> str:
-    return f"line {broken.location.line}, " if broken.location else ""
+def _place(graph_break: GraphBreak) -> str:
+    return f"line {graph_break.location.line}, " if graph_break.location else ""
 
 
 def _lines(snapshot: Snapshot) -> int:

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.studies.fix.fix_result import AttemptedFix
+from tcexplore.studies.fix import AttemptedFix
 
 pytest.importorskip("torch")
 
 from tcexplore.events import Config, Job
 from tcexplore.session import Snapshot
 from tcexplore.session.ranked_breaks import rank_breaks
-from tcexplore.studies.fix.fix_result import BreakFixes, by_break
-from tcexplore.studies.fix.fix_study import STUDY, FixOptions
+from tcexplore.studies.fix import STUDY, BreakFixes, FixOptions, by_break
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
-from tcexplore.studies.study_runs import Runs
 from tests.supervisor.runs import Runs as SharedRuns
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
@@ -110,7 +109,7 @@ async def fixed(of: Job, runs: Runs) -> tuple[Snapshot, dict[int, BreakFixes]]:
     first = state.results[0]
     assert isinstance(first, Snapshot)
     assert first.failure is None, first.failure
-    return first, {one.broken.location.line: one for one in by_break(state.results) if one.broken.location}
+    return first, {one.graph_break.location.line: one for one in by_break(state.results) if one.graph_break.location}
 
 
 async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Path, shared_runs: SharedRuns):

@@ -1,4 +1,4 @@
-"""Captured breaks equal those of torch's own trace, for one program of `tests.benchmarks.fixes`."""
+"""Captured breaks equal those of torch's own trace, for one program; `tests/benchmarks/fixes.py` has all."""
 
 from __future__ import annotations
 

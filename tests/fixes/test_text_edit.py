@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.fixes.text_edit import Edit, applied, diff, line_map, lines_of
+from tcexplore.fixes.syntax_source import Edit, applied, diff, line_map, lines_of
 
 
 def test_edits_keep_every_other_character():

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tcexplore.fixes.fix import Fix, Site
-from tcexplore.fixes.syntax_source import SyntaxSource, pure, tensor_condition
-from tcexplore.fixes.text_edit import Edit
+from tcexplore.fixes.syntax_source import Edit, SyntaxSource, pure, tensor_condition
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ import ast
 import builtins
 from collections.abc import Iterator
 
+from tcexplore.fixes.eager_only import removed
 from tcexplore.fixes.fix import Fix, Site
-from tcexplore.fixes.kinds.dynamo_flags import removed
-from tcexplore.fixes.syntax_source import Function, SyntaxSource, has_multiline_string
-from tcexplore.fixes.text_edit import Edit
+from tcexplore.fixes.syntax_source import Edit, Function, SyntaxSource, has_multiline_string
 
 _EVALUATED_ONCE = "It is evaluated once, when the file is imported; later changes of its source have no effect."
 

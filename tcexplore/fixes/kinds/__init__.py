@@ -1,1 +1,0 @@
-"""Kinds of fixes, by the code that they change."""

@@ -22,14 +22,12 @@ from tcexplore.documents.locations import display_path
 from tcexplore.documents.output_view import failure_rows, last_output_rows, missing_fact_rows
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.ranks_view import collective_rows, ranks_document, split_rows, verdict_rows
-from tcexplore.documents.strip.verdict_line import run_verdict
-from tcexplore.documents.timing.call_profile_rows import CALL_PROFILE
-from tcexplore.documents.timing.compile_time_rows import COMPILE_TIME
+from tcexplore.documents.strip import run_verdict
 from tcexplore.documents.timing.hot_lines_view import hottest_line_rows
-from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
-from tcexplore.documents.timing.timing_view import timing_document
+from tcexplore.documents.timing.timing_view import CALL_PROFILE, COMPILE_TIME, timing_document
+from tcexplore.documents.verdicts import recommend
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import eager_ops
 from tcexplore.session.links import break_link

@@ -17,9 +17,10 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from tcexplore import __version__
 from tcexplore import events as ev
-from tcexplore.documents.strip.verdict_line import run_verdict
+from tcexplore.documents.strip import run_verdict
 from tcexplore.report.gate_result import GateResult
 from tcexplore.session import Snapshot
+from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.recompile_fixes import MARK_DYNAMIC, recompile_fixes
 
 IssueRule = Literal["graph-break", "recompile", "limit", "failure"]
@@ -142,11 +143,12 @@ def _break(graph_break: ev.GraphBreak, places: _Places, level: IssueLevel) -> Ci
 
 
 def _recompiles(snapshot: Snapshot, places: _Places, level: IssueLevel) -> Iterator[CiIssue]:
-    newest = {recompile.graph: recompile for recompile in reversed(snapshot.recompiles) if not recompile.limit_hit}
     marks = [fix for fix in recompile_fixes(snapshot) if fix.kind == MARK_DYNAMIC and fix.helps]
     untried = {(fix.name, fix.dim) for fix in marks if not fix.tried}
     avoids = {graph for fix in marks for graph in fix.avoids}
-    for recompile in reversed(newest.values()):
+    for recompile, _ in newest_causes(snapshot):
+        if recompile.limit_hit:
+            continue
         path, line, elsewhere = places.shown(recompile.location)
         size = recompile.name, recompile.dim
         helps = recompile.kind == "size" and (size in untried or recompile.graph in avoids)

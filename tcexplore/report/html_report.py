@@ -16,8 +16,8 @@ from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.highlight import colored
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.source.source_view import source_document
-from tcexplore.documents.strip.verdict_line import run_verdict
+from tcexplore.documents.source_view import source_document
+from tcexplore.documents.strip import run_verdict
 from tcexplore.documents.style_names import KERNELS
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.session import Snapshot

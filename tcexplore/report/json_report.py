@@ -7,16 +7,20 @@ from collections.abc import Iterable, Sequence
 
 from tcexplore import __version__
 from tcexplore import events as ev
+from tcexplore.documents.line_facts import parts_by_line, times_of_lines
 from tcexplore.documents.locations import display_path
-from tcexplore.report import json_records
+from tcexplore.documents.verdicts import recommend
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import cache_entries, graphless_compiles
+from tcexplore.session.call_account import eager_ops
 from tcexplore.session.communication import collective_calls
-from tcexplore.session.compile_time import timeline
+from tcexplore.session.compile_time import compile_time, files_compiled, timeline
+from tcexplore.session.economics import economics
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.kernel_facts import KernelFacts, achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_times import line_traffic
+from tcexplore.session.module_tree import module_rows
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
 from tcexplore.targets.target_names import NATIVE
@@ -51,6 +55,7 @@ def report(
         "uncompiled_functions": uncompiled_functions(snapshot),
         "missing": list(_missing(snapshot)),
         "collectives": tuple(collective_calls(snapshot)),
+        "modules": module_rows(snapshot),
         **rank_fields(snapshot.rank_comparison),
     }
     return fields(
@@ -89,9 +94,9 @@ def _ranked_break(ranked: RankedBreak) -> Fields:
     return fields("break", ranked.graph_break, cost=cost)
 
 
-def graph_break(broken: ev.GraphBreak) -> Fields:
+def break_fields(graph_break: ev.GraphBreak) -> Fields:
     """Return a graph break without its cost."""
-    return {key: value for key, value in fields("break", broken, cost=None).items() if key != "cost"}
+    return {key: value for key, value in fields("break", graph_break, cost=None).items() if key != "cost"}
 
 
 def _guard_fields(snapshot: Snapshot) -> Fields:
@@ -108,13 +113,13 @@ def _guard_fields(snapshot: Snapshot) -> Fields:
 
 def _measurements(snapshot: Snapshot, calls: int | None) -> Fields:
     return {
-        "timing": json_records.timing(snapshot, calls),
-        "call_account": json_records.account(snapshot),
-        "eager_ops": json_records.eager_op_fields(snapshot),
-        **json_records.line_time_fields(snapshot),
-        "accuracy": json_records.accuracy(snapshot.accuracy),
-        "memory": json_records.memory(snapshot),
-        "compile_time": json_records.compile_time_fields(snapshot),
+        "timing": timing_fields(snapshot, calls),
+        "call_account": account_fields(snapshot),
+        "eager_ops": eager_op_fields(snapshot),
+        **line_time_fields(snapshot),
+        "accuracy": accuracy_fields(snapshot.accuracy),
+        "memory": memory_fields(snapshot),
+        "compile_time": compile_time_fields(snapshot),
     }
 
 
@@ -155,7 +160,7 @@ def _missing(snapshot: Snapshot) -> Iterable[Fields]:
     known = {missing.fact for missing in snapshot.missing_facts}
     if snapshot.timing is None and snapshot.timing_skipped:
         yield {"fact": ev.RunFact.TIMING, "symbol": None, "reason": snapshot.timing_skipped}
-    if json_records.accuracy(snapshot.accuracy) is None and ev.RunFact.ACCURACY not in known:
+    if accuracy_fields(snapshot.accuracy) is None and ev.RunFact.ACCURACY not in known:
         reason = snapshot.accuracy.reason if snapshot.accuracy else NOT_COMPARED
         yield {"fact": ev.RunFact.ACCURACY, "symbol": None, "reason": reason}
     if snapshot.memory is None and ev.RunFact.MEMORY not in known:
@@ -270,3 +275,106 @@ def _cuda_graphs(snapshot: Snapshot) -> Fields:
         "replays_per_call": profile.replays if profile else None,
         "launches_saved_per_call": profile.replayed_tasks - profile.replays if profile else None,
     }
+
+
+# ---- measurements
+
+
+def timing_fields(snapshot: Snapshot, calls: int | None = None) -> Fields | None:
+    """Return the estimate with all its samples, and the recommendation for `calls` calls (None: any number)."""
+    estimate = snapshot.timing
+    if estimate is None:
+        return None
+    costs = economics(snapshot)
+    payback = costs.payback
+    return fields(
+        "timing",
+        estimate,
+        ci95=(estimate.low, estimate.high),
+        first_call_s=costs.first_call_s,
+        compile_s=costs.compile_s,
+        compile_overhead_s=costs.cost_s,
+        saved_us_per_call=payback.saved_us if payback else None,
+        break_even_calls=costs.break_even_calls,
+        net_s=payback.net_seconds(calls) if payback and calls else None,
+        recommendation=recommend(snapshot, calls),
+        samples=_samples(snapshot.pairs),
+    )
+
+
+def line_time_fields(snapshot: Snapshot) -> Fields:
+    """Return the time of each line of the user's files in one call, and of what is on no line."""
+    times = times_of_lines(snapshot)
+    if times is None:
+        return {"line_times": [], "line_times_rest": []}
+    lines = [fields("line_time", time, file=display_path(time.file), line=time.line) for time in times.lines]
+    return {"line_times": lines, "line_times_rest": times.rest}
+
+
+def account_fields(snapshot: Snapshot) -> Fields | None:
+    """Return the parts of the compiled call, each on its line; None if no call was profiled."""
+    known = snapshot.call_account
+    if known is None:
+        return None
+    parts = [
+        fields(
+            "call_part",
+            part,
+            file=display_path(line.file) if line else None,
+            line=line.line if line else None,
+            us=part.us * fraction,
+            low_us=part.low_us * fraction,
+            high_us=part.high_us * fraction,
+            shared=shared,
+        )
+        for part, line, fraction, shared in parts_by_line(snapshot)
+    ]
+    profile = known.profile
+    return fields(
+        "call_account", known, parts=parts, device_tasks=profile.device_tasks, launches=profile.launches,
+        device_busy_us=profile.device_busy_us, launch_gaps_us=profile.launch_gaps_us,
+    )  # fmt: skip
+
+
+def eager_op_fields(snapshot: Snapshot) -> Fields | None:
+    """Return the ops outside the graphs; None if no call was profiled."""
+    known = snapshot.call_account
+    ops = eager_ops(known)
+    return None if known is None else fields("eager_ops", None, region_entries=known.profile.region_entries, ops=ops)
+
+
+def _samples(pairs: tuple[ev.PairsMeasured, ...]) -> Fields:
+    measured = [p for p in pairs if not p.control]
+    control = [p for p in pairs if p.control]
+    return {
+        "eager_us": [us for p in measured for us in p.eager_us],
+        "compiled_us": [us for p in measured for us in p.compiled_us],
+        "control_a_us": [us for p in control for us in p.eager_us],
+        "control_b_us": [us for p in control for us in p.compiled_us],
+    }
+
+
+def accuracy_fields(accuracy: ev.Accuracy | None) -> Fields | None:
+    """Return the comparison with eager and the figures of every value; None if nothing was compared."""
+    if accuracy is None or (accuracy.verdict == "not judged" and not accuracy.calls):
+        return None
+    return fields("accuracy", accuracy)
+
+
+def memory_fields(snapshot: Snapshot) -> Fields | None:
+    """Return the memory of one call in bytes; None if it was not measured."""
+    memory = snapshot.memory
+    if memory is None:
+        return None
+    compiled_saved = None if memory.saved_for_backward is None else snapshot.code_for(NATIVE).saved_for_backward
+    return fields("memory", memory, compiled_saved_for_backward_bytes=compiled_saved)
+
+
+def compile_time_fields(snapshot: Snapshot) -> Fields:
+    """Return the whole tree of compile spans."""
+    time = compile_time(snapshot)
+    kernels = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)
+    return fields(
+        "compile_time", time, kernels=kernels, file_compiles_s=files_compiled(time.roots),
+        compile_workers=snapshot.compile_workers,
+    )  # fmt: skip

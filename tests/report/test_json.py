@@ -11,9 +11,8 @@ from tcexplore import events as ev
 from tcexplore.report.json_report import report
 from tcexplore.session import Snapshot
 from tests import fakes
+from tests.report.whole_report import MACHINE, everything
 from tests.snapshots import training
-
-MACHINE = ev.Standby(torch="2.13.0+cpu", python="3.11.7", device="cpu", seconds=4.2)
 
 PROMISED = {
     "entry": {"name", "kind", "rule", "calls"},
@@ -40,27 +39,6 @@ PROMISED = {
     },
     "phase_times": {"name", "seconds", "graph"},
 }  # fmt: skip
-
-FUSION = ev.FusionDecision(run=9, graph="0/0", phase="forward", a="op0", b="op1", fused=False, reason="no shared data")
-
-
-SCHEDULE = ev.ScheduleMade(
-    run=9, graph="0/0", phase="forward", nodes=(ev.SchedulerNode(name="op0"),), pairwise_attempts=64
-)
-
-
-def everything() -> Snapshot:
-    """A run in which each list has something in it."""
-    timed = fakes.complete(9)
-    events = (
-        FUSION,
-        SCHEDULE,
-        *fakes.recompiled(9).recompiles,
-        ev.CacheLookup(run=9, graph="0/0", cache="fx", outcome="bypass"),
-    )
-    for event in events:
-        timed = timed.apply(event)
-    return timed
 
 
 def test_every_documented_key_is_present():

@@ -16,16 +16,15 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.report import json_records
+from tcexplore.report import schema as schema_module
 from tcexplore.report.json_report import SCHEMA, report
+from tcexplore.report.schema import build_schema, page_text, schema_text
 from tcexplore.session import Snapshot
 from tests import fakes
-from tests.report import schema_keys
-from tests.report.schema_tables import render
+from tests.report.whole_report import MACHINE, SCHEMA_FILE, schema, validate
 from tests.snapshots import gpu, measured, mlp_timing, recompiling, training
 
 ROOT = Path(__file__).parents[2]
-MACHINE = ev.Standby(torch="2.13.0+cpu", python="3.11.7", device="cpu", seconds=4.2)
-SCHEMA_FILE = ROOT / "tcexplore" / "report" / "schema.json"
 PAGE = ROOT / "docs" / "report.md"
 
 RARE_EVENTS = (
@@ -49,17 +48,6 @@ RUNS = {
     "recompiles": recompiling.run(),
     "rare": functools.reduce(Snapshot.apply, RARE_EVENTS, fakes.complete(9)),
 }
-
-
-def schema() -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(SCHEMA_FILE.read_text())
-    return content
-
-
-def validate(snapshot: Snapshot, machine: ev.Standby | None = MACHINE) -> None:
-    """Raise a `ValidationError` if the report of a run does not follow the schema."""
-    whole = json.loads(json.dumps(report(snapshot, machine, ["1 graph break, more than 0"], 1000)))
-    jsonschema.Draft202012Validator(schema()).validate(whole)
 
 
 def test_schema_is_valid_and_strict():
@@ -111,15 +99,19 @@ def records(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[type]]:
     return classes
 
 
-def test_every_field_has_a_key_and_every_key_is_documented(records: dict[str, set[type]]):
-    whole = schema_keys.complete(schema(), records)
-    page = render(whole)
+def test_every_record_has_the_class_that_its_definition_names(records: dict[str, set[type]]):
+    definitions = json_records.read_definitions()
+    named = {name: {one.__name__ for one in classes} for name, classes in records.items() if definitions[name].record}
+    assert named == {name: {definitions[name].record} for name in named}
+
+
+def test_the_schema_and_its_page_are_written():
     if os.environ.get("TCEXPLORE_GOLDENS") == "write":
-        SCHEMA_FILE.write_text(schema_keys.text(whole) + "\n")
+        schema_module.main()
         json_records.definitions.cache_clear()
-        PAGE.write_text(page)
-    assert schema_keys.text(whole) + "\n" == SCHEMA_FILE.read_text(), "run with TCEXPLORE_GOLDENS=write"
-    assert page == PAGE.read_text(), "run with TCEXPLORE_GOLDENS=write"
+    whole = build_schema()
+    assert schema_text(whole) == SCHEMA_FILE.read_text(), "run python -m tcexplore.report.schema"
+    assert page_text(whole) == PAGE.read_text(), "run python -m tcexplore.report.schema"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,14 +126,19 @@ class Sizes:
     children: tuple[Sizes, ...] = ()
 
 
-def test_a_new_field_gets_a_key():
-    before = {"$defs": {"sizes": {"type": "object", "properties": {"names": {"type": "array"}}, "required": ["names"]}}}
-    sizes = schema_keys.complete(before, {"sizes": {Sizes}})["$defs"]["sizes"]
-    assert sizes["properties"] == {
-        "names": {"type": "array"},
+def test_a_new_field_gets_a_key(monkeypatch: pytest.MonkeyPatch):
+    keys = (json_records.Key("names", type="[str]"),)
+    definitions = json_records.read_definitions()
+    sizes = json_records.Definition("sizes", "Sizes", "", keys, frozenset(), {})
+    records = schema_module.record_classes()
+    monkeypatch.setattr(schema_module, "read_definitions", lambda: {**definitions, "sizes": sizes})
+    monkeypatch.setattr(schema_module, "record_classes", lambda: {**records, "Sizes": Sizes})
+    written = build_schema()["$defs"]["sizes"]
+    assert written["properties"] == {
+        "names": {"type": "array", "items": {"type": "string"}},
         "count": {"type": "integer", "description": "Number of buffers."},
         "share": {"type": ["number", "null"]},
         "kind": {"enum": ["a", "b", None]},
         "children": {"type": "array", "items": {"$ref": "#/$defs/sizes"}},
     }
-    assert sizes["required"] == list(sizes["properties"])
+    assert written["required"] == list(written["properties"])

@@ -16,8 +16,8 @@ from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.report.json_report import report
 from tcexplore.session import Snapshot
 from tests import fakes
-from tests.report.test_json import MACHINE, everything
 from tests.report.timing_consistency import timing_contradictions
+from tests.report.whole_report import MACHINE, everything
 from tests.snapshots import measured, recompiling, training
 
 RUNS = (everything, fakes.complete, fakes.failed, fakes.recompiled, measured.run, training.run, recompiling.run)

@@ -1,14 +1,14 @@
-"""The keys of every action: the defaults, keymaps close to other programs, and the user's own.
+"""Everything that the user can do in the app: one row for each action, and the keys of the keymap in use.
 
-The app's bindings, footers, help and palette and the hints in documents all read this table. A key is a character, or
-one of the names that Textual gives to keys: `enter`, `ctrl+d`, `shift+tab`.
+Bindings, footers, help, command palette, presets and the hints in documents all read this table. A key is a character,
+or one of the names that Textual gives to keys: `enter`, `ctrl+d`, `shift+tab`.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 Scope = Literal[
     "view", "reading", "main", "diff", "answer", "target", "target_diff", "study", "modes", "environments", "bisect",
@@ -17,72 +17,253 @@ Scope = Literal[
 """Where an action works: `view` in a view's rows, `reading` on any screen with such a view, `study` on any study's
 screen, `app` everywhere, the others on the screen of that name."""
 
-DEFAULT_KEYS: dict[Scope, dict[str, str]] = {
-    "main": {
-        "source-pane": "1", "graph-pane": "2", "breaks-pane": "3", "guards-pane": "4", "code-pane": "5",
-        "timing-pane": "6", "output-pane": "7", "next-pane": "tab", "previous-pane": "shift+tab", "zoom": "z",
-        "wider": ">", "narrower": "<", "taller": "+", "lower": "-", "default-sizes": "0", "follow": "f",
-        "go-back": "backspace", "go-forward": "F", "next-break": "b", "previous-break": "B", "next-kernel": ")",
-        "previous-kernel": "(", "next-view": "v", "previous-view": "V", "as-code": "c", "mark": "m", "compare": "=",
-        "recompile-check": "R", "fix": "h", "row-guards": "i", "machine-code": "P", "target-diff": "K",
-    },
-    "view": {
-        "up": "up,k", "down": "down,j", "page-up": "pageup", "page-down": "pagedown,space", "first": "home,g",
-        "last": "end,G", "left": "left", "right": "right", "open": "enter",
-    },
-    "app": {
-        "target": "T", "diff": "d", "base": "p", "modes": "M", "sweep": "S", "recompiles": "W", "bisect": "L",
-        "artifacts": "", "cold": "C", "earlier-save": "[", "later-save": "]", "newest-save": "}", "ranks": "o",
-        "calls": "#", "compile-arguments": "", "run-again": "r", "stop": "x", "undo": "u", "theme": "t",
-        "help": "?", "commands": ":,ctrl+p", "screenshot": "", "export-html": "", "export-text": "", "export-json": "",
-        "suspend": "ctrl+z", "quit": "q",
-    },
-    "reading": {
-        "search": "/", "next-match": "n", "previous-match": "N", "back": "escape", "edit": "e", "copy": "y",
-        "copy-all": "Y",
-    },
-    "diff": {
-        "diff-next-part": "tab", "diff-previous-part": "shift+tab", "diff-earlier-base": "[", "diff-later-base": "]",
-        "diff-back": "d,q",
-    },
-    "answer": {"answer-back": "=,q"},
-    "target": {"target-back": "T,q"},
-    "target_diff": {
-        "target-diff-next-stage": "v", "target-diff-previous-stage": "V", "target-diff-previous-target": "[",
-        "target-diff-next-target": "]", "target-diff-next-kernel": "tab", "target-diff-previous-kernel": "shift+tab",
-        "target-diff-back": "K,q",
-    },
-    "study": {"study-stop": "x", "study-again": "r", "study-zoom": "z", "study-back": "q"},
-    "modes": {"modes-sort": "s", "modes-environments": "E"},
-    "environments": {"environments-modes": "E"},
-    "bisect": {"bisect-write-reproducer": "w"},
-    "fix": {"fix-write": "w", "fix-another-fix": "tab", "fix-undo": "u", "fix-back": "h"},
-    "ranks": {"ranks-back": "o,q"},
-}  # fmt: skip
-"""The keys of each action, separated by commas, by its scope and name."""
+TASKS = (
+    "Panes and views", "Move and follow", "Search, copy, edit", "Fix breaks, avoid recompiles", "Kernels and targets",
+    "Runs", "Studies: many runs", "The app",
+)  # fmt: skip
+"""The groups of the help, in their order."""
+
+PANES, MOVE, SEARCH, FIX, KERNELS, RUNS, STUDY, APP = TASKS
+
+
+class Pair(NamedTuple):
+    """One entry in the footer for several actions."""
+
+    last: str
+    """The last of the actions."""
+    label: str
+    priority: int
+    separator: str = " "
+
+
+class Action(NamedTuple):
+    """One action of the user."""
+
+    name: str
+    """Its name in a keymap."""
+    default_keys: str
+    """Separated by commas; empty for an action that only the command palette has."""
+    scope: Scope
+    run: str
+    """The Textual action in the class of `scope`."""
+    label: str
+    """The label in the footer."""
+    help: str
+    """Its title in the help and in the command palette."""
+    task: str
+    """The group of the help."""
+    priority: int | None = None
+    """The place in a footer that has no room for all; None for actions that only the footers of `panes` show."""
+    panes: str = ""
+    """Panes whose footer shows the action first. Without a `priority`, it is less important in all but the first."""
+    keywords: str = ""
+    """More words under which the command palette finds it."""
+    live: bool = False
+    """Whether it needs a live program: the footers of traces leave it out."""
+    pair: Pair | None = None
+    """The entry in the footer that shows this action and others."""
+    way_out: str = ""
+    """The label of the first entry in the footer of a screen that the action leaves."""
+    lazygit: str | None = None
+    """Its keys in the preset that is close to lazygit, where they differ."""
+    vim: str | None = None
+    """The same for vim. `gg` is `g` twice."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Textual's names of its keys."""
+        return keys_of(self.name)
+
+    @property
+    def shown(self) -> str:
+        """Its keys as the help shows them."""
+        return " ".join(map(shown_key, self.keys))
+
+
+# fmt: off
+ACTIONS: tuple[Action, ...] = (
+    Action("source-pane", "1", "main", "show_pane('source')", "source", "Go to the source pane", PANES,
+           pair=Pair("output-pane", "pane", 3, "-")),
+    Action("graph-pane", "2", "main", "show_pane('graph')", "graph", "Go to the graph pane", PANES),
+    Action("breaks-pane", "3", "main", "show_pane('breaks')", "breaks", "Go to the breaks pane", PANES),
+    Action("guards-pane", "4", "main", "show_pane('guards')", "guards", "Go to the guards pane", PANES),
+    Action("code-pane", "5", "main", "show_pane('code')", "code", "Go to the code pane", PANES),
+    Action("timing-pane", "6", "main", "show_pane('timing')", "timing", "Go to the timing pane", PANES),
+    Action("output-pane", "7", "main", "show_pane('output')", "output", "Go to the output pane", PANES),
+    Action("next-pane", "tab", "main", "next_pane(1)", "next pane", "Go to the next pane", PANES, lazygit="right,l,tab",
+           vim="ctrl+w,tab"),
+    Action("previous-pane", "shift+tab", "main", "next_pane(-1)", "previous pane", "Go to the previous pane", PANES,
+           lazygit="left,h,shift+tab"),
+    Action("zoom", "z", "main", "zoom", "zoom", "Toggle zoom", PANES, priority=2, lazygit="+,_"),
+    Action("wider", ">", "main", "resize(1, 0)", "wider", "Make the pane wider; the size is remembered", PANES,
+           keywords="layout resize", lazygit="ctrl+right"),
+    Action("narrower", "<", "main", "resize(-1, 0)", "narrower", "Make the pane narrower", PANES, lazygit="ctrl+left"),
+    Action("taller", "+", "main", "resize(0, 1)", "taller", "Make the pane taller", PANES, lazygit="ctrl+up"),
+    Action("lower", "-", "main", "resize(0, -1)", "lower", "Make the pane lower", PANES, lazygit="ctrl+down"),
+    Action("default-sizes", "0", "main", "default_sizes", "default sizes", "Give all panes their default sizes", PANES,
+           keywords="layout"),
+    Action("up", "up,k", "view", "cursor(-1)", "up", "One row up", MOVE),
+    Action("down", "down,j", "view", "cursor(1)", "down", "One row down", MOVE),
+    Action("page-up", "pageup", "view", "page(-1)", "page up", "One page up", MOVE, lazygit="pageup,comma,ctrl+u",
+           vim="pageup,ctrl+b,ctrl+u"),
+    Action("page-down", "pagedown,space", "view", "page(1)", "page down", "One page down", MOVE,
+           lazygit="pagedown,.,ctrl+d", vim="pagedown,ctrl+f,ctrl+d"),
+    Action("first", "home,g", "view", "to_end(-1)", "first", "The first row", MOVE, lazygit="home,<"),
+    Action("last", "end,G", "view", "to_end(1)", "last", "The last row", MOVE, lazygit="end,>"),
+    Action("left", "left", "view", "sideways(-8)", "left", "Scroll to the left", MOVE, lazygit="H", vim="left,h"),
+    Action("right", "right", "view", "sideways(8)", "right", "Scroll to the right if a row ends in ›", MOVE,
+           lazygit="L", vim="right,l"),
+    Action("open", "enter", "view", "enter", "open", "Open or fold a ▸ row, else follow the row to the next pane", MOVE,
+           priority=3),
+    Action("follow", "f", "main", "follow", "follow", "Follow the row to the next pane, also a ▸ row", MOVE,
+           lazygit="space,f", vim="ctrl+],f"),
+    Action("go-back", "backspace", "main", "jump(-1)", "go back", "Go back to where you followed from", MOVE,
+           priority=9, vim="ctrl+o,ctrl+t,backspace"),
+    Action("go-forward", "F", "main", "jump(1)", "go forward", "Go forward again", MOVE),
+    Action("next-break", "b", "main", "next_break(1)", "next break", "Go to the next graph break", MOVE, priority=4,
+           panes="source breaks graph"),
+    Action("previous-break", "B", "main", "next_break(-1)", "previous break", "Go to the previous graph break", MOVE),
+    Action("next-kernel", ")", "main", "next_chapter(1)", "next kernel", "Next kernel with a highlighted row", MOVE,
+           vim="},)"),
+    Action("previous-kernel", "(", "main", "next_chapter(-1)", "previous kernel",
+           "Previous kernel with a highlighted row", MOVE, vim="{,("),
+    Action("next-view", "v", "main", "next_view(1)", "view", "Show the pane's next view, named in its title", PANES,
+           priority=5, panes="graph guards code timing", lazygit="],v"),
+    Action("previous-view", "V", "main", "next_view(-1)", "previous view", "Show the pane's previous view", PANES,
+           lazygit="[,V"),
+    Action("as-code", "c", "main", "code", "as code", "Show the graph as code, or as rows again", PANES, panes="graph"),
+    Action("mark", "m", "main", "mark", "mark", "Mark the kernel or the cache entry under the cursor, to compare it",
+           KERNELS, panes="code guards"),
+    Action("compare", "=", "main", "compare_marked", "compare",
+           "Compare the marked kernel or cache entry with this one", KERNELS, panes="code guards",
+           keywords="kernels fused fusion apart differ"),
+    Action("recompile-check", "R", "main", "recompile_check", "recompile check",
+           "Check whether other inputs would recompile", FIX, panes="guards",
+           keywords="batch shapes sizes guard dynamic", live=True, lazygit="r"),
+    Action("fix", "h", "main", "fix", "fix", "Try and verify fixes for the graph break under the cursor", FIX,
+           priority=5, panes="source breaks", keywords="repair remove edit instead rewrite gain faster", live=True,
+           lazygit="a", vim="a"),
+    Action("row-guards", "i", "main", "row_guards", "guards",
+           "Go to the guards that come from the line under the cursor", MOVE, keywords="conditions recompile row"),
+    Action("machine-code", "P", "main", "machine_code", "PTX",
+           "Show the PTX or other machine code of the line or the kernel under the cursor", KERNELS, priority=13,
+           panes="source code", keywords="sass amdgcn assembly gpu target h100"),
+    Action("target", "T", "app", "target", "target", "Choose the target to generate code for", KERNELS, priority=12,
+           panes="code", keywords="gpu ptx cuda h100 triton device", live=True),
+    Action("target-diff", "K", "main", "target_diff", "two targets",
+           "Compare the kernel under the cursor on two targets", KERNELS, panes="code", keywords="gpu ptx registers",
+           live=True),
+    Action("diff", "d", "app", "diff", "diff", "Diff the run in view with the base or the previous run", RUNS,
+           priority=6, keywords="changed changes since last save compare", lazygit="W,d"),
+    Action("base", "p", "app", "base", "as base", "Use the run in view as the base of diffs, or stop using it", RUNS,
+           keywords="baseline"),
+    Action("search", "/", "reading", "search", "search", "Search in the rows", SEARCH, priority=4),
+    Action("next-match", "n", "reading", "next_match(1)", "next match", "Go to the next match or highlighted row",
+           SEARCH),
+    Action("previous-match", "N", "reading", "next_match(-1)", "previous match",
+           "Go to the previous match or highlighted row", SEARCH),
+    Action("back", "escape", "reading", "back", "back", "Leave the search, the zoom, or this screen", SEARCH),
+    Action("edit", "e", "reading", "edit", "edit", "Open $VISUAL or $EDITOR at the row's line", SEARCH, priority=7),
+    Action("copy", "y", "reading", "copy", "copy", "Copy the row", SEARCH, priority=10, lazygit="y,ctrl+o"),
+    Action("copy-all", "Y", "reading", "copy_all", "copy all", "Copy all rows", SEARCH),
+    Action("diff-next-part", "tab", "diff", "section(1)", "next part", "Go to the next part with differences", MOVE,
+           priority=1, lazygit="tab,]"),
+    Action("diff-previous-part", "shift+tab", "diff", "section(-1)", "previous part",
+           "Go to the previous part with differences", MOVE, lazygit="shift+tab,["),
+    Action("diff-earlier-base", "[", "diff", "other_base(-1)", "earlier base", "Diff with an earlier run", RUNS,
+           pair=Pair("diff-later-base", "other base", 2), lazygit="{"),
+    Action("diff-later-base", "]", "diff", "other_base(1)", "later base", "Diff with a later run", RUNS, lazygit="}"),
+    Action("diff-back", "d,q", "diff", "leave", "back", "Back to the panes", APP, way_out="back to the panes",
+           lazygit="W,d,q"),
+    Action("answer-back", "=,q", "answer", "leave", "back", "Back to the panes", APP, way_out="closes"),
+    Action("target-back", "T,q", "target", "leave", "back", "Back to the panes", APP, way_out="closes"),
+    Action("target-diff-next-stage", "v", "target_diff", "next_stage(1)", "next stage",
+           "Compare the kernel's next stage", MOVE, priority=1, lazygit="],v"),
+    Action("target-diff-previous-stage", "V", "target_diff", "next_stage(-1)", "previous stage",
+           "Compare the kernel's previous stage", MOVE, lazygit="[,V"),
+    Action("target-diff-previous-target", "[", "target_diff", "other_target(-1)", "other target",
+           "Compare with another target", KERNELS, priority=2, pair=Pair("target-diff-next-target", "other target", 2),
+           lazygit="{"),
+    Action("target-diff-next-target", "]", "target_diff", "other_target(1)", "other target",
+           "Compare with another target", KERNELS, lazygit="}"),
+    Action("target-diff-next-kernel", "tab", "target_diff", "next_kernel(1)", "next kernel", "Go to the next kernel",
+           MOVE, priority=3),
+    Action("target-diff-previous-kernel", "shift+tab", "target_diff", "next_kernel(-1)", "previous kernel",
+           "Go to the previous kernel", MOVE),
+    Action("target-diff-back", "K,q", "target_diff", "leave", "back", "Back to the panes", APP,
+           way_out="back to the panes"),
+    Action("study-stop", "x", "study", "stop_study", "stop", "Stop the study and keep its results", STUDY, priority=1),
+    Action("study-again", "r", "study", "again", "again", "Restart the study with the current file", STUDY, priority=2,
+           lazygit="R"),
+    Action("study-zoom", "z", "study", "zoom", "zoom", "Show the study on the whole screen, or below the panes", PANES,
+           priority=4, lazygit="+,_"),
+    Action("study-back", "q", "study", "leave", "back", "Back to the panes", APP, way_out="back to the panes"),
+    Action("modes-sort", "s", "modes", "sort", "sort", "Sort by the next column", STUDY, priority=3),
+    Action("modes-environments", "E", "modes", "environments", "environments",
+           "Compare environments, such as two versions of torch", STUDY, priority=5,
+           keywords="python version upgrade nightly"),
+    Action("environments-modes", "E", "environments", "modes", "modes", "Compare the modes instead", STUDY, priority=5),
+    Action("bisect-write-reproducer", "w", "bisect", "write", "write reproducer",
+           "Write a folder that reproduces the failure", FIX, priority=3),
+    Action("fix-write", "w", "fix", "write", "write", "Write the verified fix to your file", FIX, priority=1),
+    Action("fix-another-fix", "tab", "fix", "other", "another fix", "Try another fix for the same break", FIX,
+           priority=3),
+    Action("fix-undo", "u", "fix", "undo", "undo", "Undo the written fix in your file", FIX, priority=2, lazygit="z,u"),
+    Action("fix-back", "h", "fix", "leave", "back", "Back to the panes", APP, lazygit="a", vim="a"),
+    Action("ranks-back", "o,q", "ranks", "leave", "back", "Back to the panes", APP, way_out="back to the panes"),
+    Action("modes", "M", "app", "study('modes')", "modes", "Compare all modes and backends", STUDY, priority=9,
+           panes="timing", keywords="options backends config fastest best mode", live=True),
+    Action("sweep", "S", "app", "study('sweep')", "sweep", "Time one dimension of the inputs at several sizes", STUDY,
+           priority=14, panes="timing", keywords="batch sizes scaling compiling worth pays off faster", live=True),
+    Action("recompiles", "W", "app", "study('recompiles')", "recompiles",
+           "Vary the inputs: recompiles, and how to avoid them", STUDY, priority=16, panes="guards",
+           keywords="batch dynamic shapes recompiling stop prevent", live=True, lazygit="I"),
+    Action("bisect", "L", "app", "study('bisect')", "bisect",
+           "Find the compiler stage that crashes or gives a wrong result", STUDY, priority=15,
+           keywords="wrong result accuracy crash blame minifier", live=True, lazygit="X"),
+    Action("artifacts", "", "app", "study('artifacts')", "artifacts",
+           "Save compiled code and load it in a second process", STUDY, keywords="cache export ship deploy"),
+    Action("cold", "C", "app", "study('cold')", "cold run", "Compile with empty caches, then with warm ones", STUDY,
+           priority=16, panes="timing", keywords="compile time cache startup", live=True),
+    Action("earlier-save", "[", "app", "step(-1)", "earlier save", "Show the previous save, also of earlier starts",
+           RUNS, pair=Pair("later-save", "history", 8), lazygit="{"),
+    Action("later-save", "]", "app", "step(1)", "later save", "Show the next save", RUNS, lazygit="}"),
+    Action("newest-save", "}", "app", "newest", "newest save", "Follow the newest save again", RUNS, lazygit="$",
+           vim="$"),
+    Action("ranks", "o", "app", "ranks", "ranks", "Show the ranks of a trace, and the first difference between them",
+           RUNS),
+    Action("calls", "#", "app", "ask_calls", "calls", "Show the net gain over N calls", RUNS, panes="timing",
+           keywords="break-even pays off compile time", live=True),
+    Action("compile-arguments", "", "app", "compile_arguments", "arguments",
+           "Compile with further arguments of torch.compile", RUNS,
+           keywords="option config recompile_limit isolate_recompiles name dynamic_shapes shapes_spec options"),
+    Action("run-again", "r", "app", "rerun", "run again", "Run the file again", RUNS, priority=11, live=True,
+           lazygit="R"),
+    Action("stop", "x", "app", "stop_run", "stop", "Stop the current run", RUNS, priority=13, live=True),
+    Action("undo", "u", "app", "undo", "undo", "Undo the last written fix", FIX, lazygit="z,u"),
+    Action("theme", "t", "app", "toggle_theme", "theme", "Switch between the light and the dark theme", APP),
+    Action("help", "?", "app", "help", "help", "Help for this pane, and all keys", APP, priority=0, vim="?,f1"),
+    Action("commands", ":,ctrl+p", "app", "command_palette", "commands",
+           "All commands, views, targets and places, by name", APP, priority=3),
+    Action("screenshot", "", "app", "export('svg')", "screenshot", "Save a screenshot of the screen as SVG", RUNS,
+           keywords="export picture image"),
+    Action("export-html", "", "app", "export('html')", "export HTML", "Save the run as one linked HTML page", RUNS,
+           keywords="export report save share"),
+    Action("export-text", "", "app", "export('txt')", "export text", "Save the report of the run as text", RUNS,
+           keywords="export share"),
+    Action("export-json", "", "app", "export('json')", "export JSON", "Save the run as JSON", RUNS,
+           keywords="export report"),
+    Action("suspend", "ctrl+z", "app", "suspend_process", "suspend", "Suspend (fg resumes)", APP),
+    Action("quit", "q", "app", "quit", "quit", "Quit tcexplore", APP, priority=1, keywords="exit leave"),
+)
+# fmt: on
 
 PRESETS: dict[str, dict[str, str]] = {
     "default": {},
-    "lazygit": {
-        "next-pane": "right,l,tab", "previous-pane": "left,h,shift+tab", "left": "H", "right": "L",
-        "page-up": "pageup,comma,ctrl+u", "page-down": "pagedown,.,ctrl+d", "first": "home,<", "last": "end,>",
-        "next-view": "],v", "previous-view": "[,V", "zoom": "+,_", "study-zoom": "+,_", "follow": "space,f",
-        "wider": "ctrl+right", "narrower": "ctrl+left", "taller": "ctrl+up", "lower": "ctrl+down",
-        "earlier-save": "{", "later-save": "}", "newest-save": "$", "run-again": "R", "recompile-check": "r",
-        "study-again": "R", "fix": "a", "fix-back": "a", "bisect": "X", "copy": "y,ctrl+o",
-        "undo": "z,u", "fix-undo": "z,u", "diff": "W,d", "diff-back": "W,d,q", "recompiles": "I",
-        "diff-next-part": "tab,]", "diff-previous-part": "shift+tab,[", "diff-earlier-base": "{",
-        "diff-later-base": "}", "target-diff-next-stage": "],v", "target-diff-previous-stage": "[,V",
-        "target-diff-previous-target": "{", "target-diff-next-target": "}",
-    },
-    "vim": {
-        "left": "left,h", "right": "right,l", "page-up": "pageup,ctrl+b,ctrl+u", "page-down": "pagedown,ctrl+f,ctrl+d",
-        "next-pane": "ctrl+w,tab", "follow": "ctrl+],f", "go-back": "ctrl+o,ctrl+t,backspace",
-        "next-kernel": "},)", "previous-kernel": "{,(", "newest-save": "$", "fix": "a", "fix-back": "a",
-        "help": "?,f1",
-    },
-}  # fmt: skip
-"""Changes of the default keys, close to those of another program. In `vim`, `gg` is `g` twice."""
+    "lazygit": {action.name: action.lazygit for action in ACTIONS if action.lazygit is not None},
+    "vim": {action.name: action.vim for action in ACTIONS if action.vim is not None},
+}
+"""Changes of the default keys, close to those of another program."""
 
 _SCREENS: tuple[tuple[Scope, ...], ...] = (
     ("view", "reading", "main", "app"),
@@ -90,6 +271,16 @@ _SCREENS: tuple[tuple[Scope, ...], ...] = (
     *(("view", "reading", "study", scope) for scope in ("modes", "environments", "bisect", "fix")),
 )
 """Scopes whose keys must differ. On a screen over the panes, its own keys hide those of the app."""
+
+
+def available(scopes: Collection[Scope]) -> tuple[Action, ...]:
+    """Return the actions of a screen: those of its scopes, except app actions whose keys the screen overrides."""
+    actions = [action for action in ACTIONS if action.scope in scopes]
+    overridden = {key for action in actions if action.scope != "app" for key in action.keys}
+    return tuple(action for action in actions if action.scope != "app" or overridden.isdisjoint(action.keys))
+
+
+# ---- names of keys
 
 _NAMED = frozenset({
     "up", "down", "left", "right", "home", "end", "pageup", "pagedown", "insert", "delete", "backspace", "tab", "enter",
@@ -150,19 +341,18 @@ def shown_key(key: str) -> str:
     return "".join({"ctrl": "^", "shift": "⇧"}.get(modifier, f"{modifier}+") for modifier in modifiers) + text
 
 
-_DEFAULTS = {name: normal_keys(name, keys) for names in DEFAULT_KEYS.values() for name, keys in names.items()}
-_current = dict(_DEFAULTS)
+# ---- the keymap in use
 
+DEFAULTS = {action.name: normal_keys(action.name, action.default_keys) for action in ACTIONS}
+"""Textual's names of the default keys of each action, separated by commas."""
 
-def default_keys(action: str) -> str:
-    """Return Textual's names of the default keys of an action, separated by commas."""
-    return _DEFAULTS[action]
+_current = dict(DEFAULTS)
 
 
 def use_keymap(changes: Mapping[str, str]) -> None:
     """Use the default keys with these changes from now on."""
     _current.clear()
-    _current.update({**_DEFAULTS, **changes})
+    _current.update({**DEFAULTS, **changes})
 
 
 def keys_of(action: str) -> tuple[str, ...]:
@@ -184,12 +374,12 @@ def make_keymap(preset: str, entries: Mapping[str, str | Sequence[str]]) -> dict
 
     changes = {name: normal_keys(name, keys) for name, keys in PRESETS[preset].items()}
     for name, keys in entries.items():
-        if name not in _DEFAULTS:
-            nearest = get_close_matches(name, _DEFAULTS, 1)
+        if name not in DEFAULTS:
+            nearest = get_close_matches(name, DEFAULTS, 1)
             question = f"did you mean {nearest[0]!r}?" if nearest else "`tcexplore config --keys` lists all actions"
             raise AppearanceError(name, f"there is no action {name!r}; {question}")
         changes[name] = normal_keys(name, keys if isinstance(keys, str) else ",".join(keys))
-    for first, second, key in _conflicts({**_DEFAULTS, **changes}):
+    for first, second, key in _conflicts({**DEFAULTS, **changes}):
         wrong = second if second in entries else first
         raise AppearanceError(
             wrong, f"{shown_key(key)} is the key of {first!r} and of {second!r}; give one another key"
@@ -201,8 +391,7 @@ def _conflicts(keys: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Yield two actions of a screen that have the same key, and the key."""
     for screen in _SCREENS:
         owners = dict[str, str]()
-        for scope in screen:
-            for name in DEFAULT_KEYS[scope]:
-                for key in filter(None, keys[name].split(",")):
-                    if owners.setdefault(key, name) != name:
-                        yield owners[key], name, key
+        for action in (action for scope in screen for action in ACTIONS if action.scope == scope):
+            for key in filter(None, keys[action.name].split(",")):
+                if owners.setdefault(key, action.name) != action.name:
+                    yield owners[key], action.name, key

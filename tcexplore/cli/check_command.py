@@ -11,15 +11,13 @@ import tempfile
 from functools import partial
 
 from tcexplore import events as ev
-from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError, model_python, read, split
-from tcexplore.cli.gate.judge import read_gate_files
-from tcexplore.cli.gate.publish import publish, require_outputs
-from tcexplore.cli.progress_line import progress
-from tcexplore.cli.request import Request
-from tcexplore.cli.run_once import EndedBySignalError, run_once
+from tcexplore.cli.gate import publish, read_gate_files, require_outputs
+from tcexplore.cli.options import Request
+from tcexplore.cli.run_once import EndedBySignalError, progress, run_once
+from tcexplore.cli.terminal import refuse
 from tcexplore.session import Snapshot
-from tcexplore.studies.study_runs import Outcome
+from tcexplore.studies.runs import Outcome
 
 REPORT = "tcexplore.report.check_report"
 """The module that prints the run."""
@@ -62,7 +60,7 @@ def make_job(request: Request) -> ev.Job:
         config=request.config,
         time_for=request.time_for,
         caches=_cache_folder() if request.limits.min_cache_hits is not None else "",
-        recompile_queries=request.recompile_queries,
+        recompile_queries=request.recompile_check,
         try_recompile_fixes=request.command == "check",
     )
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.error_line import print_error, refuse
-from tcexplore.cli.request import Request
+from tcexplore.cli.file_argument import BadFileError, check_path, model_pythons, split
+from tcexplore.cli.options import Request
+from tcexplore.cli.terminal import hung_up, print_error, refuse, terminal_problem
 from tcexplore.studies.registry import STUDIES
 
 HUNG_UP = 129
@@ -68,8 +69,6 @@ def _prepare_streams() -> None:
 
 
 def _app(request: Request) -> int:
-    from tcexplore.cli.explore_command import explore, hung_up, terminal_problem
-
     problem = terminal_problem()
     if problem is not None and hung_up():
         return HUNG_UP
@@ -83,6 +82,22 @@ def _app(request: Request) -> int:
     return _check(request)
 
 
+def explore(request: Request) -> int:
+    """Open the app on the file until the user quits; return the exit status.
+
+    The app also opens an empty or broken file, since the user can fix it. A missing file is an error.
+    """
+    try:
+        path, name = split(request.target)
+        check_path(path)
+        pythons = model_pythons(request, path)
+    except BadFileError as error:
+        return refuse(error.sentence)
+    from tcexplore.ui.run_app import run_app
+
+    return run_app(path, name, request, pythons)
+
+
 def _check(request: Request) -> int:
     if request.fake is not None:
         from tcexplore.cli.open_command import check_ranks
@@ -92,12 +107,6 @@ def _check(request: Request) -> int:
     from tcexplore.cli.open_command import is_trace, report_trace
 
     return report_trace(request) if is_trace(request.target) else check(request)
-
-
-def _doctor(request: Request) -> int:
-    from tcexplore.cli.doctor import doctor
-
-    return doctor(request)
 
 
 def _imported(place: str) -> Callable[[Request], int]:
@@ -115,7 +124,7 @@ _COMMANDS: dict[str, Callable[[Request], int]] = {
     "app": _app,
     "check": _check,
     "config": _imported("config_command:show_config"),
-    "doctor": _doctor,
+    "doctor": _imported("doctor_command:doctor"),
     "export": _imported("export_command:export"),
     "open": _imported("open_command:open_trace"),
     "run": _imported("run_command:run_job"),

@@ -9,16 +9,15 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.cli.check_command import make_job
-from tcexplore.cli.error_line import print_error, refuse
 from tcexplore.cli.file_argument import BadFileError, model_python
-from tcexplore.cli.progress_line import progress
-from tcexplore.cli.request import Request
-from tcexplore.cli.run_once import EndedBySignalError, run_once
+from tcexplore.cli.options import Request
+from tcexplore.cli.run_once import EndedBySignalError, progress, run_once
+from tcexplore.cli.terminal import print_error, refuse
 from tcexplore.events import clean
 from tcexplore.files import NotWrittenError, create_all
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import kernel_facts
-from tcexplore.studies.study_runs import failure_status
+from tcexplore.studies.runs import failure_status
 from tcexplore.targets.target_names import NATIVE
 
 
@@ -40,7 +39,7 @@ def export(request: Request) -> int:
         return failure_status(outcome.snapshot)
     try:
         files = kernel_files(outcome.snapshot, export_request.kernel)
-        paths = create_all(export_request.folder, files, force=export_request.force, keep=_sources(outcome.snapshot))
+        paths = create_all(export_request.to, files, force=export_request.force, keep=_sources(outcome.snapshot))
     except (NoSuchKernelError, NotWrittenError) as error:
         return refuse(str(error))
     sys.stdout.writelines(f"{clean(str(path))}\n" for path in paths)

@@ -6,12 +6,11 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from tcexplore.cli.error_line import print_error
-from tcexplore.cli.terminal_question import terminal_ask
+from tcexplore.cli.terminal import print_error, terminal_ask
 from tcexplore.trust import Consent
 
 if TYPE_CHECKING:
-    from tcexplore.cli.request import Request
+    from tcexplore.cli.options import Request
     from tcexplore.environments import PythonChoice
     from tcexplore.model_python import ModelPython
 

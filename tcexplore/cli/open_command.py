@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
-from tcexplore.cli.error_line import USER_ERROR, print_error, refuse
 from tcexplore.cli.file_argument import BadFileError, model_python
-from tcexplore.cli.request import Request, TraceChoice
+from tcexplore.cli.options import Request, TraceChoice
+from tcexplore.cli.terminal import USER_ERROR, print_error, refuse
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.traced_job import TRACE_VARIABLE
@@ -51,7 +51,7 @@ def is_trace(target: str) -> bool:
 
 def open_trace(request: Request) -> int:
     """Open the app on the traces, or print a report without a terminal; return the exit status."""
-    from tcexplore.cli.explore_command import terminal_problem
+    from tcexplore.cli.terminal import terminal_problem
 
     choice = request.trace
     assert choice is not None, "the parser sets it"
@@ -85,9 +85,8 @@ def _follow(choice: TraceChoice, appearance: Appearance) -> int:
 
 def report_trace(request: Request) -> int:
     """Print the report of a trace; return the exit status."""
-    from tcexplore.cli.gate.judge import read_gate_files
-    from tcexplore.cli.gate.publish import publish, require_outputs
-    from tcexplore.studies.study_runs import Outcome
+    from tcexplore.cli.gate import publish, read_gate_files, require_outputs
+    from tcexplore.studies.runs import Outcome
     from tcexplore.traces.rank_comparison import compare_ranks
     from tcexplore.traces.trace_run import TraceRun, read_snapshot
 
@@ -176,8 +175,6 @@ def explore_ranks(request: Request) -> int:
 
 def check_ranks(request: Request) -> int:
     """Print the report of the ranks; the script's output goes to stderr. Return the exit status."""
-    from tcexplore.cli.open_command import report_trace
-
     try:
         python = model_python(request, request.target)
     except BadFileError as error:

@@ -1,17 +1,375 @@
-"""Options that several commands share, those of the gate included."""
+"""The options of all commands, one row for each, and the request that a command line makes.
+
+An option needs its row here, and what reads it. Its value is in the request if `Request`, `Limits`, `Outputs` or
+`Config` has a field of its name. Studies have further options (`Study.add_options`).
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from argparse import SUPPRESS
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Literal, NamedTuple, NoReturn
 
-from tcexplore import argument_types
-from tcexplore.cli.error_line import print_error
-from tcexplore.cli.request import TIMEOUT, FakeRanks, Limits, Outputs
+from tcexplore import argument_types as kind
+from tcexplore.cli.terminal import print_error
 from tcexplore.events.config import FOLLOW_S, Config
 from tcexplore.keymap import PRESETS
 from tcexplore.targets.target_names import NATIVE, target_names
+from tcexplore.ui.appearance import Appearance, make_appearance
+
+# ---- the request
+
+
+class Limits(NamedTuple):
+    """Limits of a run; None for no limit."""
+
+    max_breaks: int | None = None
+    min_speedup: float | None = None
+    """Time of eager over time of compiled."""
+    max_compile_seconds: float | None = None
+    max_memory_ratio: float | None = None
+    """Peak memory of compiled over that of eager."""
+    accuracy: bool = False
+    """Whether compiled must be as accurate as eager."""
+    max_recompiles: int | None = None
+    max_graphs: int | None = None
+    max_unique_kernels: int | None = None
+    """Generated kernels with different code."""
+    min_cache_hits: float | None = None
+    """Share of the lookups in torch's caches."""
+    own: tuple[str, ...] = ()
+    """Files and folders whose breaks count; empty: all."""
+    allow: str | None = None
+    """File with the breaks that do not count."""
+    baseline: str | None = None
+    """Report to compare with."""
+
+
+class Outputs(NamedTuple):
+    """Reports for CI systems; paths of files, None for none."""
+
+    sarif: str | None = None
+    junit: str | None = None
+    gitlab: str | None = None
+    markdown: str | None = None
+    github: bool = False
+    """Whether to print annotations for GitHub Actions."""
+    summary: bool = False
+    """Whether to print a short report."""
+
+
+class Export(NamedTuple):
+    """The kernel that `export` writes, the folder, and whether to overwrite files in it."""
+
+    kernel: str
+    to: str
+    force: bool = False
+
+
+class TraceChoice(NamedTuple):
+    """Traces, and which part of them to show."""
+
+    paths: tuple[str, ...]
+    job: int | None = None
+    """Number of the job, from 1; None if there is one."""
+    rank: int | None = None
+    """None for the first rank."""
+    against: str = ""
+    """Another trace to diff with; empty for none."""
+    report: bool = False
+    """Whether to print a report instead of opening the app."""
+    follow: bool = False
+    """Whether to show what a running job writes."""
+
+
+class Launch(NamedTuple):
+    """How `run` starts its command."""
+
+    trace: str | None
+    """Folder for the trace; None for a new one."""
+    detach: bool = False
+    """Whether the command goes on when tcexplore ends."""
+
+
+class FakeRanks(NamedTuple):
+    """Ranks to run a script as, without communication."""
+
+    world: int
+    rank: int | None = None
+    """None for each rank."""
+
+
+class ConfigQuery(NamedTuple):
+    """What `config` shows."""
+
+    explain: bool
+    """Whether to show defaults also."""
+    keys: bool
+    """Whether to show the keys of the app instead."""
+    flags: Mapping[str, Any]
+    """Options of the command line, by the names of their argparse attributes."""
+
+
+class Request(NamedTuple):
+    """A parsed command line; times are in seconds. Defaults are those of the options."""
+
+    command: str
+    """`app`, `check`, `config`, `doctor`, `export`, `open`, `run`, `serve` or the name of a study."""
+    target: str = ""
+    argv: tuple[str, ...] = ()
+    """The arguments after `--`."""
+    config: Config = Config()
+    python: tuple[str, ...] = ()
+    """Only the app and a study of environments take more than one."""
+    trust: bool = False
+    """Whether to trust the folder of the model file: to run its interpreter."""
+    json: bool = False
+    timeout: float = 600.0
+    """A hanging program must not hang a CI job."""
+    time_for: float = 3.0
+    """Time of timing after the compile."""
+    budget: float | None = None
+    """Time limit of a whole study; None for no limit."""
+    calls: int | None = None
+    """The number of calls to recommend for; None for any number."""
+    port: int = 8000
+    """0 for any free one."""
+    app_arguments: tuple[str, ...] = ()
+    """For `serve`: the command line of the app."""
+    recompile_check: tuple[str, ...] = ()
+    """Inputs to check for a recompile."""
+    limits: Limits = Limits()
+    outputs: Outputs = Outputs()
+    appearance: Appearance = Appearance()
+    standbys: int = 2
+    """Processes that the app keeps ready where each prepares itself: saves may come in pairs, and a GPU process needs
+    seconds to prepare."""
+    no_history: bool = False
+    """Whether the app neither stores runs nor shows those of earlier starts."""
+    target_given: bool = False
+    """Whether the command line has a target."""
+    study: Any = None
+    """The options of a study."""
+    export: Export | None = None
+    fake: FakeRanks | None = None
+    """Ranks to run the script as; None for a file that is explored as usual."""
+    launch: Launch | None = None
+    """How `run` starts the command in `argv`."""
+    query: ConfigQuery | None = None
+    """What `config` shows."""
+    trace: TraceChoice | None = None
+    """The traces that `open` reads."""
+
+    @property
+    def history(self) -> bool:
+        """Whether the app stores runs and shows those of earlier starts."""
+        return not self.no_history
+
+
+# ---- the options
+
+
+class Option(NamedTuple):
+    """One option, or a positional argument, in some commands."""
+
+    flag: str
+    commands: str
+    """Those that have it, `study` for all studies."""
+    help: str
+    type: Callable[[str], Any] | None = None
+    metavar: str | None = None
+    group: str = ""
+    """The heading above it in the help; empty for none."""
+    action: Literal["store", "store_true", "append"] = "store"
+    default: Any = None
+    """If None, that of the field of this name in `Request`."""
+    choices: Sequence[str] | Mapping[str, Any] | None = None
+    required: bool = False
+    nargs: str | None = None
+    one_call: bool = False
+    """Whether it belongs to one call: what to look at now, where to write. A configuration file cannot set it."""
+    writes: bool = False
+    """Whether it names a file to write."""
+    variable: str = ""
+    """An environment variable that sets the flag, above configuration files."""
+
+    @property
+    def key(self) -> str:
+        """Its name in a configuration file."""
+        return self.flag.lstrip("-")
+
+    @property
+    def dest(self) -> str:
+        return self.key.replace("-", "_")
+
+    def add(self, parser: Any, **changes: Any) -> None:
+        """Add it to a parser or to a group of one; `changes` replace some of the settings."""
+        settings: dict[str, Any] = {"help": self.help, "action": self.action}
+        if self.action == "append":
+            settings["default"] = []
+        elif self.action == "store":
+            settings["default"] = Request._field_defaults.get(self.dest) if self.default is None else self.default
+            settings.update(nargs=self.nargs, choices=self.choices)
+        if self.action != "store_true":
+            settings.update(type=self.type, metavar=self.metavar)
+        if not self.flag.startswith("-"):
+            settings = {name: value for name, value in settings.items() if name not in ("default", "action")}
+        elif self.required:
+            settings["required"] = True
+        if self.default is SUPPRESS:
+            settings["default"] = SUPPRESS
+        action = parser.add_argument(self.flag, **{**settings, **changes})
+        action.one_call = self.one_call
+
+
+HOW, RANKS, GPU, SCREEN = "how to compile", "ranks on one machine, without communication", "code for a GPU", "screen"
+REPORT, LIMITS, OUTPUTS = "report", "limits", "reports for CI"
+
+_NOTES = {LIMITS: "The exit status is 1 if one is exceeded.", OUTPUTS: "An existing FILE is replaced."}
+"""Sentences below headings."""
+
+APP = "app serve"
+MODEL = "app serve check export study"
+
+# fmt: off
+OPTIONS: tuple[Option, ...] = (
+    Option("--port", "serve", "0: any free one (default: %(default)s)", kind.count, "N"),
+    Option("file", MODEL, "a Python file, and optionally the name in it to compile", metavar="FILE[:NAME]"),
+    Option("--mode", MODEL, "torch.compile's mode (default: default)", group=HOW, default=SUPPRESS),
+    Option("--backend", MODEL, "torch.compile's backend (default: inductor)", group=HOW, default=SUPPRESS),
+    Option("--dynamic", MODEL, "dynamic shapes (default: auto)", choices=kind.DYNAMIC, group=HOW, default=SUPPRESS),
+    Option("--fullgraph", MODEL, "make graph breaks errors", action="store_true", group=HOW, default=SUPPRESS),
+    Option("--compile-arg", MODEL,
+           "a further argument of torch.compile: recompile_limit=4, isolate_recompiles=True, name=block, "
+           "options={'max_autotune': True}, dynamic_shapes={'x': ['batch', None]}; repeat for more",
+           kind.assignment, "NAME=VALUE", HOW, "append"),
+    Option("--device", MODEL, "move model and inputs to this device first, such as cuda", group=HOW),
+    Option("--train", MODEL, "run forward and backward", group=HOW, action="store_true"),
+    Option("--grad", MODEL, "keep gradients on in a forward run (default: auto, only if the model needs them)",
+           choices=kind.DYNAMIC, group=HOW, default="auto"),
+    Option("--input", MODEL,
+           "an input, for files without inputs: 'f32[64,512]' or mask='bool[64]'; repeat for more",
+           None, "SPEC", HOW, "append"),
+    Option("--seed", MODEL, "seed of all random generators (default: %(default)s)", kind.integer, group=HOW, default=0),
+    Option("--threads", MODEL, "torch.set_num_threads(N)", kind.at_least_one, "N", HOW),
+    Option("--python", f"{MODEL} doctor",
+           "the model's Python: an interpreter, or the folder of a virtual or conda environment (default: the active "
+           "environment, or .venv beside FILE or above it, or the Python of tcexplore)",
+           kind.name, "PATH", HOW, "append"),
+    Option("--trust", f"{MODEL} doctor",
+           "run the .venv or the Python that the repository of FILE names, now and later (default: ask once on a "
+           "terminal, else no); FILE itself is always run", group=HOW, action="store_true", one_call=True),
+    Option("--follow", f"{APP} check",
+           "end a script that calls torch.compile itself after S seconds, 0 for never (default: %(default)g)",
+           kind.seconds, "S", default=FOLLOW_S),
+    Option("--ranks", f"{APP} check", "run the script as each of N ranks, and compare", kind.at_least_one, "N", RANKS,
+           one_call=True),
+    Option("--rank", f"{APP} check", "run the script as this rank only", kind.count, "R", RANKS, one_call=True),
+    Option("--world", f"{APP} check", "the number of ranks, with --rank", kind.at_least_one, "N", RANKS, one_call=True),
+    Option("--target", f"{APP} check export",
+           f"generate code for this GPU (need not be present): {', '.join(target_names())}, or a TARGET.toml file "
+           f"(default: {NATIVE}, the device in the machine)", kind.target, "NAME", GPU, default=SUPPRESS),
+    Option("--assembly", f"{APP} check export",
+           "also compile C++ kernels to assembly, which takes some seconds each", group=GPU, action="store_true"),
+    Option("--opcheck", f"{APP} check",
+           "test each custom op with torch.library.opcheck, on the arguments of its first call", action="store_true"),
+    Option("--standbys", APP,
+           "processes to keep ready where each must prepare itself, such as on a GPU, where each holds a context of "
+           "about 500 MiB (default: %(default)s)", kind.at_least_one, "N"),
+    Option("--no-history", APP,
+           "neither store runs nor show those of earlier starts (also: TCEXPLORE_NO_HISTORY=1)", action="store_true",
+           variable="TCEXPLORE_NO_HISTORY"),
+    Option("--targets", APP, "a TARGET.toml to offer in the list of targets; repeat for more", kind.target_file, "FILE",
+           action="append"),
+    Option("paths", "open", "a folder, trace files, .gz, .zst or tar files of them, or a URL", metavar="PATH",
+           nargs="+"),
+    Option("--job", "open", "the job to open if there are several, from 1", kind.at_least_one, "N", one_call=True),
+    Option("--rank", "open", "the rank to show first (default: 0)", kind.count, "N", one_call=True),
+    Option("--against", "open", "another trace, such as yesterday's, to diff this one with", None, "PATH", default="",
+           one_call=True),
+    Option("--follow", "open", "show what a running job writes, as it writes it", action="store_true", one_call=True),
+    Option("--trace", "run", "write the trace into this folder (default: a new one)", None, "DIR", one_call=True),
+    Option("--detach", "run", "leave the command running when tcexplore ends", action="store_true", one_call=True),
+    Option("--json", "run", "pass the output through; the report is the last line of stdout", action="store_true",
+           one_call=True),
+    Option("--theme", f"{APP} open run",
+           "a theme of tcexplore or Textual, such as tcexplore-light, nord or gruvbox (default: the last one)",
+           kind.theme, "NAME", SCREEN),
+    Option("--keymap", f"{APP} open run", f"{', '.join(PRESETS)}; `tcexplore config --keys` lists the keys",
+           kind.keymap, "NAME", SCREEN),
+    Option("--vary", "check",
+           "vary an argument, by name or position: sizes of a dimension, 'x.0=1..64', or values, 'lr=0.1,0.01'; "
+           "repeat to combine", kind.vary, "SPEC", action="append"),
+    Option("--json", "check open study", "print the whole result as JSON", group=REPORT, action="store_true",
+           one_call=True),
+    Option("--report", "open", "print a report instead of opening the explorer", group=REPORT, action="store_true",
+           one_call=True),
+    Option("--kernel", "export", "name of the kernel in the report", kind.name, "NAME", required=True, one_call=True),
+    Option("--to", "export", "the folder, created if missing", kind.name, "DIR", required=True, one_call=True),
+    Option("--force", "export", "overwrite existing files, except for the run's sources", action="store_true",
+           one_call=True),
+    Option("--timeout", "export", "give up if the run takes more than S seconds (default: %(default)g)",
+           kind.positive_seconds, "S"),
+    Option("--timeout", "check", "give up if the run takes more than S seconds (default: %(default)g)",
+           kind.positive_seconds, "S", REPORT),
+    Option("--timeout", "study", "give up if one of the runs takes more than S seconds (default: %(default)g)",
+           kind.positive_seconds, "S", REPORT),
+    Option("--time-for", "check study", "seconds of timing after each compile, 0 for none (default: %(default)g)",
+           kind.seconds, "S", REPORT),
+    Option("--calls", "check", "report net time over N calls", kind.at_least_one, "N", REPORT),
+    Option("--recompile-check", "check",
+           "report whether a call with these inputs would recompile, without compiling anything: "
+           "'f32[33,512], True'; repeat for more", kind.inputs, "INPUTS", REPORT, "append", one_call=True),
+    Option("--budget", "study", "end the study after S seconds, with the results so far; what was left out is named",
+           kind.positive_seconds, "S", REPORT),
+    Option("--max-breaks", "check open", "at most N graph breaks", kind.count, "N", LIMITS),
+    Option("--max-recompiles", "check open", "at most N recompiles", kind.count, "N", LIMITS),
+    Option("--max-graphs", "check open", "at most N graphs", kind.count, "N", LIMITS),
+    Option("--max-unique-kernels", "check open", "at most N different generated kernels", kind.count, "N", LIMITS),
+    Option("--max-compile-seconds", "check open", "at most S seconds of compiling", kind.seconds, "S", LIMITS),
+    Option("--min-cache-hits", "check",
+           "at least this share of lookups in torch's compile caches hits, such as 0.9 or 90%%; enables these caches",
+           kind.share, "SHARE", LIMITS),
+    Option("--min-cache-hits", "open",
+           "at least this share of lookups in torch's compile caches hits, such as 0.9 or 90%%",
+           kind.share, "SHARE", LIMITS),
+    Option("--min-speedup", "check", "compiled is at least X times as fast as eager", kind.ratio, "X", LIMITS),
+    Option("--max-memory-ratio", "check", "compiled's peak memory is at most X times eager's", kind.ratio, "X", LIMITS),
+    Option("--accuracy", "check", "compiled is as accurate as eager", group=LIMITS, action="store_true"),
+    Option("--own", "check open", "count only breaks in this file or folder; repeat for more", kind.name, "PATH",
+           LIMITS, "append"),
+    Option("--allow", "check open",
+           "do not count the breaks in this TOML file: [[allow]] with file, line or text, reason, expires",
+           kind.name, "FILE", LIMITS),
+    Option("--baseline", "check open", "nothing got worse by more than noise since this report of --json", kind.name,
+           "FILE", LIMITS),
+    Option("--sarif", "check open", "write a SARIF 2.1.0 log, for code scanning", kind.name, "FILE", OUTPUTS,
+           writes=True),
+    Option("--junit", "check open", "write JUnit XML, one test per limit", kind.name, "FILE", OUTPUTS, writes=True),
+    Option("--gitlab", "check open", "write GitLab's code quality JSON", kind.name, "FILE", OUTPUTS, writes=True),
+    Option("--markdown", "check open", "write a summary in Markdown", kind.name, "FILE", OUTPUTS, writes=True),
+    Option("--github", "check open", "print annotations for GitHub Actions, and add to its step summary", group=OUTPUTS,
+           action="store_true"),
+    Option("--summary", "check open", "print a short report: verdict, counts and limits", group=OUTPUTS,
+           action="store_true"),
+    Option("file", "config", "the model file (default: this folder)", metavar="FILE", nargs="?"),
+    Option("--explain", "config", "show every option, with its value and its source", action="store_true"),
+    Option("--keys", "config", "show the actions of the app with their keys", action="store_true"),
+    Option("--json", "config", "print JSON", action="store_true", one_call=True),
+)
+# fmt: on
+
+COMPILE_ARGUMENTS = ("mode", "backend", "dynamic", "fullgraph")
+"""Options that are arguments of `torch.compile`. Given ones also replace those of a file that compiles itself."""
+
+_CONFIG = {option.dest for option in OPTIONS} & {field.name for field in fields(Config)}
+
+
+def options_of(command: str) -> tuple[Option, ...]:
+    """Return the options of a command, or of `study`."""
+    return tuple(option for option in OPTIONS if command in option.commands.split())
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,56 +389,56 @@ class Parser(argparse.ArgumentParser):
         print_error(f"{message} (see {self.prog} --help)", self.prog)
         self.exit(2)
 
+    def add_options(self, options: Iterable[Option], *, grouped: bool = True, **defaults: Any) -> None:
+        """Add options, below their headings if `grouped`; `defaults` replace those of some."""
+        groups = {group.title: group for group in self._action_groups}
+        for option in options:
+            place: Any = self
+            if option.group and grouped:
+                if option.group not in groups:
+                    groups[option.group] = self.add_argument_group(option.group, _NOTES.get(option.group))
+                place = groups[option.group]
+            option.add(place, **({"default": defaults[option.dest]} if option.dest in defaults else {}))
 
-COMPILE_ARGUMENTS = ("mode", "backend", "dynamic", "fullgraph")
-"""Options that are arguments of `torch.compile`. Given ones also replace those of a file that compiles itself."""
+
+# ---- from options to the request
 
 
-def config(given: argparse.Namespace) -> Config:
+def make_request(command: str, parser: Parser, given: argparse.Namespace, argv: Sequence[str] = ()) -> Request:
+    """Return the request of parsed options. Exits with 2 and one line on stderr if they contradict each other."""
+    request = Request(
+        command, getattr(given, "file", ""), tuple(argv), limits=Limits(**chosen(Limits, given)),
+        outputs=Outputs(**chosen(Outputs, given)), target_given=hasattr(given, "target"),
+    )._replace(**chosen(Request, given, but=("target", "trace")))  # fmt: skip
+    if hasattr(given, "grad"):
+        request = request._replace(config=_config(given))
+    if hasattr(given, "ranks"):
+        request = request._replace(fake=_fake_ranks(parser, given))
+    if hasattr(given, "theme"):
+        request = request._replace(appearance=make_appearance(given.theme, given.keymap, getattr(given, "targets", ())))
+    return request
+
+
+def chosen(record: Any, given: argparse.Namespace, but: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the options that a record has a field for, lists as tuples, except those of some names."""
+    names = [name for name in record._fields if hasattr(given, name) and name not in but]
+    return {name: _frozen(getattr(given, name)) for name in names}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _config(given: argparse.Namespace) -> Config:
     """Return the configuration, with defaults for options that the command does not have."""
-    return Config(
-        mode=getattr(given, "mode", "default"),
-        backend=getattr(given, "backend", "inductor"),
-        dynamic=argument_types.DYNAMIC[getattr(given, "dynamic", "auto")],
-        fullgraph=getattr(given, "fullgraph", False),
-        override=tuple(name for name in COMPILE_ARGUMENTS if hasattr(given, name)),
-        train=given.train,
-        grad=argument_types.DYNAMIC[given.grad],
-        device=given.device,
-        inputs=tuple(given.input),
-        seed=given.seed,
-        threads=given.threads,
-        target=getattr(given, "target", NATIVE),
-        assembly=getattr(given, "assembly", False),
-        opcheck=getattr(given, "opcheck", False),
-        follow=getattr(given, "follow", FOLLOW_S),
-        vary=tuple(getattr(given, "vary", ())),
-        compile_arguments=tuple(given.compile_arg),
-    )
+    values = {name: _frozen(getattr(given, name)) for name in _CONFIG if hasattr(given, name)}
+    for name in ("dynamic", "grad"):
+        values[name] = kind.DYNAMIC[values.get(name, "auto")]
+    override = tuple(name for name in COMPILE_ARGUMENTS if hasattr(given, name))
+    return Config(**values, override=override, inputs=tuple(given.input), compile_arguments=tuple(given.compile_arg))
 
 
-def vary_option(parser: Any) -> None:
-    """Add the option that varies the inputs of the file's calls."""
-    parser.add_argument(
-        "--vary", action="append", type=argument_types.vary, default=[], metavar="SPEC",
-        help="vary an argument, by name or position: sizes of a dimension, 'x.0=1..64', or values, 'lr=0.1,0.01'; "
-        "repeat to combine",
-    )  # fmt: skip
-
-
-def rank_options(parser: argparse.ArgumentParser) -> None:
-    """Add the ranks to run a script as."""
-    options = parser.add_argument_group("ranks on one machine, without communication")
-    options.add_argument(
-        "--ranks", type=argument_types.at_least_one, metavar="N", help="run the script as each of N ranks, and compare"
-    )
-    options.add_argument("--rank", type=argument_types.count, metavar="R", help="run the script as this rank only")
-    options.add_argument(
-        "--world", type=argument_types.at_least_one, metavar="N", help="the number of ranks, with --rank"
-    )
-
-
-def fake_ranks(parser: Parser, given: argparse.Namespace) -> FakeRanks | None:
+def _fake_ranks(parser: Parser, given: argparse.Namespace) -> FakeRanks | None:
     """Return the ranks to run a script as; None without these options."""
     if given.ranks is None and given.rank is None and given.world is None:
         return None
@@ -91,197 +449,7 @@ def fake_ranks(parser: Parser, given: argparse.Namespace) -> FakeRanks | None:
     return FakeRanks(given.ranks or given.world, given.rank)
 
 
-def follow_option(parser: argparse.ArgumentParser) -> None:
-    """Add the time limit of a script."""
-    parser.add_argument(
-        "--follow", type=argument_types.seconds, default=FOLLOW_S, metavar="S",
-        help=f"end a script that calls torch.compile itself after S seconds, 0 for never (default: {FOLLOW_S:g})",
-    )  # fmt: skip
-
-
-def target_options(parser: argparse.ArgumentParser) -> None:
-    """Add the device to generate code for, and the last stage to generate."""
-    options = parser.add_argument_group("code for a GPU")
-    options.add_argument(
-        "--target", type=argument_types.target, default=argparse.SUPPRESS, metavar="NAME",
-        help=f"generate code for this GPU (need not be present): {', '.join(target_names())}, or a TARGET.toml file "
-        f"(default: {NATIVE}, the device in the machine)",
-    )  # fmt: skip
-    options.add_argument(
-        "--assembly", action="store_true", help="also compile C++ kernels to assembly, which takes some seconds each"
-    )
-
-
-def screen_options(parser: argparse.ArgumentParser) -> None:
-    """Add theme and keymap, for commands that open the app."""
-    options = parser.add_argument_group("screen")
-    options.add_argument(
-        "--theme", type=argument_types.theme, metavar="NAME",
-        help="a theme of tcexplore or Textual, such as tcexplore-light, nord or gruvbox (default: the last one)",
-    )  # fmt: skip
-    options.add_argument(
-        "--keymap",
-        type=argument_types.keymap,
-        metavar="NAME",
-        help=f"{', '.join(PRESETS)}; `tcexplore config --keys` lists the keys",
-    )
-
-
-def opcheck_option(parser: argparse.ArgumentParser) -> None:
-    """Add the tests of custom ops."""
-    parser.add_argument(
-        "--opcheck", action="store_true",
-        help="test each custom op with torch.library.opcheck, on the arguments of its first call",
-    )  # fmt: skip
-
-
-COMPILE_OPTIONS = frozenset({"mode", "backend", "dynamic"})
-
-
-def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COMPILE_OPTIONS) -> None:
-    """Add FILE and the options of compiling it; `which` are the options of torch.compile that the command has."""
-    parser.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and optionally the name in it to compile")
-    options = parser.add_argument_group("how to compile")
-    if "mode" in which:
-        options.add_argument("--mode", default=argparse.SUPPRESS, help="torch.compile's mode (default: default)")
-    if "backend" in which:
-        options.add_argument("--backend", default=argparse.SUPPRESS, help="torch.compile's backend (default: inductor)")
-    if "dynamic" in which:
-        options.add_argument(
-            "--dynamic",
-            choices=argument_types.DYNAMIC,
-            default=argparse.SUPPRESS,
-            help="dynamic shapes (default: auto)",
-        )
-    options.add_argument("--fullgraph", action="store_true", default=argparse.SUPPRESS, help="make graph breaks errors")
-    options.add_argument(
-        "--compile-arg", action="append", type=argument_types.assignment, default=[], metavar="NAME=VALUE",
-        help="a further argument of torch.compile: recompile_limit=4, isolate_recompiles=True, name=block, "
-        "options={'max_autotune': True}, dynamic_shapes={'x': ['batch', None]}; repeat for more",
-    )  # fmt: skip
-    options.add_argument("--device", help="move model and inputs to this device first, such as cuda")
-    options.add_argument("--train", action="store_true", help="run forward and backward")
-    options.add_argument(
-        "--grad", choices=argument_types.DYNAMIC, default="auto",
-        help="keep gradients on in a forward run (default: auto, only if the model needs them)",
-    )  # fmt: skip
-    options.add_argument(
-        "--input", action="append", default=[], metavar="SPEC",
-        help="an input, for files without inputs: 'f32[64,512]' or mask='bool[64]'; repeat for more",
-    )  # fmt: skip
-    options.add_argument(
-        "--seed", type=argument_types.integer, default=0, help="seed of all random generators (default: 0)"
-    )
-    options.add_argument("--threads", type=argument_types.at_least_one, metavar="N", help="torch.set_num_threads(N)")
-    python_option(options)
-
-
-def python_option(parser: Any) -> None:
-    """Add the model's Python, and the consent to run the one of the model's folder."""
-    parser.add_argument(
-        "--python", action="append", type=argument_types.name, default=[], metavar="PATH",
-        help="the model's Python: an interpreter, or the folder of a virtual or conda environment (default: the active "
-        "environment, or .venv beside FILE or above it, or the Python of tcexplore)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--trust", action="store_true",
-        help="run the .venv or the Python that the repository of FILE names, now and later (default: ask once on a "
-        "terminal, else no); FILE itself is always run",
-    )  # fmt: skip
-
-
-def only_python(parser: Parser, given: argparse.Namespace) -> tuple[str, ...]:
-    """Return `--python` as a tuple. Exits with 2 if it is repeated."""
+def require_one_python(parser: Parser, given: argparse.Namespace) -> None:
+    """Exit with 2 if `--python` is repeated."""
     if len(given.python) > 1:
         parser.error("use --python once; tcexplore modes compares several, as does the app")
-    return tuple(given.python)
-
-
-def report_options(parser: Any, time_for: float | None, of: str = "the run", timeout: float = TIMEOUT) -> None:
-    """Add `--json`, `--timeout`, and `--time-for` with a default of `time_for` unless that is None."""
-    parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
-    parser.add_argument(
-        "--timeout", type=argument_types.positive_seconds, default=timeout, metavar="S",
-        help=f"give up if {of} takes more than S seconds (default: {timeout:g})",
-    )  # fmt: skip
-    if time_for is not None:
-        parser.add_argument(
-            "--time-for", type=argument_types.seconds, default=time_for, metavar="S",
-            help=f"seconds of timing after each compile, 0 for none (default: {time_for:g})",
-        )  # fmt: skip
-
-
-def limit_options(parser: Any, *, measured: bool) -> None:
-    """Add the limits; `measured` adds those of facts that a trace does not have."""
-    group = parser.add_argument_group("limits", "The exit status is 1 if one is exceeded.")
-    count, seconds = argument_types.count, argument_types.seconds
-    group.add_argument("--max-breaks", type=count, metavar="N", help="at most N graph breaks")
-    group.add_argument("--max-recompiles", type=count, metavar="N", help="at most N recompiles")
-    group.add_argument("--max-graphs", type=count, metavar="N", help="at most N graphs")
-    group.add_argument("--max-unique-kernels", type=count, metavar="N", help="at most N different generated kernels")
-    group.add_argument("--max-compile-seconds", type=seconds, metavar="S", help="at most S seconds of compiling")
-    group.add_argument(
-        "--min-cache-hits", type=argument_types.share, metavar="SHARE",
-        help="at least this share of lookups in torch's compile caches hits, such as 0.9 or 90%%"
-        + ("; enables these caches" if measured else ""),
-    )  # fmt: skip
-    if measured:
-        ratio = argument_types.ratio
-        group.add_argument(
-            "--min-speedup", type=ratio, metavar="X", help="compiled is at least X times as fast as eager"
-        )
-        group.add_argument(
-            "--max-memory-ratio", type=ratio, metavar="X", help="compiled's peak memory is at most X times eager's"
-        )
-        group.add_argument("--accuracy", action="store_true", help="compiled is as accurate as eager")
-    group.add_argument(
-        "--own", action="append", default=[], type=argument_types.name, metavar="PATH",
-        help="count only breaks in this file or folder; repeat for more",
-    )  # fmt: skip
-    group.add_argument(
-        "--allow", type=argument_types.name, metavar="FILE",
-        help="do not count the breaks in this TOML file: [[allow]] with file, line or text, reason, expires",
-    )  # fmt: skip
-    group.add_argument(
-        "--baseline", type=argument_types.name, metavar="FILE",
-        help="nothing got worse by more than noise since this report of --json",
-    )  # fmt: skip
-
-
-def output_options(parser: Any) -> None:
-    """Add the reports for CI systems."""
-    group = parser.add_argument_group("reports for CI", "An existing FILE is replaced.")
-    for option, text in (
-        ("--sarif", "write a SARIF 2.1.0 log, for code scanning"),
-        ("--junit", "write JUnit XML, one test per limit"),
-        ("--gitlab", "write GitLab's code quality JSON"),
-        ("--markdown", "write a summary in Markdown"),
-    ):
-        group.add_argument(option, type=argument_types.name, metavar="FILE", help=text)
-    group.add_argument(
-        "--github", action="store_true", help="print annotations for GitHub Actions, and add to its step summary"
-    )
-    group.add_argument("--summary", action="store_true", help="print a short report: verdict, counts and limits")
-
-
-def limits(given: argparse.Namespace) -> Limits:
-    """Return the limits, with none for options that the command does not have."""
-    return Limits(
-        max_breaks=given.max_breaks,
-        min_speedup=getattr(given, "min_speedup", None),
-        max_compile_seconds=given.max_compile_seconds,
-        max_memory_ratio=getattr(given, "max_memory_ratio", None),
-        accuracy=getattr(given, "accuracy", False),
-        max_recompiles=given.max_recompiles,
-        max_graphs=given.max_graphs,
-        max_unique_kernels=given.max_unique_kernels,
-        min_cache_hits=given.min_cache_hits,
-        own=tuple(given.own),
-        allow=given.allow,
-        baseline=given.baseline,
-    )
-
-
-def outputs(given: argparse.Namespace) -> Outputs:
-    """Return the chosen reports."""
-    return Outputs(given.sarif, given.junit, given.gitlab, given.markdown, given.github, given.summary)

@@ -12,9 +12,8 @@ from dataclasses import replace
 from types import FrameType
 
 from tcexplore import events as ev
-from tcexplore.cli.error_line import print_error, refuse
-from tcexplore.cli.explore_command import terminal_problem
-from tcexplore.cli.request import Request
+from tcexplore.cli.options import Request
+from tcexplore.cli.terminal import print_error, refuse, terminal_problem
 from tcexplore.session import Snapshot
 from tcexplore.traced_job import JobStartError, TracedJob
 from tcexplore.ui.appearance import Appearance
@@ -36,16 +35,16 @@ def run_job(request: Request) -> int:
     assert launch is not None, "the parser sets it"
     in_app = not request.json and terminal_problem() is None
     try:
-        job = TracedJob(request.argv, launch.folder, detach=launch.detach)
+        job = TracedJob(request.argv, launch.trace, detach=launch.detach)
         job.start(capture=in_app)
     except OSError as error:
-        return refuse(f"{launch.folder}: {(error.strerror or str(error)).lower()}")
+        return refuse(f"{launch.trace}: {(error.strerror or str(error)).lower()}")
     except JobStartError as error:
         print_error(str(error))
         return error.status
     if in_app:
         return _show(job, request.appearance)
-    if launch.folder is None:  # else, the user knows what to open while the job runs
+    if launch.trace is None:  # else, the user knows what to open while the job runs
         print_error(_place(job))
     return _pass_through(job, as_json=request.json)
 

@@ -1,20 +1,132 @@
-"""Runs without a screen, which a signal may end."""
+"""Runs without a screen: their progress on stderr, and their end by a signal."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, Self, TextIO, TypeVar
 
 from tcexplore import events as ev
-from tcexplore.cli.progress_line import Line
+from tcexplore.documents.empty_states import PHASES
 from tcexplore.model_python import OWN_PYTHON, ModelPython
-from tcexplore.session import Snapshot
-from tcexplore.studies.study_runs import Outcome, Runs, Watcher
+from tcexplore.processes import Deadline
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot, summarize
+from tcexplore.studies.runs import Outcome, Runs, Watcher
+
+# ---- progress
+
+
+PATIENCE_S = 1.0
+"""Seconds that a step takes before a log has a line about it: quick steps are not worth one."""
+
+AGAIN_S = 30.0
+"""Maximum seconds between two lines of a log."""
+
+ERASE = "\r\x1b[2K"
+
+
+class Line:
+    """A line that is rewritten in place and finally erased.
+
+    It is written only when its text changes, so that it does not disturb timing.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._start = time.monotonic()
+        self._text = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.write(ERASE)
+        self._stream.flush()
+
+    def write(self, text: str) -> None:
+        """Show what is under way."""
+        self._update(text, text)
+
+    def show(self, snapshot: Snapshot, prefix: str = "") -> None:
+        """Show the progress of a run, after a prefix."""
+        summary, running = summarize(snapshot), snapshot.status == "running"
+        graph = f" {snapshot.phase_graph}" if snapshot.phase_graph and running else ""
+        phase = PHASES.get(snapshot.phase, snapshot.phase) if running else "done"
+        counts = (count(summary.graphs, "graph"), count(summary.breaks, "break"), count(summary.kernels, "kernel"))
+        so_far = ", ".join(counts) if snapshot.compiled or summary.breaks else ""
+        self._update(" · ".join(filter(None, (prefix, phase + graph, so_far))), prefix or phase)
+
+    def print_line(self, text: str) -> None:
+        """Print a line that stays: a result."""
+        self._stream.write(f"{ERASE}{self._stamped(text)}\n")
+        self._stream.flush()
+        self._text = ""
+
+    def _update(self, text: str, step: str) -> None:  # noqa: ARG002 - a log needs the step
+        if text == self._text:
+            return
+        self._text = text
+        self._stream.write(ERASE + self._stamped(text)[: shutil.get_terminal_size().columns - 1])
+        self._stream.flush()
+
+    def _stamped(self, text: str) -> str:
+        return f"tcexplore · {time.monotonic() - self._start:.1f} s · {text}"
+
+
+class Log(Line):
+    """Lines for a file or a pipe: one for each step that takes longer than `patience` seconds, and one at least every
+    `AGAIN_S` seconds. It writes only while an event loop runs."""
+
+    def __init__(self, stream: TextIO | None, patience: float = PATIENCE_S) -> None:
+        self._log, self._patience = stream, patience
+        self._step = ""
+        self._newest = self._start = time.monotonic()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __exit__(self, *_: object) -> None:
+        self._cancel()
+
+    def print_line(self, text: str) -> None:
+        print(self._stamped(text), file=self._log, flush=True)
+        self._newest = time.monotonic()
+
+    def _update(self, text: str, step: str) -> None:
+        self._text = text
+        if step == self._step:
+            return
+        self._step = step
+        self._wait(min(self._patience, self._newest + AGAIN_S - time.monotonic()))
+
+    def _wait(self, seconds: float) -> None:
+        self._cancel()
+        try:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, seconds), self._write)
+        except RuntimeError:
+            self._timer = None
+
+    def _write(self) -> None:
+        self.print_line(self._text)
+        self._wait(AGAIN_S)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def progress(stream: TextIO | None) -> Line:
+    """Return a line for a terminal, else a log."""
+    return Line(stream) if stream is not None and stream.isatty() else Log(stream)
+
+
+# ---- the run
+
 
 Result = TypeVar("Result")
 
@@ -62,7 +174,8 @@ def _ignore(_: Snapshot) -> None:
 async def until_signal(work: Coroutine[Any, Any, Result]) -> Result:
     """Await the work.
 
-    Raises `EndedBySignalError` on SIGINT, SIGTERM and SIGHUP, after the work has been cancelled and has cleaned up.
+    Raises `EndedBySignalError` on SIGINT, SIGTERM and SIGHUP, after the work has been cancelled and has cleaned up. If
+    that takes longer than `END_S`, this process ends with all its descendants.
     """
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.ensure_future(work)
@@ -78,10 +191,11 @@ async def until_signal(work: Coroutine[Any, Any, Result]) -> Result:
 
 @contextmanager
 def _signals(ended: asyncio.Future[int]) -> Iterator[None]:
-    """Resolve `ended` with the first signal that asks the program to end."""
-    loop = asyncio.get_running_loop()
+    """Resolve `ended` with the first signal that asks the program to end, and let it end by a deadline."""
+    loop, deadline = asyncio.get_running_loop(), Deadline()
 
     def end(number: int) -> None:
+        deadline.begin(128 + number)
         if not ended.done():
             ended.set_result(number)
 
@@ -90,5 +204,6 @@ def _signals(ended: asyncio.Future[int]) -> Iterator[None]:
     try:
         yield
     finally:
+        deadline.cancel()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)

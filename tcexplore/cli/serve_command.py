@@ -12,11 +12,11 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from tcexplore.cli.error_line import refuse
 from tcexplore.cli.file_argument import BadFileError, check_path, model_pythons, split
-from tcexplore.cli.request import Request
-from tcexplore.deadline import Deadline, has_descendants, kill_descendants
+from tcexplore.cli.options import Request
+from tcexplore.cli.terminal import refuse
 from tcexplore.model_python import OWN_PYTHON
+from tcexplore.processes import Deadline, has_descendants, kill_descendants
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -11,18 +11,17 @@ from functools import partial
 from typing import Any
 
 from tcexplore.cli.check_command import make_job
-from tcexplore.cli.error_line import print_error, refuse
 from tcexplore.cli.file_argument import BadFileError, model_pythons
-from tcexplore.cli.progress_line import Line, progress
-from tcexplore.cli.request import Request
-from tcexplore.cli.run_once import EndedBySignalError, until_signal
+from tcexplore.cli.options import Request
+from tcexplore.cli.run_once import EndedBySignalError, Line, progress, until_signal
+from tcexplore.cli.terminal import print_error, refuse
 from tcexplore.documents.document import Document, StaticDocument
 from tcexplore.documents.prose import BLANK
 from tcexplore.events import Event
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import Study, StudyState, load_study, run_study, study_job
-from tcexplore.studies.study_runs import Runs
 
 
 def run_study_command(request: Request) -> int:
@@ -33,7 +32,7 @@ def run_study_command(request: Request) -> int:
         pythons, options = model_pythons(request, job.file), request.study
         if len(pythons) > 1:
             kind, options = kind.across_environments(options, job, pythons)
-        state = StudyState[Any, Any](job, options, request.timeout, request.budget_s)
+        state = StudyState[Any, Any](job, options, request.timeout, request.budget)
     except BadFileError as error:
         return refuse(error.sentence)
     ended = _run(kind, state, pythons)
@@ -92,13 +91,13 @@ async def _follow(
 
     line.write(state.step)
     if len(pythons) > 1:
-        from tcexplore.supervisor.environment_queue import EnvironmentQueue
+        from tcexplore.supervisor.supervisor import EnvironmentQueue
 
         runner = partial(EnvironmentQueue, {python.executable: python for python in pythons})
         async with Runs(runner, show) as runs:
             await run_study(kind, state, runs, announce, log)
         return
-    from tcexplore.supervisor.environment_queue import StudyQueue
+    from tcexplore.supervisor.supervisor import StudyQueue
 
     supervisor = Supervisor(_ignore, prime=False, python=pythons[0])
     await supervisor.start()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tcexplore.cli.arguments import APP, PARSERS
 from tcexplore.cli.options import Parser
-from tcexplore.cli.parsers import APP, PARSERS
 
 INTRO = """\
 # tcexplore
@@ -25,6 +25,9 @@ Exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, 3 error
 - [The JSON report](report.md): every key, with its type, unit and meaning
 - [CI](ci.md): limits, baselines, annotations, and the pytest fixture
 - [Guarantees](guarantees.md): what tcexplore never does to files, the network and processes
+- [Measuring](measuring.md): what verdicts, intervals, accuracy and memory mean
+- [Targets](targets.md): code for a GPU that need not be present
+- [Traces](traces.md): ranks of a job, finished or running
 - [Architecture](architecture.md): for changes to tcexplore itself
 
 ## Recipes

@@ -9,12 +9,11 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError
-from tcexplore.cli.gate.allow_list import read_allow_list
-from tcexplore.cli.gate.judge import GateFiles, judge
-from tcexplore.cli.request import Limits, Request
+from tcexplore.cli.gate import GateFiles, judge, read_allow_list
+from tcexplore.cli.options import Limits, Request
 from tcexplore.report.gate_result import GateResult
 from tcexplore.session import Snapshot
-from tcexplore.studies.study_runs import Outcome
+from tcexplore.studies.runs import Outcome
 
 TODAY = date(2026, 6, 1)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.request import Limits
+from tcexplore.cli.options import Limits
 from tcexplore.events import Config
-from tcexplore.studies.bisect.bisect_study import BisectOptions
-from tcexplore.studies.modes.modes_variants import ModesOptions
-from tcexplore.studies.recompiles.recompiles_study import RecompilesOptions
-from tcexplore.studies.sweep.sweep_study import SweepOptions
+from tcexplore.studies.bisect import BisectOptions
+from tcexplore.studies.mode_variants import ModesOptions
+from tcexplore.studies.recompiles import RecompilesOptions
+from tcexplore.studies.sweep import SweepOptions
 
 
 def test_a_bare_file_opens_the_app_with_torch_defaults():

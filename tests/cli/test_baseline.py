@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
+from tcexplore.cli.baseline import BaselineComparison, baseline_figures, compare, confirm, read_baseline
 from tcexplore.cli.file_argument import BadFileError
-from tcexplore.cli.gate.baseline_comparison import BaselineComparison, compare, confirm
-from tcexplore.cli.gate.baseline_figures import baseline_figures, read_baseline
 from tcexplore.events import Config
 from tcexplore.report.json_report import SCHEMA, report
 from tests import fakes

@@ -13,7 +13,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli import main
-from tcexplore.ui.run_app import Choices
+from tcexplore.cli.options import Request
 from tests.cli.conftest import BREAK, DONE, ENTRY, GRAPH, OURS, THEIRS, Check, Playback
 
 
@@ -93,7 +93,7 @@ def test_the_app_refuses_a_missing_file_before_it_starts(
     check: Check, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     del check
-    monkeypatch.setattr("tcexplore.cli.explore_command.terminal_problem", lambda: None)
+    monkeypatch.setattr("tcexplore.cli.dispatch.terminal_problem", lambda: None)
     for target in ("gone.py", ".", "model.py:1"):
         assert main([target]) == 2
         assert capsys.readouterr().err.startswith("tcexplore: ")
@@ -101,17 +101,19 @@ def test_the_app_refuses_a_missing_file_before_it_starts(
 
 def test_the_app_gets_the_file_and_the_configuration(check: Check, monkeypatch: pytest.MonkeyPatch):
     del check
-    calls: list[tuple[object, ...]] = []
+    calls: list[tuple[str, str | None, Request]] = []
 
-    def record(*arguments: object) -> int:
-        calls.append(arguments)
+    def record(file: str, name: str | None, request: Request, _: object) -> int:
+        calls.append((file, name, request))
         return 0
 
-    monkeypatch.setattr("tcexplore.cli.explore_command.terminal_problem", lambda: None)
+    monkeypatch.setattr("tcexplore.cli.dispatch.terminal_problem", lambda: None)
     monkeypatch.setattr("tcexplore.ui.run_app.run_app", record)
     assert main(["model.py:Net", "--train", "--standbys", "3", "--", "-v"]) == 0
-    assert calls == [("model.py", ev.Config(train=True), ("-v",), "Net", Choices(3))]
+    file, name, request = calls[0]
+    assert (file, name, request.config, request.argv) == ("model.py", "Net", ev.Config(train=True), ("-v",))
+    assert (request.standbys, request.history, request.target_given) == (3, True, False)
     monkeypatch.setenv("TCEXPLORE_NO_HISTORY", "1")
     assert main(["model.py", "--target", "native"]) == 0
     assert main(["model.py", "--no-history"]) == 0
-    assert [call[4] for call in calls[1:]] == [Choices(2, history=False, target_given=True), Choices(2, history=False)]
+    assert [(r.standbys, r.history, r.target_given) for _, _, r in calls[1:]] == [(2, False, True), (2, False, False)]

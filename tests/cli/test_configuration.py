@@ -15,9 +15,8 @@ import pytest
 
 from tcexplore.cli import main
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.configuration.config_file import MOST_BYTES, key_lines, project_config
-from tcexplore.cli.configuration.config_values import ONE_CALL, ConfigValue, converted
-from tcexplore.cli.request import Request
+from tcexplore.cli.configuration import MOST_BYTES, ONE_CALL, ConfigValue, converted, key_lines, project_config
+from tcexplore.cli.options import Request
 from tcexplore.keymap import use_keymap
 from tcexplore.ui.appearance import Appearance
 
@@ -255,8 +254,9 @@ def test_an_environment_variable_is_between_file_and_command_line(
 
 
 def test_the_documented_examples_are_valid(project: Path, capsys: pytest.CaptureFixture[str]):
-    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
-    examples = re.findall(r"```toml\n(.*?)```", page, re.S)
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "configuration.md").read_text()
+    examples = re.findall(r"```toml\n(.*?)```", page + (docs / "keys.md").read_text(), re.S)
     assert len(examples) >= 4
     for example in examples:
         (project / "pyproject.toml").write_text(example if "[tool." in example else "")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.cli.gate.judge import judge, status
-from tcexplore.cli.request import Limits, Request
+from tcexplore.cli.gate import judge, status
+from tcexplore.cli.options import Limits, Request
 from tcexplore.session import Snapshot
-from tcexplore.studies.study_runs import Outcome
+from tcexplore.studies.runs import Outcome
 from tests.studies.playback import failed, timed
 
 SLOW = ev.PhaseTimed(name="dynamo", seconds=12.0, graph="0/0", depth=0)

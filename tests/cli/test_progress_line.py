@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.cli.explore_command import terminal_problem
-from tcexplore.cli.progress_line import Line, Log, progress
+from tcexplore.cli.run_once import Line, Log, progress
+from tcexplore.cli.terminal import terminal_problem
 from tcexplore.session.snapshot import end_snapshot
 from tests import fakes
 
@@ -106,7 +106,7 @@ async def test_a_log_has_lines_only_for_slow_steps():
 
 
 async def test_a_log_has_a_line_after_many_quick_steps(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tcexplore.cli.progress_line.AGAIN_S", 0.0)
+    monkeypatch.setattr("tcexplore.cli.run_once.AGAIN_S", 0.0)
     stream = WatchedLog()
     with Log(stream, patience=1e9) as line:
         line.write("one of many")
@@ -116,7 +116,8 @@ async def test_a_log_has_a_line_after_many_quick_steps(monkeypatch: pytest.Monke
 
 LONG_REPORT = """
 import sys
-from tcexplore.cli import dispatch, main
+from tcexplore.cli import main
+from tcexplore.cli import dispatch
 dispatch._COMMANDS["doctor"] = lambda _: print("x" * 1_000_000, flush=True)
 sys.exit(main(["doctor"]))
 """

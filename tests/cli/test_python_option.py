@@ -60,7 +60,7 @@ def test_a_python_that_cannot_run_the_worker_is_an_error_of_the_arguments(
     command: str, check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     del check
-    monkeypatch.setattr("tcexplore.cli.explore_command.terminal_problem", lambda: None)
+    monkeypatch.setattr("tcexplore.cli.dispatch.terminal_problem", lambda: None)
     python = fake_python(tmp_path / "old", python="3.10.4")
     assert main([*filter(None, [command]), "model.py", "--python", str(python), *MORE.get(command, [])]) == 2
     error = capsys.readouterr().err
@@ -87,7 +87,7 @@ def test_modes_compares_two_environments(
         return PlayedStudy(emit, lambda _: [GRAPH, timed(1.5), ev.Finished()], jobs)
 
     queues = SimpleNamespace(EnvironmentQueue=queue)
-    monkeypatch.setitem(sys.modules, "tcexplore.supervisor.environment_queue", queues)
+    monkeypatch.setitem(sys.modules, "tcexplore.supervisor.supervisor", queues)
     assert main(["modes", "model.py", "--python", str(new), "--python", str(old), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [(run["torch"], run["python_version"], run["graphs"]) for run in report["environments"]] == [

@@ -47,7 +47,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
         supervisor = SimpleNamespace(Supervisor=lambda *_, **__: PlaybackPool(story))
         monkeypatch.setitem(sys.modules, "tcexplore.supervisor", supervisor)
         queues = SimpleNamespace(StudyQueue=lambda shared, _python, emit: shared(emit))
-        monkeypatch.setitem(sys.modules, "tcexplore.supervisor.environment_queue", queues)
+        monkeypatch.setitem(sys.modules, "tcexplore.supervisor.supervisor", queues)
         return main(list(arguments))
 
     return run

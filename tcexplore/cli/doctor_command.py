@@ -1,26 +1,134 @@
-"""Checks of the installation: torch, triton, a C++ compiler, a GPU, the compiler's caches, the terminal."""
+"""`tcexplore doctor`: what this machine can do, and how to install what is missing. Runs torch in other processes."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable
-from typing import Any
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from tcexplore.bounded_process import NoAnswerError, run_bounded
-from tcexplore.cli.configuration.config_values import VARIABLES, set_by_environment
-from tcexplore.cli.doctor.findings import Finding, Section
-from tcexplore.cli.explore_command import terminal_problem
+from rich.console import Console
+from rich.text import Text
+
+from tcexplore import __version__
+from tcexplore import events as ev
+from tcexplore.cli.configuration import VARIABLES, set_by_environment
+from tcexplore.cli.file_argument import BadFileError, python_choice
+from tcexplore.cli.options import Request
+from tcexplore.cli.run_once import Line, progress, run_once
+from tcexplore.cli.terminal import refuse, terminal_problem
 from tcexplore.environments import PythonChoice
 from tcexplore.events import clean
 from tcexplore.files import NotWrittenError, private_folder
 from tcexplore.model_python import OWN_PYTHON, ModelPython, install_hint
-from tcexplore.quantities import count, size
+from tcexplore.processes import NoAnswerError, run_bounded
+from tcexplore.quantities import count, duration, size
 from tcexplore.run_store import history_folder, stored_files
+from tcexplore.studies.runs import Outcome
 
-TIMEOUT_S = 120.0
+EXIT_OK, EXIT_MISSING = 0, 3
+
+
+def doctor(request: Request) -> int:
+    """Print the findings; return 0 if tcexplore has everything it needs, else 3, or 2 for an invalid `--python`.
+
+    Without `--python`, the Python of a file in the current folder is checked, if the user trusts that folder.
+    """
+    try:
+        choice = python_choice(request, os.path.abspath("model.py"))
+    except BadFileError as error:
+        return refuse(error.sentence, "tcexplore doctor")
+    # Neither Python nor torch imports, compiles or configures itself from files in the user's folder.
+    os.chdir("/")
+    with progress(sys.stderr) as line:
+        sections = tuple(examine(line, choice))
+    print_findings(f"tcexplore {__version__}", sections)
+    missing = any(finding.state == "missing" for section in sections for finding in section.findings)
+    return EXIT_MISSING if missing else EXIT_OK
+
+
+def examine(line: Line, choice: PythonChoice) -> Iterable[Section]:
+    """Yield every section in display order, showing the current check in `line`."""
+    line.write("querying torch")
+    answers = probe_machine(choice.python)
+    yield check_environments(choice)
+    yield check_installation(answers, choice.python)
+    line.write("compiling a small model")
+    yield from run_trials(answers, choice.python)
+    yield check_caches(answers)
+    yield check_history()
+    yield check_terminal()
+
+
+# ---- findings
+
+
+FindingState = Literal["good", "missing", "limited"]
+"""`missing`: tcexplore needs it; `limited`: tcexplore works without it."""
+
+MARKS: dict[FindingState, tuple[str, str]] = {
+    "good": ("✔", "green"),
+    "missing": ("✖", "bold red"),
+    "limited": ("–", "yellow"),
+}
+MIN_WIDTH = 20
+"""Minimum width of wrapped text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A capability that this machine has or lacks."""
+
+    name: str
+    state: FindingState
+    text: str
+    remedy: str = ""
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Findings under one title."""
+
+    title: str
+    findings: tuple[Finding, ...]
+
+
+def print_findings(title: str, sections: Sequence[Section]) -> None:
+    """Print all findings, then all remedies. Untrusted text is never markup."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    console.print(Text(title, "bold"))
+    for section in sections:
+        if section.findings:
+            console.print(Text(), Text(section.title, "bold"), sep="\n")
+        width = max((len(finding.name) for finding in section.findings), default=0)
+        for finding in section.findings:
+            prefix = Text.assemble("  ", MARKS[finding.state], f"  {finding.name:{width}}  ")
+            _print_wrapped(console, prefix, Text(finding.text))
+    remedies = [finding for section in sections for finding in section.findings if finding.remedy]
+    if remedies:
+        console.print(Text(), Text("What to do", "bold"), sep="\n")
+    for finding in remedies:
+        _print_wrapped(console, Text("  "), Text.assemble((f"{finding.name}: ", "bold"), finding.remedy))
+
+
+def _print_wrapped(console: Console, prefix: Text, text: Text) -> None:
+    """Print text after a prefix; continuation lines are indented by the width of the prefix."""
+    indent = prefix.cell_len
+    for number, line in enumerate(text.wrap(console, max(MIN_WIDTH, console.width - indent))):
+        line.rstrip()
+        console.print(Text.assemble(Text(" " * indent) if number else prefix, line), no_wrap=True, crop=False)
+
+
+# ---- the installation
+
+
+PROBE_S = 120.0
 
 COMPILER = (
     "install g++ or clang++ with OpenMP, and Python's headers: "
@@ -34,7 +142,7 @@ def probe_machine(python: ModelPython = OWN_PYTHON) -> Answers:
     """Run `tcexplore.worker.torch_probe` in a separate process; return its answers, or the error for each of them."""
     command, variables = python.command("tcexplore.worker.torch_probe"), python.environment()
     try:
-        answer = run_bounded(command, TIMEOUT_S, env=variables)
+        answer = run_bounded(command, PROBE_S, env=variables)
         if answer.status:
             reason = answer.errors.decode("utf-8", "replace").strip()[-200:]
             return _failed_probe("crash", f"it exited with status {answer.status}: {clean(reason)}")
@@ -224,3 +332,69 @@ def _clipboard() -> Finding:
     text = "copying uses OSC 52; terminals can't be queried for support"
     remedy = "in tmux, `set -g set-clipboard on` enables it" if os.environ.get("TMUX") else ""
     return Finding("clipboard", "limited", text, remedy)
+
+
+# ---- trial compiles
+
+
+SOURCE = """\
+import torch
+from torch import nn
+
+
+class Trial(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+
+    def forward(self, x):
+        return torch.relu(self.norm(x)) * 2
+
+
+model = Trial()
+inputs = (torch.randn(8, 16),)
+"""
+
+TRIAL_S = 180.0
+
+
+def run_trials(answers: Answers, python: ModelPython = OWN_PYTHON) -> tuple[Section, Section]:
+    """Return the sections on compiling on each device and on facts that are unavailable with this torch."""
+    if describe_error(answers["torch"]):
+        return Section("Compiling", ()), Section("Facts", ())
+    gpus = () if describe_error(answers["gpu"]) else answers["gpu"]["gpus"]
+    outcomes = {device: _compile(device, python) for device in ("cpu", *(["cuda"] if gpus else []))}
+    results = tuple(_result(device, outcome) for device, outcome in outcomes.items())
+    return Section("Compiling a small model", results), Section("Hooks into torch", _missing_facts(outcomes.values()))
+
+
+def _compile(device: str, python: ModelPython) -> Outcome:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trial.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SOURCE)
+        config = ev.Config(device=device, train=True)
+        job = ev.Job(run=1, file=path, source=SOURCE, config=config, time_for=0.0)
+        return asyncio.run(run_once(job, TRIAL_S, python=python))
+
+
+def _result(device: str, outcome: Outcome) -> Finding:
+    snapshot, name = outcome.snapshot, {"cpu": "on the CPU", "cuda": "on the GPU"}[device]
+    if snapshot.failure is not None:
+        failed = snapshot.failure
+        return Finding(name, "missing", f"{failed.type}: {failed.message.partition(chr(10))[0]}", failed.hint)
+    if not snapshot.code.kernels:
+        return Finding(name, "missing", "it ran, but no kernel was captured", "see the hooks below")
+    languages = sorted({kernel.language for kernel in snapshot.code.kernels})
+    seconds = sum(call.seconds for call in snapshot.calls if call.variant == "compiled")
+    kernels = f"{count(len(snapshot.code.kernels), 'kernel')} ({', '.join(languages)}) in {duration(seconds)}"
+    ready = f", worker ready after {duration(outcome.machine.seconds)}" if outcome.machine else ""
+    return Finding(name, "good", f"{kernels}{ready}")
+
+
+def _missing_facts(outcomes: Iterable[Outcome]) -> tuple[Finding, ...]:
+    """Return the facts whose hooks cannot be installed or fail."""
+    missing = {(m.fact, m.symbol): m for outcome in outcomes for m in outcome.snapshot.missing_facts}
+    if not missing:
+        return (Finding("hooks", "good", "all installed; no facts are missing"),)
+    return tuple(Finding(m.fact, "limited", f"{m.reason}  [{m.symbol}]") for m in missing.values())

@@ -1,1 +1,0 @@
-"""Configuration files: where they are, what they may contain, and which value applies."""

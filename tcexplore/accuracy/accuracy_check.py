@@ -1,17 +1,23 @@
-"""The accuracy check of one run, call by call within a time budget."""
+"""The accuracy check of one run, call by call within a time budget, with a float64 run as the reference."""
 
 from __future__ import annotations
 
+import copy
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
+from typing import Any, Self
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from tcexplore.accuracy.compared_calls import Function, Subject
-from tcexplore.accuracy.float64_reference import MEMORY_DIVISOR, Float64Reference, free_memory
 from tcexplore.accuracy.observation import (
+    Function,
     Observation,
     ObservationDiff,
+    Subject,
     comparable,
     compare_as_tensors,
     diff_observations,
@@ -19,7 +25,7 @@ from tcexplore.accuracy.observation import (
     observe,
 )
 from tcexplore.accuracy.tensor_comparison import WRONG, ComparedValue, compare_value, rms
-from tcexplore.capture.entry.entry import Call
+from tcexplore.capture.entry import Call
 from tcexplore.events import ACCURACY_VERDICTS, Accuracy, AccuracyVerdict, Deviation
 from tcexplore.quantities import size
 
@@ -164,3 +170,222 @@ def severity(value: Deviation) -> tuple[int, float]:
 
 def _largest(values: Iterator[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
+
+
+MEMORY_DIVISOR = 4
+"""The copy may use the free memory divided by this."""
+
+
+class NoFloat64Error(Exception):
+    """The program cannot run in float64; the message gives the reason."""
+
+
+class Float64Copy:
+    """A float64 copy of a subject's model. Raises `NoFloat64Error` if it cannot be made."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.module: torch.nn.Module | None = None
+        self.function: Function = subject.eager
+        if subject.module is not None:
+            _check_memory(subject)
+            self.module = _copy_module(subject.module)
+            self.function = _same_method(subject.eager, self.module)
+
+    @staticmethod
+    def call(call: Call) -> Call:
+        """Return the call with its floating-point tensors in float64; a tensor passed twice is converted once."""
+        converted: dict[int, torch.Tensor] = {}
+
+        def widen(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+                return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
+            if id(leaf) not in converted:
+                converted[id(leaf)] = leaf.detach().to(torch.float64, copy=True).requires_grad_(leaf.requires_grad)
+            return converted[id(leaf)]
+
+        return call.map_leaves(widen)
+
+
+@contextmanager
+def default_float64() -> Iterator[None]:
+    """Make float64 the default dtype while the context is active."""
+    previous = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(previous)
+
+
+def _copy_module(module: torch.nn.Module) -> torch.nn.Module:
+    try:
+        with torch.no_grad():
+            result: torch.nn.Module = copy.deepcopy(module).to(torch.float64)
+    except Exception as error:  # deepcopy runs user code
+        reason = str(error).partition("\n")[0]
+        raise NoFloat64Error(f"the model cannot be copied to float64: {type(error).__name__}: {reason}") from error
+    return result
+
+
+def _same_method(eager: Function, module: torch.nn.Module) -> Function:
+    """Return the counterpart of `eager`, which is a module or one of its methods, in `module`."""
+    if getattr(eager, "__self__", None) is None:
+        called: Function = module
+        return called
+    method: Function = getattr(module, eager.__name__)
+    return method
+
+
+def _check_memory(subject: Subject) -> None:
+    """Raise `NoFloat64Error` if a copy takes too much memory."""
+    assert subject.module is not None
+    tensors = [*subject.module.parameters(), *subject.module.buffers()]
+    elements = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
+    needed = elements * 8 * (2 if subject.train else 1)
+    free = free_memory(next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu")))
+    if free is not None and needed > free // MEMORY_DIVISOR:
+        budget = size(free // MEMORY_DIVISOR)
+        raise NoFloat64Error(
+            f"a float64 copy of the model takes {size(needed)}; a {MEMORY_DIVISOR}th of the free memory is {budget}"
+        )
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return the free bytes on a device, or None if unknown."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        with open("/proc/meminfo") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+FLOAT64_SLOWDOWN = {"cpu": 4, "cuda": 64}
+"""Worst-case slowdown of a float64 call; consumer GPUs have 1/64 of the float32 rate."""
+
+MAX_CALL_S = 20.0
+"""Calls with a longer worst-case duration are not run in float64."""
+
+CAST = "aten._to_copy"
+SILENT = (CAST, "aten.detach", "aten.clone", "aten.alias", "aten.lift_fresh")
+"""Ops to ignore because they do not change values: a float64 run makes fewer casts."""
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+NO_OP = "no further op"
+
+
+class Float64Reference:
+    """Float64 runs of a subject's calls. `reason` is set if there is none."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.reason = ""
+        self._subject = subject
+        self._copy: Float64Copy | None = None
+        try:
+            self._copy = Float64Copy(subject)
+        except NoFloat64Error as error:
+            self.reason = str(error)
+
+    def run(self, call: Call, eager_s: float, eager: Observation) -> Observation | None:
+        """Run a call in float64 that took `eager_s` seconds in eager mode; return None if its result is unusable."""
+        if self._copy is None:
+            return None
+        device = next((tensor.device.type for tensor in eager.outputs.values()), "cpu")
+        if eager_s * FLOAT64_SLOWDOWN.get(device, 4) > MAX_CALL_S:
+            self.reason = "a float64 run would take too long"
+            return None
+        trace = OpTrace(widen=True)
+        try:
+            with default_float64(), trace:
+                exact = observe(self._subject, self._copy.function, Float64Copy.call(call), self._copy.module)
+        except Exception as error:  # noqa: BLE001  user code may fail in float64 in any way
+            message = str(error).partition("\n")[0]
+            self.reason, self._copy = f"it does not run in float64: {type(error).__name__}: {message}", None
+            return None
+        if unusable := self._unusable(call, eager, exact, trace.ops):
+            self.reason = unusable
+            return None
+        return exact
+
+    def _unusable(self, call: Call, eager: Observation, exact: Observation, ops: list[str]) -> str:
+        """Return the reason why a float64 run cannot be the reference: different dtype, random numbers or ops.
+
+        Different ops may compute the same values (torch has several for attention), so ops are compared only if the
+        values differ.
+        """
+        floats = {name: tensor for name, tensor in eager.outputs.items() if tensor.is_floating_point()}
+        wide = {name: tensor for name, tensor in exact.outputs.items() if tensor.dtype is torch.float64}
+        both = floats.keys() & wide.keys()
+        if floats and not both:
+            return "the program sets dtypes explicitly, so it has no float64 run"
+        if all(_near(floats[name], wide[name]) for name in both):
+            return ""
+        if eager.random:
+            return "its float64 run draws different random numbers"
+        subject = self._subject
+        original = _trace_ops(lambda: observe(subject, subject.eager, call, subject.module))
+        divergence = _describe_divergence(original, ops)
+        return divergence and f"its float64 run takes another path: {divergence}"
+
+
+class OpTrace(TorchDispatchMode):  # type: ignore[misc]
+    """Records the names of the ATen ops that run inside in `ops`.
+
+    With `widen`, casts to smaller floating-point dtypes become casts to float64: a norm that always computes in float32
+    would otherwise reduce the precision of the float64 run. Compilation is disabled inside: eager `torch.cond` compiles
+    its branches, and code compiled under a dispatch mode would stay cached and fail in later calls.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, *, widen: bool = False) -> None:
+        super().__init__()
+        self.ops: list[str] = []
+        self._widen = widen
+        self._exit_stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._exit_stack.enter_context(torch.compiler.set_stance("force_eager"))
+        entered: Self = super().__enter__()
+        return entered
+
+    def __exit__(self, *exc_info: Any) -> None:
+        super().__exit__(*exc_info)
+        self._exit_stack.close()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        options = kwargs or {}
+        name = str(getattr(func, "overloadpacket", func))
+        if name not in SILENT:
+            self.ops.append(name)
+        if self._widen and name == CAST and options.get("dtype") in FLOATS:
+            options = {**options, "dtype": torch.float64}
+        return func(*args, **options)
+
+
+def _describe_divergence(original: list[str], float64: list[str]) -> str:
+    """Describe the first op in which two runs differ; empty if they ran the same ops."""
+    for one, other in zip_longest(original, float64):
+        if one != other:
+            return f"where the original dtype runs {one or NO_OP}, float64 runs {other or NO_OP}"
+    return ""
+
+
+def _trace_ops(run: Callable[[], object]) -> list[str]:
+    """Return the ops of a run."""
+    trace = OpTrace()
+    with trace:
+        run()
+    ops: list[str] = trace.ops
+    return ops
+
+
+def _near(value: torch.Tensor, exact: torch.Tensor) -> bool:
+    if value.shape != exact.shape:
+        return False
+    return rms(value.to(torch.float64) - exact) <= math.sqrt(torch.finfo(value.dtype).eps) * rms(exact)

@@ -10,12 +10,11 @@ from dataclasses import replace
 import torch
 
 from tcexplore.accuracy.accuracy_check import common_values, severity
-from tcexplore.accuracy.compared_calls import Function, Subject
+from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.input_variations import (
     SEARCHED,
     VARIATIONS,
     WEIGHTS,
-    BranchCoverage,
     CallMode,
     Variation,
     call_modes,
@@ -25,7 +24,9 @@ from tcexplore.accuracy.input_variations import (
     with_gradients,
 )
 from tcexplore.accuracy.observation import (
+    Function,
     Observation,
+    Subject,
     compare_as_tensors,
     diff_observations,
     differing_state,
@@ -34,7 +35,7 @@ from tcexplore.accuracy.observation import (
     without_state,
 )
 from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG, compare_value
-from tcexplore.capture.entry.entry import Call
+from tcexplore.capture.entry import Call
 from tcexplore.capture.time_limit import TimeLimitError, time_limit
 from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, Deviation
 from tcexplore.quantities import count
@@ -43,7 +44,7 @@ TIME_LIMIT_S = 3.0
 """Time limit of an eager call with varied inputs, which may cause an endless loop."""
 
 COMPILED_LIMIT_S = 60.0
-"""The same for a compiled call, which may compile again."""
+"""Time limit of a compiled call with varied inputs, which may compile again."""
 
 BUDGET_S = 25.0
 """No further variation is tried after this many seconds."""

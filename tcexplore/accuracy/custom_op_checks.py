@@ -11,8 +11,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tcexplore.capture.fx.tensor_descriptions import TensorFacts, tensor_facts
-from tcexplore.capture.fx.user_ops import custom_op, custom_op_definition
+from tcexplore.capture.tensor_descriptions import TensorFacts, tensor_facts
+from tcexplore.capture.user_ops import custom_op, custom_op_definition
 from tcexplore.events import CustomOpChecked, Location
 
 LONGEST_REASON = 500

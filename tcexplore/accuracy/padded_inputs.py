@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from tcexplore.accuracy.compared_calls import Subject, input_tensors
-from tcexplore.accuracy.observation import Observation, observe
+from tcexplore.accuracy.observation import Observation, Subject, input_tensors, observe
 from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, ComparedValue, compare_value
-from tcexplore.capture.entry.entry import Call
+from tcexplore.capture.entry import Call
 from tcexplore.events import PaddingChecked, PaddingVerdict
 
 BUDGET_S = 4.0

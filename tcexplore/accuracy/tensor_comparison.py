@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import torch
 
-from tcexplore.capture.fx.tensor_descriptions import dtype_text
+from tcexplore.capture.tensor_descriptions import dtype_text
 from tcexplore.events import AccuracyVerdict, Deviation
 
 MAX_ERROR_RATIO = 4.0

@@ -16,16 +16,13 @@ from tcexplore.events.base import clean as clean
 from tcexplore.events.config import Config as Config
 
 if TYPE_CHECKING:
-    from tcexplore.events.device_events import *
     from tcexplore.events.dynamo_events import *
-    from tcexplore.events.fix_events import *
     from tcexplore.events.inductor_events import *
     from tcexplore.events.job import BranchTest as BranchTest
     from tcexplore.events.job import Job as Job
     from tcexplore.events.job import Span as Span
     from tcexplore.events.rank_events import *
     from tcexplore.events.recompile_events import *
-    from tcexplore.events.region_events import *
     from tcexplore.events.result_events import *
     from tcexplore.events.run_events import *
     from tcexplore.events.target_events import *

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 PROTOCOL = 1
 """Version of the wire format. The front end rejects a worker of another version."""
@@ -37,6 +38,18 @@ class Location:
     """Counted from 1."""
     function: str = ""
     """Empty if unknown."""
+
+
+def join_compile_id(fields: Mapping[str, Any]) -> str:
+    """Return torch's notation for the id in the head of a record: `0/0`, or `!0/4/0` for a graph of compiled autograd.
+
+    It is empty outside a compile.
+    """
+    frame, compile_ = fields.get("frame_id"), fields.get("frame_compile_id")
+    if frame is None or compile_ is None:
+        return ""
+    backward = fields.get("compiled_autograd_id")
+    return f"{frame}/{compile_}" if backward is None else f"!{backward}/{frame}/{compile_}"
 
 
 def frame_number(compile_id: str) -> str:

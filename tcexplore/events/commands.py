@@ -63,7 +63,7 @@ class Retarget:
     """Front end to run: also lower the captured graphs for another target."""
 
     target: str
-    """As in `Config.target`."""
+    """The target, as `Config.target` names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

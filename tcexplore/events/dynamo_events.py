@@ -102,6 +102,13 @@ class GraphCaptured(Event):
     subgraphs: tuple[Subgraph, ...] = ()
     frame: Location | None = None
     """The frame that was compiled."""
+    module: str | None = None
+    """Path of the module whose `forward` is the frame, from the compiled module: `layers.3`, empty for that module.
+
+    None if the frame is of a function, or if the path is unknown.
+    """
+    module_types: tuple[tuple[str, str], ...] = ()
+    """Path, as in the nodes, and class of each module that runs a node."""
 
     @property
     def all_nodes(self) -> tuple[FxNode, ...]:

@@ -157,7 +157,7 @@ class TimingEstimate(Event):
     """Fastest timed unit, per call; None if units are not timed one by one."""
     fastest_compiled_us: float | None = None
     fastest_control_us: float | None = None
-    """The same of eager as the second side of a control pair."""
+    """Fastest unit of eager as the second side of a control pair, per call."""
     eager_kernels_us: float | None = None
     """Time in which kernels, copies and fills run in one call, from a profile after the timing. What overlaps counts
     once. None before the profile, and on a CPU."""

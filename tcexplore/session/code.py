@@ -7,6 +7,7 @@ the last one.
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import PurePath
@@ -71,6 +72,16 @@ class Code:
             kept[field.name] = tuple(e for e in getattr(self, field.name) if getattr(e, "graph", "") != graph)
         return replace(self, **kept)
 
+    @property
+    def saved_for_backward(self) -> int | None:
+        """Return the bytes that the compiled forward saves for the backward, without inputs.
+
+        None if a size is unknown or nothing was partitioned.
+        """
+        sizes = [saved.bytes for part in self.partitions for saved in part.saved if not saved.input]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if self.partitions and len(known) == len(sizes) else None
+
 
 _merged: list[tuple[Code, Code, Code]] = []
 """Newest results of `code_in_view` with their arguments: views are cached by the identity of the code."""
@@ -103,3 +114,44 @@ def _merge(code: Code, native: Code) -> Code:
 def target_of(config: ev.Config) -> str:
     """Return the name of a run's target: the stem of a TOML file, else the name of the device table."""
     return PurePath(config.target).stem if config.target.endswith(".toml") else config.target
+
+
+# ---- graphs below Dynamo's: their stages and phases
+
+STAGES = ("joint", "inference", "forward", "backward", "post_grad")
+"""In torch's order."""
+
+
+def node_phases(graphs: Iterable[ev.AtenGraph], graph: ev.AtenGraph) -> Mapping[str, str]:
+    """Return the phase of each node of a joint graph; empty for other graphs.
+
+    The partitioner keeps the names of the nodes: a node has the phase of the partitioned graph that contains it, or
+    `joint` if it was dropped.
+    """
+    if graph.stage != "joint":
+        return {}
+    phases = {node.name: "joint" for node in graph.nodes}
+    parts = {other.stage: other for other in graphs if other.graph == graph.graph}
+    for stage in ("backward", "forward"):
+        if stage in parts:
+            phases |= {node.name: stage for node in parts[stage].nodes if node.name in phases}
+    return phases
+
+
+def in_order(graphs: Iterable[ev.AtenGraph]) -> list[ev.AtenGraph]:
+    """Sort by compile id in the order of arrival, then by stage, the forward before the backward."""
+    first: dict[str, int] = {}
+    known = list(graphs)
+    for graph in known:
+        first.setdefault(graph.graph, len(first))
+    order = {stage: index for index, stage in enumerate(STAGES)}
+    return sorted(known, key=lambda g: (first[g.graph], order.get(g.stage, len(order)), g.phase != "forward"))
+
+
+def lowest(graphs: Iterable[ev.AtenGraph]) -> list[ev.AtenGraph]:
+    """Return the last known stage of each graph and phase: the source of the kernels."""
+    last: dict[tuple[str, str], ev.AtenGraph] = {}
+    for graph in in_order(graphs):
+        if graph.stage != "joint":
+            last[graph.graph, graph.phase] = graph
+    return list(last.values())

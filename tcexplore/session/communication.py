@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.graph_stages import lowest
+from tcexplore.session.code import lowest
 from tcexplore.session.snapshot import Snapshot
 
 _COLLECTIVE = re.compile(

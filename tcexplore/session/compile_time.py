@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from tcexplore import events as ev
 from tcexplore.events.base import backward_number
+from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.snapshot import Snapshot
 
 CHAIN = 0.97
@@ -35,6 +36,11 @@ class CompileSpan:
     def self_seconds(self) -> float:
         """Seconds without children."""
         return max(0.0, self.seconds - sum(span.seconds for span in self.children))
+
+    def join(self, other: CompileSpan) -> CompileSpan:
+        """Return both spans as one, with the children of both."""
+        children = (*self.children, *other.children)
+        return replace(self, seconds=self.seconds + other.seconds, children=children, count=self.count + other.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,7 @@ def _files(spans: Iterable[CompileSpan]) -> Iterable[float]:
             yield span.seconds
 
 
-def _merged(spans: list[CompileSpan]) -> tuple[CompileSpan, ...]:
+def _merged(spans: Iterable[CompileSpan]) -> tuple[CompileSpan, ...]:
     """Merge spans of one name, except those of files."""
     joined: dict[object, CompileSpan] = {}
     for number, span in enumerate(spans):
@@ -139,8 +145,8 @@ def _merged(spans: list[CompileSpan]) -> tuple[CompileSpan, ...]:
 
 
 def _joined(one: CompileSpan, other: CompileSpan) -> CompileSpan:
-    children = _merged([*one.children, *other.children])
-    return CompileSpan(one.name, one.seconds + other.seconds, one.graph, children, one.count + other.count)
+    joined = one.join(other)
+    return replace(joined, children=_merged(joined.children))
 
 
 CallKind = Literal["compile", "recompile", "warm"]
@@ -161,21 +167,13 @@ class CompiledCall:
 def compiled_calls(snapshot: Snapshot) -> tuple[CompiledCall, ...]:
     """Return every compiled call of a run, in order."""
     calls = [call for call in snapshot.calls if call.variant == "compiled"]
-    return tuple(_compiled_call(call, number, snapshot) for number, call in enumerate(calls, 1))
+    causes = [cause for cause, _ in newest_causes(snapshot)]
+    return tuple(_compiled_call(call, number, causes) for number, call in enumerate(calls, 1))
 
 
-def _compiled_call(call: ev.CallMade, number: int, snapshot: Snapshot) -> CompiledCall:
-    causes = tuple(_newest(recompile for recompile in snapshot.recompiles if recompile.graph in call.graphs))
+def _compiled_call(call: ev.CallMade, number: int, known: Iterable[ev.Recompiled]) -> CompiledCall:
+    causes = tuple(cause for cause in known if cause.graph in call.graphs)
     return CompiledCall(number, "recompile" if causes else "compile" if call.compiles else "warm", call.seconds, causes)
-
-
-def _newest(recompiles: Iterator[ev.Recompiled]) -> Iterator[ev.Recompiled]:
-    """Yield the guard of the newest entry per graph; torch also reports one for each older entry."""
-    seen = set()
-    for recompile in recompiles:
-        if recompile.graph not in seen:
-            seen.add(recompile.graph)
-            yield recompile
 
 
 COMPILE: Final = "compile"
@@ -256,13 +254,11 @@ def _ends(region: RegionTimeline) -> Iterator[float]:
 
 def _marks(snapshot: Snapshot) -> dict[int, list[CompileMark]]:
     """Return the marks of each region in chronological order."""
-    causes: dict[str, list[ev.Recompiled]] = {}
-    for recompile in snapshot.recompiles:
-        causes.setdefault(recompile.graph, []).append(recompile)
+    causes = {cause.graph: cause for cause, _ in newest_causes(snapshot)}
     reasons = {capture.backward: capture.reason for capture in snapshot.backward_captures}
     marks: dict[int, list[CompileMark]] = {}
     for call in snapshot.region_compiles:
-        failed = tuple(causes[graph][0] for graph in call.graphs if graph in causes)
+        failed = tuple(causes[graph] for graph in call.graphs if graph in causes)
         number = backward_number(call.graphs[0]) if call.graphs else ""
         reason = reasons.get(number, "") if number not in _FIRST_CAPTURES else None
         kind: MarkKind = RECOMPILE if failed else COMPILE
@@ -271,7 +267,7 @@ def _marks(snapshot: Snapshot) -> dict[int, list[CompileMark]]:
     regions = {known.graph: known.region for known in snapshot.region_graphs}
     for span in snapshot.phase_times:
         if span.name == _BACKWARD_SPAN and span.graph in regions and span.at is not None:
-            failed = tuple(causes.get(span.graph or "", ()))[:1]
+            failed = (causes[span.graph],) if span.graph in causes else ()
             kind = BACKWARD_AGAIN if failed else BACKWARD
             mark = CompileMark(kind, span.at, span.seconds, (span.graph or "",), causes=failed)
             marks.setdefault(regions[span.graph], []).append(mark)

@@ -171,7 +171,7 @@ def is_faster(figures: RunFigures) -> bool:
 def may_be_faster(figures: RunFigures) -> bool:
     """Return whether compiled may be faster, but the verdict is open."""
     timing = figures.run.timing
-    return timing is not None and timing.verdict in ("undecided", "measuring") and timing.high > 1
+    return timing is not None and timing.verdict in UNDECIDED and timing.high > 1
 
 
 VISIBLE_GUARD_SHARE = 0.05

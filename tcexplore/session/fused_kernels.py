@@ -84,7 +84,7 @@ class Fusions:
     def not_fused(self, a: ev.Kernel, b: ev.Kernel) -> NotFused:
         """Return why two kernels were not fused, from the decisions about each pair of their nodes."""
         both = set(a.scheduler_nodes), set(b.scheduler_nodes)
-        indices = sorted(self._of(a) & self._of(b)) if _together(a, b) else []
+        indices = sorted(self._of(a) & self._of(b)) if _same_graph_and_phase(a, b) else []
         refused = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and _between(d, both)]
         related = tuple(d for d in refused if not unrelated(d) or self._schedules.shared(d))
         schedules = self._schedules
@@ -101,7 +101,7 @@ class Fusions:
     def neighbors(self) -> tuple[NotFused, ...]:
         """Return each pair of consecutive generated kernels of one graph and phase."""
         pairs = pairwise(kernel for kernel in self._kernels if kernel.generated)
-        return tuple(self.not_fused(a, b) for a, b in pairs if _together(a, b))
+        return tuple(self.not_fused(a, b) for a, b in pairs if _same_graph_and_phase(a, b))
 
     def _of(self, kernel: ev.Kernel) -> set[int]:
         """Return the indices of the decisions about any node of the kernel."""
@@ -158,7 +158,7 @@ def _between(decision: ev.FusionDecision, both: tuple[set[str], set[str]]) -> bo
     return forward or (not second.isdisjoint(decision.a_nodes) and not first.isdisjoint(decision.b_nodes))
 
 
-def _together(a: ev.Kernel, b: ev.Kernel) -> bool:
+def _same_graph_and_phase(a: ev.Kernel, b: ev.Kernel) -> bool:
     return (a.graph, a.phase) == (b.graph, b.phase)
 
 

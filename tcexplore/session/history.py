@@ -222,7 +222,7 @@ class RunSummary:
     error: str
     wrong: bool
     past: str = ""
-    """As in `Snapshot`."""
+    """When an earlier start of the app made the run, such as `Sat 17:32`; empty for a run of this start."""
     uncompiled: int = 0
     """Functions whose ops run eagerly since Dynamo skipped their whole frame."""
 

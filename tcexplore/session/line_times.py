@@ -41,7 +41,7 @@ class LineTime:
     shared: bool
     """Whether `compiled_us` is partly an estimate: kernels of several lines are split by bytes or FLOPs."""
     estimated: bool
-    """As in `CallAccount.estimated`, or `EagerLinesTimed.estimated` if the compiled call was not split."""
+    """Whether the machine ran over 10% faster or slower than in the timing: the times are scaled to it."""
 
     @property
     def us(self) -> float:
@@ -178,7 +178,7 @@ def lines_of_parts(
     if account is None:
         return ()
     by_name: dict[NodeKey, ev.Kernel] = {(known.graph, known.phase, known.name): known for known in kernels}
-    nodes = _nodes(aten_graphs)
+    nodes = post_grad_nodes(aten_graphs)
     outside = _outside_weights(timed, graphs)
     split: list[PartLine] = []
     for part in account.parts:
@@ -216,7 +216,8 @@ NodeKey = tuple[str, str, str]
 """Graph, phase and name of a post-grad node."""
 
 
-def _nodes(graphs: Iterable[ev.AtenGraph]) -> dict[NodeKey, ev.FxNode]:
+def post_grad_nodes(graphs: Iterable[ev.AtenGraph]) -> dict[NodeKey, ev.FxNode]:
+    """Return the nodes that kernels compute."""
     return {
         (graph.graph, graph.phase, node.name): node
         for graph in graphs
@@ -234,14 +235,15 @@ def _kernel_weights(kernel: ev.Kernel, nodes: Mapping[NodeKey, ev.FxNode]) -> di
     located = [(node, node.location) for node in of_kernel if node.location is not None]
     weights: dict[PhaseLine | None, float] = defaultdict(float)
     for node, location in located:
-        weights[_key(location, kernel.phase)] += _weight(kernel, node, nodes)
+        weights[_key(location, kernel.phase)] += node_weight(kernel, node, nodes)
     if not any(weights.values()):
         places = [location for _, location in located] or kernel.source_lines
         return {_key(location, kernel.phase): 1.0 for location in places}
     return {line: weight for line, weight in weights.items() if weight}
 
 
-def _weight(kernel: ev.Kernel, node: ev.FxNode, nodes: Mapping[NodeKey, ev.FxNode]) -> float:
+def node_weight(kernel: ev.Kernel, node: ev.FxNode, nodes: Mapping[NodeKey, ev.FxNode]) -> float:
+    """Return the bytes that a node of a kernel would move alone, or its FLOPs beside a matrix product."""
     if kernel.fusion == "template epilogue" and kernel.flops:
         return kernel.flops if node.target.startswith(_PRODUCTS) else _elements(node)
     inputs = (nodes.get((kernel.graph, kernel.phase, name)) for name in node.inputs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.graph_stages import node_phases
+from tcexplore.session.code import node_phases
 
 if TYPE_CHECKING:
     from tcexplore.session.snapshot import Snapshot
@@ -65,10 +65,12 @@ def statement_link(kernel: ev.Kernel, n: int) -> Link:
     return Link("statement", f"{kernel.graph}/{kernel.phase}", f"{kernel.name} {n}")
 
 
-def break_link(broken: ev.GraphBreak) -> Link:
+def break_link(graph_break: ev.GraphBreak) -> Link:
     """Return the link of a graph break, by its graph if its place is unknown."""
-    file, line = (broken.location.file, broken.location.line) if broken.location else (broken.graph, 0)
-    return Link("break", file, f"{line} {broken.kind}")
+    file, line = (
+        (graph_break.location.file, graph_break.location.line) if graph_break.location else (graph_break.graph, 0)
+    )
+    return Link("break", file, f"{line} {graph_break.kind}")
 
 
 def guard_link(graph: str, guard: ev.Guard) -> Link:
@@ -102,8 +104,8 @@ class LinkIndex:
         for kernel in snapshot.code.kernels:
             self._kernel(kernel)
         self._statements(snapshot)
-        for broken in snapshot.breaks:
-            self._side(break_link(broken), broken.location)
+        for graph_break in snapshot.breaks:
+            self._side(break_link(graph_break), graph_break.location)
         for installed in snapshot.guards:
             for guard in installed.guards:
                 self._side(guard_link(installed.graph, guard), guard.location)

@@ -55,27 +55,35 @@ def _gaps(snapshot: Snapshot, measured: ev.BreakCosts | None) -> list[RankedBrea
     if measured is None:
         return list(map(RankedBreak, snapshot.breaks))
     costs = {(cost.location.file, cost.location.line): cost for cost in measured.costs}
-    known = [_cost(broken, costs) for broken in snapshot.breaks]
+    known = [_cost(graph_break, costs) for graph_break in snapshot.breaks]
     around = measured.elsewhere_us + measured.around_us
     ranked = []
-    for broken, cost in zip(snapshot.breaks, known, strict=True):
+    for graph_break, cost in zip(snapshot.breaks, known, strict=True):
         if cost is not None:
-            ranked.append(_gap(broken, cost.us, cost.ops, measured)._replace(gaps=cost.gaps))
+            ranked.append(_gap(graph_break, cost.us, cost.ops, measured)._replace(gaps=cost.gaps))
         elif known.count(None) == 1 and around:
             ops = profiled_eager_ops(snapshot.call_profile)
-            ranked.append(_gap(broken, around, ops, measured)._replace(whole_function=True, ops=()))
+            ranked.append(_gap(graph_break, around, ops, measured)._replace(whole_function=True, ops=()))
         else:
-            ranked.append(RankedBreak(broken))
+            ranked.append(RankedBreak(graph_break))
     return ranked
 
 
 def _gap(
-    broken: ev.GraphBreak, us: float, ops: tuple[tuple[str, int, float], ...], measured: ev.BreakCosts
+    graph_break: ev.GraphBreak, us: float, ops: tuple[tuple[str, int, float], ...], measured: ev.BreakCosts
 ) -> RankedBreak:
     at_least = max(0.0, us - sum(op_us for _, _, op_us in ops))
     share = at_least / measured.total_us if measured.total_us else None
     return RankedBreak(
-        broken, at_least, at_least, None, "gap, at least", share, gap_us=us, ops=ops, contradicted=measured.contradicted
+        graph_break,
+        at_least,
+        at_least,
+        None,
+        "gap, at least",
+        share,
+        gap_us=us,
+        ops=ops,
+        contradicted=measured.contradicted,
     )
 
 
@@ -90,8 +98,8 @@ def _with_gain(ranked: RankedBreak, fix: ev.BreakFix | None) -> RankedBreak:
     )
 
 
-def _cost(broken: ev.GraphBreak, costs: dict[tuple[str, int], ev.BreakCost]) -> ev.BreakCost | None:
-    return costs.get((broken.location.file, broken.location.line)) if broken.location else None
+def _cost(graph_break: ev.GraphBreak, costs: dict[tuple[str, int], ev.BreakCost]) -> ev.BreakCost | None:
+    return costs.get((graph_break.location.file, graph_break.location.line)) if graph_break.location else None
 
 
 def uncompiled_functions(snapshot: Snapshot) -> tuple[ev.FrameSkipped, ...]:

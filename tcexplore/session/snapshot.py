@@ -10,7 +10,6 @@ from typing import Any, Literal
 from tcexplore import events as ev
 from tcexplore.session.call_account import CallAccount, call_account
 from tcexplore.session.code import Code, code_in_view, event_fields, target_of
-from tcexplore.session.contradictions import mark_contradiction
 from tcexplore.targets.target_names import NATIVE
 
 RunStatus = Literal["running", "ok", "failed", "superseded"]
@@ -363,3 +362,15 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.Failed: lambda s, e: replace(s, failure=e, status="failed", phase=""),
         ev.Finished: lambda s, _: replace(s, status="failed" if s.failure else "ok", phase=""),
     }
+
+
+def mark_contradiction(costs: ev.BreakCosts | None, timing: ev.TimingEstimate | None) -> ev.BreakCosts | None:
+    """Return the costs with why they and the timing cannot be true of the same call, if so.
+
+    They stay: breaks whose costs vanish would change their order.
+    """
+    if costs is None or timing is None or timing.verdict == "measuring":
+        return costs
+    unit = "a call" if timing.calls == 1 else f"{timing.calls} calls"
+    took = f"took {costs.total_us:,.1f} µs, but {timing.unit_us:,.1f} µs when timed"
+    return replace(costs, contradicted="" if costs.agrees_with(timing) else f"{unit} measured with its breaks {took}")

@@ -56,7 +56,9 @@ def explain_exit(code: int, job: Job, crash: str, out_of_memory: bool | None = N
     """
     if code == BROKEN_STATUS:
         message = "The run ended without a report: the program replaced parts of Python that tcexplore needs."
-        return _failed(job, crash, "broken", message, "If it does not, this is a bug in tcexplore. Please report it.")
+        return _failed(
+            job, crash, "broken", message, "If the program replaces none, this is a bug in tcexplore. Please report it."
+        )
     if code >= 0:
         message = f"The program ended its own process with status {code} before the run was complete."
         return _failed(job, crash, "os._exit", message, "os._exit() ends the process before anything can be shown.")

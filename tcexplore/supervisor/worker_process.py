@@ -31,8 +31,7 @@ from tcexplore.events.commands import (
     decode_worker_report,
 )
 from tcexplore.model_python import OWN_PYTHON, ModelPython
-from tcexplore.supervisor.output_reader import OutputReader
-from tcexplore.supervisor.run_process import DRAIN_S, RunProcess
+from tcexplore.supervisor.run_process import DRAIN_S, OutputReader, RunProcess
 
 CLOSE_S = 1.0
 """Seconds for a worker to exit by itself before it is killed."""

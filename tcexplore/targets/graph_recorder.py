@@ -17,9 +17,9 @@ from torch._inductor.exc import InductorError
 from torch._inductor.graph import GraphLowering
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
-from tcexplore.capture.fx.user_ops import triton_kernels
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.install_hooks import BACKEND_CALL
+from tcexplore.capture.user_ops import triton_kernels
 from tcexplore.events import Event, KernelScript
 from tcexplore.targets.device_emulation import patch_attribute
 from tcexplore.targets.device_table import Target

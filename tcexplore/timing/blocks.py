@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 CPU_BLOCK_NS = 2_000_000
-GPU_BLOCK_NS = 10_000_000
+GPU_BLOCK_NS = 40_000_000
 """Target lengths, well above the minimum for a block (1 ms on a CPU, 5 ms on a GPU).
 
 Longer blocks would even out more jitter, but on a shared processor nearly all of them would lose a time slice.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tcexplore.timing.allocator import page_fault_counter
 from tcexplore.timing.blocks import BlockTime, BlockTimer
 from tcexplore.timing.samples import Samples, Side, median
-from tcexplore.timing.steady_state import LONG_BLOCK_NS, NeverSteadyError, SteadyState, reach_steady_state
+from tcexplore.timing.steady_state import NeverSteadyError, SteadyState, reach_steady_state
 from tcexplore.timing.timing_verdict import MIN_CONTROL_PAIRS, MIN_SLOW_PAIRS
 from tcexplore.timing.workload import Workload
 
@@ -102,7 +102,7 @@ class Sampler:
 
     def warm_up(self) -> None:
         """Run one untimed block of each side after a rest; skip it for long blocks."""
-        if self.eager.unit_ns * self.eager_block.units > LONG_BLOCK_NS:
+        if self.eager.unit_ns * self.eager_block.units > SLOW_NS:
             return
         self._timer.time_block(self._workload.eager, *self.eager_block)
         self._timer.time_block(self._workload.compiled, *self.compiled_block)

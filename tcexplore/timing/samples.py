@@ -228,20 +228,15 @@ def bootstrap_median(values: Sequence[float], effective: int | None = None) -> I
     """Return the percentile bootstrap interval of the median from `RESAMPLES` seeded resamples.
 
     A resample draws `effective` samples with replacement, by default `effective_sample_size`. Its middle order
-    statistics are drawn directly, and only for resamples with an extreme median (see `_extreme_middles`), so the cost
-    does not grow with the number of samples. Raises `ValueError` if empty.
+    statistics are drawn directly, so the cost does not grow with the number of samples. Raises `ValueError` if empty.
     """
     if not values:
         raise ValueError("no samples")
     ordered, count = sorted(values), len(values)
     ordered.append(ordered[-1])  # for a rank that is rounded to 1
-    extremes = _extreme_middles(effective_sample_size(values) if effective is None else effective)
-    lowest, highest = (
-        sorted([(ordered[int(low * count)] + ordered[int(high * count)]) / 2 for low, high in middles])
-        for middles in extremes
-    )
-    highest.reverse()
-    return Interval(_interpolate(lowest, TAIL), _interpolate(highest, TAIL))
+    middles = _resampled_middles(effective_sample_size(values) if effective is None else effective)
+    medians = sorted((ordered[int(low * count)] + ordered[int(high * count)]) / 2 for low, high in middles)
+    return Interval(_interpolate(medians, TAIL), _interpolate(medians[::-1], TAIL))
 
 
 def effective_sample_size(values: Sequence[float]) -> int:
@@ -293,18 +288,7 @@ Middle = tuple[float, float]
 """The ranks (0 to 1) of the two samples whose mean is the median of a resample."""
 
 
-@lru_cache(maxsize=1024)
-def _extreme_middles(count: int) -> tuple[list[Middle], list[Middle]]:
-    """Return the middles of those resamples whose median may be among the lowest, or highest, that the interval needs.
-
-    The mean of two samples lies between them: a resample whose lower sample exceeds the higher one of enough others
-    has none of the lowest medians.
-    """
-    middles, needed = _resampled_middles(count), math.ceil(TAIL)
-    lowest, highest = sorted(high for _, high in middles)[needed], sorted(low for low, _ in middles)[-1 - needed]
-    return [pair for pair in middles if pair[0] <= lowest], [pair for pair in middles if pair[1] >= highest]
-
-
+@lru_cache(maxsize=16)
 def _resampled_middles(count: int) -> list[Middle]:
     """Return the middle of each resample of `count` samples.
 

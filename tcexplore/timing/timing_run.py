@@ -66,31 +66,20 @@ def measure_timing(
     pause: Pause | None = None,
     others: OtherProcesses | None = None,
     may_time: Callable[[], bool] | None = None,
+    machine: TimedMachine | None = None,
 ) -> None:
     """Time `workload`, emitting `PairsMeasured` and `TimingEstimate` events or one `TimingSkipped`.
 
     `time_for` is in seconds: None refines until the process ends, 0 skips. Measuring takes longer if a first verdict
     does (15 pairs and 5 control pairs, or 6 and 5 for slow calls); the time is doubled at most twice if the verdict is
     undecided. Exceptions of the user's code propagate. `pause` is called between pairs. After a first part of the time,
-    `others` are timed too, on a CPU. Once
-    `may_time` returns False, the last estimate stays, and only `pause` is called.
+    `others` are timed too, on a CPU. Once `may_time` returns False, the last estimate stays, and only `pause` is
+    called. `machine` is this one by default; tests simulate one.
     """
     if time_for == 0:
         emit(TimingSkipped(reason="timing is switched off for this run"))
         return
-    measure_timing_on(this_machine(workload, emit), workload, emit, time_for, pause, others, may_time)
-
-
-def measure_timing_on(
-    machine: TimedMachine,
-    workload: Workload,
-    emit: Emit,
-    time_for: float | None,
-    pause: Pause | None = None,
-    others: OtherProcesses | None = None,
-    may_time: Callable[[], bool] | None = None,
-) -> None:
-    """Do the same as `measure_timing` on the given machine."""
+    machine = machine or this_machine(workload, emit)
     try:
         _Measurement(machine, workload, emit, time_for, pause, others, may_time).run()
     except NeverSteadyError as error:

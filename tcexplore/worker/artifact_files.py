@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from tcexplore.capture.entry.entry import EntryError
-from tcexplore.capture.guards.guards import leaf_guards
+from tcexplore.capture.dynamo.guards import leaf_guards
+from tcexplore.capture.entry import EntryError
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
 from tcexplore.events.config import IN_CACHES, Shipping

@@ -7,19 +7,25 @@ import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.python_state import PythonState
-from tcexplore.capture.entry.find_entry import find_entry
-from tcexplore.capture.entry.varied_calls import resize_calls
-from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.entry import find_entry
+from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.user_files import UserFiles
+from tcexplore.capture.varied_calls import resize_calls
 from tcexplore.events import ChangeChecked, ChangeTimed, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
 from tcexplore.worker.model_file import ModelFile
-from tcexplore.worker.program import Function, Program
-from tcexplore.worker.program_state import user_state
+from tcexplore.worker.program import Program, user_state
 from tcexplore.worker.torch_settings import DynamoSettings, seed
+
+if TYPE_CHECKING:
+    from tcexplore.timing.timing_run import OtherProcesses
+
+MakeProcesses = Callable[[Program, Workload], "OtherProcesses | None"]
+"""Returns the processes in which a workload of a program is timed beside this one."""
 
 
 class Baseline:
@@ -44,8 +50,7 @@ class Baseline:
     def compare(self, changed: Program, state: PythonState | None) -> ChangeChecked:
         """Compare the changed program, whose Python state after its import is given, with the original."""
         self.program.grad = changed.grad
-        unrandomized = _unrandomized(changed) if changed.inductor_draws else None
-        after = replace(changed.subject(state), unrandomized=unrandomized, gradient_compiled=changed.gradient_compiled)
+        after = replace(changed.subject(state), gradient_compiled=changed.gradient_compiled)
         # The changed program may be compiled again.
         self._changed_settings.restore()
         try:
@@ -56,40 +61,43 @@ class Baseline:
         finally:
             self._settings.restore()
 
-    def time(self, changed: Program, mutates: bool, emit: Callable[[Event], None], time_for: float | None) -> None:
-        """Time both programs compiled, in pairs, and emit a `ChangeTimed` for every new estimate."""
-        from tcexplore.timing.timing_run import measure_timing
-
+    def workload(self, changed: Program, mutates: bool) -> Workload:
+        """Compile the original, and return both programs compiled, as the two sides of a timing."""
         for call in self.program.entry.calls:
             self.program.call(self.program.compiled, call)
             self.program.restore()
         before, after = self.program.workload(mutates), changed.workload(mutates)
+        return replace(after, eager=before.compiled, reset=_reset_both(before, after))
+
+    def time(
+        self, changed: Program, mutates: bool, emit: Emit, time_for: float | None, processes: MakeProcesses
+    ) -> None:
+        """Time both programs compiled, in pairs, and emit a `ChangeTimed` for every new estimate."""
+        from tcexplore.timing.timing_run import measure_timing
 
         def emit_timed(event: Event) -> None:
             if isinstance(event, TimingEstimate):
                 emit(_to_change_timed(event))
 
-        measure_timing(replace(after, eager=before.compiled, reset=_reset_both(before, after)), emit_timed, time_for)
+        workload = self.workload(changed, mutates)
+        measure_timing(workload, emit_timed, time_for, others=processes(changed, workload))
 
 
 def compare_with_baseline(
-    baseline: Baseline, changed: Program, state: PythonState | None, mutates: bool, hooks: Hooks, time_for: float | None
+    baseline: Baseline,
+    changed: Program,
+    state: PythonState | None,
+    mutates: bool,
+    hooks: Hooks,
+    time_for: float | None,
+    processes: MakeProcesses,
 ) -> None:
     """Emit `ChangeChecked` and `ChangeTimed`, without the events of compiling the original."""
     emit = hooks.emit
     with hooks.silenced():
         emit(baseline.compare(changed, state))
         if time_for != 0:
-            baseline.time(changed, mutates, emit, time_for)
-
-
-def _unrandomized(program: Program) -> Callable[[Callable[[Function], None]], Function]:
-    def compile_again(warm_up: Callable[[Function], None]) -> Function:
-        function = program.unrandomized()
-        warm_up(function)
-        return function
-
-    return compile_again
+            baseline.time(changed, mutates, emit, time_for, processes)
 
 
 def _reset_both(before: Workload, after: Workload) -> Callable[[], None] | None:
@@ -111,6 +119,7 @@ def _to_change_timed(event: TimingEstimate) -> ChangeTimed:
         high=event.high,
         verdict=event.verdict,
         pairs=event.pairs,
+        processes=len(event.processes),
     )
 
 

@@ -16,7 +16,7 @@ from tcexplore.events import Job, RunFact
 from tcexplore.timing.profile_effect import compare_ratios, measure_ratios
 from tcexplore.timing.workload import Pause, Workload
 from tcexplore.worker.event_recorder import EventRecorder
-from tcexplore.worker.optional_stages import OptionalStages
+from tcexplore.worker.failure import OptionalStages
 from tcexplore.worker.program import Program
 
 PROFILER = "torch.profiler:profile"

@@ -1,22 +1,25 @@
-"""Comparison of results and memory, eager and compiled, after the compile."""
+"""Comparison of results, memory and state dicts, eager and compiled, after the compile."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 
-from tcexplore.accuracy.compared_calls import Subject, size_of
+from tcexplore.accuracy.observation import Subject, size_of
 from tcexplore.accuracy.tensor_comparison import IDENTICAL
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_meter, saved_for_backward
-from tcexplore.events import Accuracy, Memory, RunFact
+from tcexplore.events import Accuracy, Memory, RunFact, StateKeys
+from tcexplore.events.result_events import STATE_KEYS_SHOWN
 from tcexplore.quantities import size
 from tcexplore.worker.event_recorder import EventRecorder
-from tcexplore.worker.optional_stages import OptionalStages
+from tcexplore.worker.failure import OptionalStages
 from tcexplore.worker.program import Function, Program
 
 
@@ -70,16 +73,16 @@ class Examination:
             return Accuracy(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
 
     def _subject(self) -> Subject:
-        redraws = self._program.inductor_draws
-        unrandomized = self._unrandomized if redraws else None
-        return replace(self._program.subject(), unrandomized=unrandomized, restore=self._restore)
+        subject = replace(self._program.subject(), restore=self._restore)
+        compile_again = subject.unrandomized
+        if compile_again is None:
+            return subject
 
-    def _unrandomized(self, warm_up: Callable[[Function], None]) -> Function:
-        """Compile once more, without events."""
-        function = self._program.unrandomized()
-        with self._hooks.silenced():
-            warm_up(function)
-        return function
+        def without_events(warm_up: Callable[[Function], None]) -> Function:
+            with self._hooks.silenced():
+                return compile_again(warm_up)
+
+        return replace(subject, unrandomized=without_events)
 
     def _emit_memory(self) -> None:
         program = self._program
@@ -132,3 +135,32 @@ class Examination:
             saved_for_backward(lambda call=call: program.eager(*call.args, **call.kwargs), known)  # type: ignore[misc]
             for call in program.entry.calls
         )
+
+
+def state_keys(module: torch.nn.Module, compiled: Callable[..., Any]) -> StateKeys | None:
+    """Compare the keys of a module and of its compiled form; None if the latter is no module or has no state.
+
+    The module is not modified: a shallow copy that shares its parameters is compiled in place and never called.
+    """
+    if not isinstance(compiled, torch.nn.Module):
+        return None
+    module_keys, compiled_keys = list(module.state_dict()), list(compiled.state_dict())
+    if not module_keys:
+        return None
+    shallow_copy = copy.copy(module)
+    shallow_copy.compile()
+    in_place = list(shallow_copy.state_dict())
+    return StateKeys(
+        count=len(module_keys), module=tuple(module_keys[:STATE_KEYS_SHOWN]),
+        compiled=tuple(compiled_keys[:STATE_KEYS_SHOWN]),
+        in_place=tuple(in_place[:STATE_KEYS_SHOWN]), prefix=_prefix(module_keys, compiled_keys),
+    )  # fmt: skip
+
+
+def _prefix(module_keys: list[str], compiled_keys: list[str]) -> str | None:
+    """Return the prefix that turns every key of the module into the compiled one's; None if there is no such prefix."""
+    if len(module_keys) != len(compiled_keys):
+        return None
+    pairs = list(zip(module_keys, compiled_keys, strict=True))
+    prefixes = {compiled.removesuffix(key) for key, compiled in pairs if compiled.endswith(key)}
+    return prefixes.pop() if len(prefixes) == 1 and all(compiled.endswith(key) for key, compiled in pairs) else None

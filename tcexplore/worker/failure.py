@@ -1,4 +1,4 @@
-"""Turn an exception of a run into a `Failed`: attribute it to user code or the compiler, and locate it in the file."""
+"""Exceptions of a run as a `Failed`, attributed and located in the file; optional stages, which cost one fact each."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import re
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tcexplore.capture.entry.entry import EntryError
-from tcexplore.capture.time_limit import time_limit
+from tcexplore.capture.entry import EntryError
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Blame, Failed, Location, RunStage
+from tcexplore.events import Blame, Failed, Location, RunStage, StageStarted
 from tcexplore.events.run_events import BEFORE_COMPILE
 
 Result = TypeVar("Result")
-
-"""Stages in which no compiler has run yet: their exceptions come from user code."""
 
 FORMAT_S = 1.0
 """Seconds for the user's code to format its exception."""
@@ -303,3 +302,61 @@ def _format_traceback(error: BaseException, user_files: UserFiles) -> str:
         link.stack = traceback.StackSummary.from_list([] if isinstance(error, SyntaxError) else own or other)
         link = link.__cause__ or link.__context__
     return "".join(whole.format())[-LONGEST_TRACEBACK:]
+
+
+LIMIT_S = 120.0
+"""Time limit of a stage in seconds, for calls that take no time."""
+
+LIMIT_CALLS = 100
+"""Times that a stage may take the eager calls, in addition."""
+
+
+class OptionalStages:
+    """Runs optional stages, which call the user's code: it may raise, exit or never return."""
+
+    def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
+        self._hooks = hooks
+        self._user_files = user_files
+        self.eager_seconds = 0.0
+        """Duration of all eager calls."""
+        self.compiled = False
+        """Whether the compile is over. Before, the end of the process fails the run."""
+        self._facts: list[str] = []
+        """The facts of the stages in progress, innermost last."""
+
+    @property
+    def limit_s(self) -> float:
+        """The time limit of a stage in seconds."""
+        return LIMIT_S + LIMIT_CALLS * self.eager_seconds
+
+    def run(
+        self, fact: str, symbol: str, function: Callable[..., Any], *args: Any, limit_s: float | None = None
+    ) -> None:
+        """Run a stage; if it fails, report `fact` as missing, with the reason.
+
+        `limit_s` replaces the time limit; 0 for none.
+        """
+        limit = self.limit_s if limit_s is None else limit_s
+        self._enter(fact)
+        try:
+            with process_limit(limit), time_limit(limit):
+                function(*args)
+        except TimeLimitError:
+            self._hooks.report_missing(fact, symbol, f"it did not end within {limit:.0f} s")
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  the user's code may raise anything
+            self._hooks.report_missing(fact, symbol, self._reason(error))
+        finally:
+            self._facts.pop()
+            if self._facts:
+                self._enter(self._facts.pop())
+
+    def _enter(self, fact: str) -> None:
+        """Tell the supervisor which fact is missing if the process ends now."""
+        self._facts.append(fact)
+        if self.compiled:
+            self._hooks.emit(StageStarted(fact=fact))
+
+    def _reason(self, error: BaseException) -> str:
+        message, location = describe_error(error, self._user_files)
+        place = f" ({os.path.basename(location.file)}, line {location.line})" if location else ""
+        return f"{type(error).__name__}: {message}{place}"

@@ -1,4 +1,4 @@
-"""Whether this machine's runs can be forked from one process that has imported torch, tried in a child process."""
+"""Forks of a process that has imported torch: whether they work, tried in a child, and functions that run in one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from tcexplore.worker.process_setup import die_with_parent
 
 NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
 """Environment variable with which `torch.cuda.is_available()` does not initialize CUDA, after which forks fail."""
@@ -146,3 +148,17 @@ def accelerator_initialized() -> bool:
 def can_fork() -> bool:
     """Return whether the system's fork is safe for a process that has imported torch."""
     return sys.platform == "linux"
+
+
+def call_in_copy(function: Callable[[], Any], limit_s: float) -> Any:
+    """Return the result, which must be JSON, of a function in a forked process. Raises `OSError`, `RuntimeError`."""
+    parent = os.getpid()
+
+    def run() -> Any:
+        die_with_parent(parent)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        return function()
+
+    return ChildProbe(run).result(limit_s)

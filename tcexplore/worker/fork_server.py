@@ -31,7 +31,7 @@ from tcexplore.worker import fork_policy, priming, process_setup
 from tcexplore.worker.job_process import serve
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.loading import LoadedWorker
-from tcexplore.worker.timing_process import fork_seed
+from tcexplore.worker.timing_process import TimingSeed, fork_seed
 
 _exit = os._exit
 """The function that the model file may replace."""
@@ -79,6 +79,8 @@ class ForkServer:
         """Whether each process prepares itself until its job arrives."""
         self._runs: dict[int, int] = {}
         """Number of each run by the process id of its child."""
+        self._seeds: set[int] = set()
+        """Process ids of the runs' seeds, each of which ends after its run."""
         self._preparation: Iterator[None] | None = None
         self._self_priming = False
         """Whether that takes seconds, since it initializes an accelerator."""
@@ -218,25 +220,33 @@ class ForkServer:
             os.close(descriptor)
 
     def _fork(self, command: OpenRun, descriptors: tuple[int, ...]) -> None:
-        server = os.getpid()
+        server, accelerated = os.getpid(), bool(self._worker.policy.accelerator)
+        ours, theirs = socket.socketpair()
         try:
             pid = fork_policy.fork()
         except OSError as error:
+            ours.close()
+            theirs.close()
             self._channel.send(_cannot_fork(error))
             return
         if pid == 0:
-            self._become_run(server, command, descriptors)
+            theirs.close()
+            self._become_run(server, command, descriptors, None if accelerated else TimingSeed(ours))
         self._runs[pid] = command.number
         self._channel.send(RunOpened(number=command.number, pid=pid, primed=self._stage == "primed"))
+        ours.close()
+        if accelerated:
+            theirs.close()
+        elif (seed := fork_seed(theirs, self._worker.threads)) is not None:  # while the run begins on another core
+            self._seeds.add(seed)
 
-    def _become_run(self, server: int, command: OpenRun, descriptors: tuple[int, ...]) -> None:
+    def _become_run(self, server: int, command: OpenRun, descriptors: tuple[int, ...], seed: TimingSeed | None) -> None:
         """Serve one run in the child. Never return: the outer frames belong to the server."""
         try:
             self._leave_server(server)
             os.setsid()
             if self._worker.nvml_check is not None:
                 self._worker.nvml_check.undo()
-            seed = None if self._worker.policy.accelerator else fork_seed(self._worker.threads)
             serve(descriptors, self._worker.threads, self._become_standby(command), seed)
         finally:
             _exit(BROKEN_STATUS)
@@ -287,6 +297,7 @@ class ForkServer:
             if self._primed is None or info.si_pid != self._primed.pid:
                 _signal_group(info.si_pid, signal.SIGKILL)
             _, status = os.waitpid(info.si_pid, 0)
+            self._seeds.discard(info.si_pid)
             number = self._runs.pop(info.si_pid, None)
             if number is not None:
                 self._end_orphans()
@@ -297,11 +308,12 @@ class ForkServer:
     def _end_orphans(self) -> None:
         """Kill processes that a run started in other process groups and that this process has adopted."""
         servers = {self._primed.pid} if self._primed else set()
-        for pid in _children() - self._runs.keys() - servers:
+        for pid in _children() - self._runs.keys() - self._seeds - servers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def _end_all(self) -> None:
+        self._seeds.clear()  # as orphans
         for pid in self._runs:
             _signal_group(pid, signal.SIGKILL)
         if self._primed is not None:

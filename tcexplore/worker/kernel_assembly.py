@@ -8,7 +8,6 @@ import queue
 import signal
 import threading
 import traceback
-import warnings
 from collections.abc import Iterable
 from typing import IO, Any
 
@@ -20,7 +19,8 @@ from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
 from tcexplore.targets.assembler import Assembler, assembler_env
 from tcexplore.targets.cpu_assembly import compile_to_assembly
 from tcexplore.targets.device_table import AllowedTf32, Target, roofline_point
-from tcexplore.worker.process_setup import die_with_parent
+from tcexplore.worker.fork_policy import fork
+from tcexplore.worker.process_setup import close_all_but, die_with_parent
 
 FIRST = 1
 """Number of autotuning configurations to assemble per kernel. An absent device can't measure them, so only the
@@ -162,9 +162,7 @@ def fork_assembler(log: IO[str]) -> ForkedProcess:
     """
     parent = os.getpid()
     (read, requests), (answers, write) = os.pipe(), os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork in a process with threads, which are idle
-        pid = os.fork()
+    pid = fork()
     if pid == 0:
         _assemble_in_child(parent, read, write, log.fileno())
     os.close(read)
@@ -182,7 +180,7 @@ def _assemble_in_child(parent: int, read: int, write: int, log: int) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
-        _close_all_except({0, 1, 2, read, write})
+        close_all_but({0, 1, 2, read, write})
         os.environ.update(assembler_env())
         from tcexplore.targets.assembler_process import serve
 
@@ -193,12 +191,3 @@ def _assemble_in_child(parent: int, read: int, write: int, log: int) -> None:
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(status)
-
-
-def _close_all_except(descriptors: Iterable[int]) -> None:
-    """Close all other descriptors, most importantly the protocol socket, which would otherwise stay open."""
-    low = 0
-    for descriptor in (*sorted(descriptors), os.sysconf("SC_OPEN_MAX")):
-        if low < descriptor:  # closerange closes everything if the range is empty
-            os.closerange(low, descriptor)
-        low = descriptor + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import select
 import socket
 import threading
 import time
@@ -15,6 +16,10 @@ from typing import Any, NamedTuple
 from tcexplore.events import Event
 from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
 from tcexplore.events.commands import PauseTiming, RecompileQuery, Retarget, RunCommand, decode_run_command
+from tcexplore.events.run_events import BROKEN_STATUS
+
+CLOSED_S = 2.0
+"""Seconds after which it is noticed that the program has closed the socket of its run."""
 
 GONE = 0
 """Exit status of a worker whose front end is gone."""
@@ -80,6 +85,7 @@ class CommandQueue:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._exit = os._exit  # bound here, as in `Channel`
         self._received: queue.SimpleQueue[RunCommand] = queue.SimpleQueue()
         self._paused = False
         self._deferred: list[RunCommand] = []
@@ -88,8 +94,23 @@ class CommandQueue:
     def listen(self) -> None:
         """Receive commands until the other side disconnects or sends an invalid message."""
         with suppress(OSError, ProtocolError):
-            while (frame := receive(self._sock)) is not None:
+            while self._await_message() and (frame := receive(self._sock)) is not None:
                 self._received.put(decode_run_command(frame.body))
+
+    def _await_message(self) -> bool:
+        """Wait for a message or the end of the other side. End the process if the program has closed this socket.
+
+        A thread that waits in `recv` would keep the socket open although its descriptor is closed, so that the front
+        end would wait for ever.
+        """
+        waiting = select.poll()
+        waiting.register(self._sock, select.POLLIN)
+        while not (events := waiting.poll(CLOSED_S * 1000)):
+            pass
+        ((_, event),) = events
+        if event & select.POLLNVAL:
+            self._exit(BROKEN_STATUS)
+        return True
 
     def wait(self, seconds: float = 0.0) -> Retarget | RecompileQuery | None:
         """Return the next `RecompileQuery`, or else the last `Retarget`.

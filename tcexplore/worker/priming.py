@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from tcexplore.torch_text.break_text import read_registry
-from tcexplore.worker.fork_policy import fork
+from tcexplore.worker.fork_policy import ChildProbe
 
 COMPILER_MODULES = (
     "torch._inductor.compile_fx",
@@ -225,15 +225,11 @@ def backward_survives_fork() -> bool:
 
 
 def _succeeds_in_child(function: Callable[[], None]) -> bool:
-    pid = fork()
-    if pid == 0:
-        status = 1
-        try:
-            function()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    try:
+        ChildProbe(function).result()
+    except RuntimeError:
+        return False
+    return True
 
 
 CACHED_REGISTRATIONS = (

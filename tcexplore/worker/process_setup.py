@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from tcexplore.capture.time_limit import report_crashes_to
@@ -62,6 +62,15 @@ def redirect_stdio(stdout: int, stderr: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+def close_all_but(descriptors: Iterable[int]) -> None:
+    """Close all other descriptors, most importantly a run's socket and pipes, whose end the front end waits for."""
+    low = 0
+    for descriptor in (*sorted(descriptors), os.sysconf("SC_OPEN_MAX")):
+        if low < descriptor:  # closerange closes everything if the range is empty
+            os.closerange(low, descriptor)
+        low = descriptor + 1
 
 
 def flush_output() -> None:

@@ -7,18 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.regions.region_queries import RegionQueries
+from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Job, RecompileAnswer, decode
 from tcexplore.events.codec import HEADER, encode
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
-from tcexplore.worker.fork_policy import can_fork
-from tcexplore.worker.process_copy import call_in_copy
+from tcexplore.worker.fork_policy import call_in_copy, can_fork
 from tcexplore.worker.program import Program
 
 if TYPE_CHECKING:
-    from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
+    from tcexplore.capture.recompile_check import RecompileCheck
 
 FACT = "recompile check"
 SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
@@ -42,7 +41,15 @@ class RecompileQueries:
     def use_program(self, program: Program, graphs: Sequence[str]) -> None:
         """Answer for a program that is compiled into the graphs with these compile ids."""
         compiled = tuple(graphs)
-        self._check = lambda query: _answer(self._recompile_check(program, compiled), query, program.device.type)
+
+        def check(query: RecompileQuery) -> RecompileAnswer:
+            from tcexplore.capture.recompile_check import RecompileCheck
+
+            calls, modes = program.entry.calls, program.grad_context
+            frames = RecompileCheck(program.compiled, calls, self._user_files, compiled, modes=modes)
+            return _answer(frames, query, program.device.type)
+
+        self._check = check
 
     def use_regions(self, region_queries: RegionQueries) -> None:
         """Answer for the regions of a script."""
@@ -63,17 +70,6 @@ class RecompileQueries:
             self._hooks.attempt(FACT, SYMBOL, lambda: answers.append(check(query)))
         self._hooks.emit(answers[0] if answers else RecompileAnswer(
             number=query.number, inputs=query.inputs, region=query.region, problem=NO_ANSWER))  # fmt: skip
-
-    def _recompile_check(self, program: Program, graphs: tuple[str, ...]) -> RecompileCheck:
-        from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
-
-        return RecompileCheck(
-            program.compiled,
-            program.entry.calls,
-            self._user_files,
-            graphs,
-            modes=program.grad_context,
-        )
 
 
 def _answer(check: RecompileCheck, query: RecompileQuery, device: str) -> RecompileAnswer:

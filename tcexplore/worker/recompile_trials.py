@@ -5,21 +5,20 @@ The copies compile with Dynamo only (`backend="eager"`), which decides alone on 
 
 from __future__ import annotations
 
-import inspect
 import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, zip_longest
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
 from tcexplore.capture.dynamo.frame_entries import forget_frames
-from tcexplore.capture.entry.entry import Call, Entry
-from tcexplore.capture.entry.varied_calls import vary_calls
+from tcexplore.capture.entry import Call, EntryError
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.varied_calls import Arguments, vary_calls
 from tcexplore.events import (
     Config,
     Event,
@@ -33,8 +32,7 @@ from tcexplore.events import (
     RecompileFixTried,
 )
 from tcexplore.events.base import backward_number
-from tcexplore.worker.fork_policy import can_fork
-from tcexplore.worker.process_copy import call_in_copy
+from tcexplore.worker.fork_policy import call_in_copy, can_fork
 from tcexplore.worker.program import Program
 
 FACT = "recompile fixes that were tried"
@@ -91,8 +89,12 @@ class RecompileTrials:
     _until: float = 0.0
     _left: dict[Changes, tuple[Recompiled, ...]] = field(default_factory=dict)
     """Causes of the recompiles that the changes leave."""
+    _arguments: Arguments = field(init=False)
     _single: list[RecompileFixTried] = field(default_factory=list)
     _combined: list[RecompileFixTried] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._arguments = Arguments(self.program.entry)
 
     def run(self) -> None:
         """Try the changes one by one, then together if no one suffices, and emit the results."""
@@ -222,16 +224,30 @@ class RecompileTrials:
         """Return the size of an argument in each call; empty if a call lacks it."""
         sizes = []
         for call in self.program.entry.calls:
-            value = _value(self.program.entry, call, _argument(name))
+            value = self._value(call, name)
             if not isinstance(value, torch.Tensor) or value.dim() <= dim:
                 return ()
             sizes.append(value.shape[dim])
         return tuple(sizes)
 
+    def _value(self, call: Call, name: str) -> Any:
+        """Return an argument of a call; None if the call lacks it."""
+        try:
+            return self._arguments.value(call, _argument(name))
+        except EntryError:
+            return None
+
+    def _tensors(self, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
+        positions = map(str, range(len(call.args)))
+        names = [name or position for name, position in zip_longest(self._arguments.names, positions, fillvalue="")]
+        for name, value in (*zip(names, call.args, strict=False), *call.kwargs.items()):
+            if isinstance(value, torch.Tensor):
+                yield name, value
+
     def _linked(self, name: str, dim: int) -> tuple[tuple[str, int], ...]:
         """Return a size with the other sizes of arguments that are the same number in each call."""
         own, linked = self._sizes(name, dim), [(name, dim)]
-        for other, value in _tensors(self.program.entry, self.program.entry.calls[0]):
+        for other, value in self._tensors(self.program.entry.calls[0]):
             sizes = ((other, index) for index in range(value.dim()) if self._sizes(other, index) == own)
             linked += [size for size in sizes if size != (_argument(name), dim)]
         return tuple(linked)
@@ -290,7 +306,7 @@ class RecompileTrials:
         for change in changes:
             for call in entry.calls if change.kind == "mark_unbacked" else ():
                 # Also of sizes 0 and 1, which `vary_calls` does not mark.
-                torch._dynamo.decorators.mark_unbacked(_value(entry, call, _argument(change.name)), change.dim or 0)
+                torch._dynamo.decorators.mark_unbacked(self._value(call, change.name), change.dim or 0)
         program = Program(entry, config, self.module)
         program.grad = self.program.grad
         ends = []
@@ -332,30 +348,6 @@ def _argument(name: str) -> str:
     """Return the name or position of an argument, which Dynamo may call `args[0]` or `kwargs['x']`."""
     found = _POSITION.fullmatch(name) or _KEYWORD.fullmatch(name)
     return found[1] if found else name
-
-
-def _tensors(entry: Entry, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
-    names = _parameters(entry)
-    for index, value in enumerate(call.args):
-        if isinstance(value, torch.Tensor):
-            yield names[index] if index < len(names) else str(index), value
-    yield from ((name, value) for name, value in call.kwargs.items() if isinstance(value, torch.Tensor))
-
-
-def _value(entry: Entry, call: Call, argument: str) -> Any:
-    if argument in call.kwargs:
-        return call.kwargs[argument]
-    names = _parameters(entry)
-    index = int(argument) if argument.isdecimal() else names.index(argument) if argument in names else len(call.args)
-    return call.args[index] if index < len(call.args) else None
-
-
-def _parameters(entry: Entry) -> tuple[str, ...]:
-    target = entry.target
-    try:
-        return tuple(inspect.signature(target.forward if isinstance(target, torch.nn.Module) else target).parameters)
-    except (ValueError, TypeError):
-        return ()
 
 
 def _first_line(text: str) -> str:

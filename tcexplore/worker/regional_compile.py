@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from tcexplore.capture.entry.entry import EntryError
+from tcexplore.capture.compile_overrides import with_further_arguments
+from tcexplore.capture.entry import EntryError
 from tcexplore.capture.hooks import Emit
-from tcexplore.capture.regions.compile_overrides import with_further_arguments
 from tcexplore.events import Config, RepeatedBlocks
 from tcexplore.events.config import SKIP_GUARD_EVAL
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from tcexplore.capture.entry.entry_inputs import dtypes_by_name
+from tcexplore.capture.entry import dtypes_by_name
 from tcexplore.events import FxNode
 from tcexplore.events.commands import Rehearsal
 from tcexplore.worker.priming import forget_compiles, hooks_installed

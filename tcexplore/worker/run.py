@@ -6,6 +6,8 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -15,20 +17,19 @@ import torch
 
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
+from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
+from tcexplore.capture.compiled_regions import Regions
+from tcexplore.capture.dynamo.dynamo_graphs import name_modules
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
-from tcexplore.capture.entry.entry import Entry
-from tcexplore.capture.entry.entry_inputs import describe_call
-from tcexplore.capture.entry.find_entry import find_entry
-from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
-from tcexplore.capture.fx.user_ops import has_custom_ops
+from tcexplore.capture.entry import Entry, describe_call, find_entry
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_cache_keys, install_graph_scripts
 from tcexplore.capture.install_hooks import install_all
-from tcexplore.capture.regions.compile_overrides import CompileArguments, CompileOverrides
-from tcexplore.capture.regions.compiled_regions import Regions
-from tcexplore.capture.regions.region_queries import RegionQueries
-from tcexplore.capture.state_dict_keys import state_keys
+from tcexplore.capture.region_queries import RegionQueries
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
+from tcexplore.capture.user_ops import has_custom_ops
+from tcexplore.capture.varied_calls import resize_calls, vary_calls
 from tcexplore.events import (
     CallsRestarted,
     EntryFound,
@@ -46,14 +47,12 @@ from tcexplore.worker import recompile_trials, torch_settings
 from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
-from tcexplore.worker.examination import Examination
-from tcexplore.worker.failure import describe_error, to_failed
+from tcexplore.worker.examination import Examination, state_keys
+from tcexplore.worker.failure import OptionalStages, describe_error, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
-from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
-from tcexplore.worker.program import Program, ProgramCalls
-from tcexplore.worker.program_state import ProgramState, user_state
+from tcexplore.worker.program import Program, ProgramCalls, ProgramState, user_state
 from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
@@ -100,6 +99,10 @@ class _RestartError(Exception):
 class Run:
     """The steps of one run."""
 
+    _trace: StructuredTrace
+    _frames: CompiledFrames
+    """Set by `_install_observers`, and again if the calls begin again."""
+
     def __init__(
         self, job: Job, channel: Channel, threads: int, commands: CommandQueue, seed: TimingSeed | None = None
     ) -> None:
@@ -117,10 +120,10 @@ class Run:
         self._hooks = Hooks(self._emit)
         self._stages = OptionalStages(self._hooks, self.user_files)
         self._queries = RecompileQueries(self._hooks, self.user_files, job)
+        self._arguments = CompileArguments()
+        self._overrides = CompileOverrides(job.config)
         self._activity_timer = compile_phases.ActivityTimer()
         self.calls = ProgramCalls(job, self._hooks, self._stages, self._activity_timer)
-        self._state: PythonState | None = None
-        """Python state after the import, if the run compares with a baseline."""
         self._eager_failure = ""
         """Why the program cannot be called eagerly."""
 
@@ -133,13 +136,9 @@ class Run:
         self._codegen.prepare()
         torch_settings.apply(self.job, self._threads, self._emit)
         self._install_observers()
-        self._arguments = CompileArguments(self._hooks)
-        self._overrides = CompileOverrides(self.job.config)
+        self._arguments.install(self._hooks)
         self._overrides.install(self._hooks)
-        if self.job.baseline is not None:
-            self._dynamo_settings = torch_settings.DynamoSettings()
         model_file = ModelFile(self.job)
-        self._environment = dict(os.environ)
         self.progress.enter("importing")
         if model_file.is_script:
             self._run_script(model_file)
@@ -171,9 +170,9 @@ class Run:
             self._queries.use_regions(queries)
         load_artifacts(self.job, self._hooks)
         try:
-            run_script(model_file.run_as_script, self.job.config.follow, regions.emit_calls, self._emit)
+            with self._reporting_import():
+                run_script(model_file.run_as_script, self.job.config.follow, regions.emit_calls, self._emit)
         finally:
-            self._emit_imports()
             self._emit_sources()
         self._stages.compiled = True
         self._overrides.require_calls()
@@ -194,19 +193,16 @@ class Run:
 
     def _run_module(self, model_file: ModelFile) -> None:
         config = self.job.config
-        try:
+        dynamo = torch_settings.DynamoSettings() if self.job.baseline is not None else None
+        with self._reporting_import():
             module = model_file.run_as_module()
             entry = find_entry(module, self.job, self.user_files)
             if own := self._arguments.of(entry.compiled):
                 entry = replace(entry, notes=(*entry.notes, f"Its arguments to torch.compile: {', '.join(own)}."))
             entry = vary_calls(resize_calls(entry, config.dim, config.sizes), config)
-        finally:
-            reopen_stdio()
-            self._emit_imports()
         self._emit_entry(entry)
-        self._module = module
-        program = self._call(entry, module)
-        self._examine(program)
+        program, imported = self._prepare(entry, module)
+        self._examine(program, self._call(program, module), module)
         if entry.unpadded:
             self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
         if self.job.passes > 1:
@@ -216,29 +212,32 @@ class Run:
             self._answer_commands()
         elif self._eager_failure:
             self._emit(TimingSkipped(reason=self._eager_failure))
-        elif self.job.baseline is None:
+        elif dynamo is None:
             self._stages.run(RunFact.TIMING, "tcexplore.timing", self._time, program, limit_s=0)
         else:
-            self._compare_with_baseline(program)
+            self._compare_with_baseline(program, imported, dynamo)
 
-    def _call(self, entry: Entry, module: ModuleType) -> Program:
-        """Call the entry compiled, then eagerly from the same state, and return the program."""
+    def _prepare(self, entry: Entry, module: ModuleType) -> tuple[Program, PythonState | None]:
+        """Return the program, and its Python state after the import if the run compares with a baseline."""
         self.progress.stage = "arguments"
         target = entry.target
         self.user_files.adopt(type(target).forward if isinstance(target, torch.nn.Module) else target)
         load_artifacts(self.job, self._hooks)
         program = Program(entry, self.job.config, module, self._hooks.paused)
+        name_modules(program.module)
         emit_repeated_blocks(program.module, self._emit)
-        if self.job.baseline is not None:
-            self._state = user_state(program.module, module, self.user_files, self._loaded)
+        if self.job.baseline is None:
+            return program, None
+        return program, user_state(program.module, module, self.user_files, self._loaded)
+
+    def _call(self, program: Program, module: ModuleType) -> Examination:
+        """Call the program compiled, then eagerly from the same state; return its examination."""
         state = self._program_state(program, module)
         while True:
             try:
-                self._make_calls(program, state)
+                return self._make_calls(program, state)
             except _RestartError as restart:
                 self._restart(program, state, restart.need)
-            else:
-                return program
 
     def _program_state(self, program: Program, module: ModuleType) -> ProgramState | None:
         """Return the state before the calls; None if it cannot be read, since objects of the program raise."""
@@ -249,11 +248,11 @@ class Run:
             self._hooks.report_missing(SAME_STATE, type(error).__name__, f"the state cannot be read: {message}")
             return None
 
-    def _make_calls(self, program: Program, state: ProgramState | None) -> None:
+    def _make_calls(self, program: Program, state: ProgramState | None) -> Examination:
         """Make the compiled calls first, as in a plain script, then the eager ones."""
         self.calls.emit_grad_mode(program)
         self.progress.enter("dynamo")
-        self._examination = Examination(
+        examination = Examination(
             program, self._hooks, self._recorder, self._stages, self._frames, lambda: self._restore(program, state)
         )
         try:
@@ -267,7 +266,7 @@ class Run:
             self._check_custom_ops(program)  # torch 2.15 raises where a fake implementation differs
             self.progress.stage = stage
             raise
-        self._examination.note_compiled()
+        examination.note_compiled()
         self._recorder.close_graphs()
         self._emit_modules()
         self._emit_sources()
@@ -276,6 +275,7 @@ class Run:
         self._call_eagerly(program)
         self._restore(program, state)
         self._stages.compiled = True
+        return examination
 
     @staticmethod
     def _restore(program: Program, state: ProgramState | None) -> tuple[str, ...]:
@@ -319,7 +319,7 @@ class Run:
         else:
             self._codegen.answer_as_target(self._hooks, self.user_files)
 
-    def _examine(self, program: Program) -> None:
+    def _examine(self, program: Program, examination: Examination, module: ModuleType) -> None:
         """Emit what the state of the process after the calls shows."""
         self._check_custom_ops(program)
         skip_guard_evaluation(self.job.config)
@@ -329,14 +329,14 @@ class Run:
         discard_output()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         if self.job.try_recompile_fixes and self._recorder.recompiled:
-            trials = RecompileTrials(program, self.job.config, self._module, self._hooks)
+            trials = RecompileTrials(program, self.job.config, module, self._hooks)
             self._stages.run(
                 recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=2 * recompile_trials.BUDGET_S
             )
         self._lower()
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
             self.progress.enter("accuracy")
-            self._examination.emit_results()
+            examination.emit_results()
         self._assemble()
 
     def _time(self, program: Program) -> None:
@@ -363,22 +363,30 @@ class Run:
 
     def _other_processes(self, program: Program, workload: Workload) -> TimingProcesses | None:
         """Return the processes to time beside this one; None on a GPU, and where a run cannot be forked."""
-        from tcexplore.worker.timing_process import FACT, SYMBOL, ProcessOrder, TimingProcesses
+        from tcexplore.worker.timing_process import FACT, SYMBOL, TimingProcesses
 
         if self._seed is None or workload.device.type != "cpu" or self.job.load_artifacts:
             return None
-        order = ProcessOrder(memory="memory kept", grad=program.grad, mutates=self.calls.mutates)
-        report = partial(self._hooks.report_missing, FACT, SYMBOL)
-        return TimingProcesses(self._seed, self.job, order, self._stages.limit_s, report)
+        return TimingProcesses(
+            self._seed, self.job, grad=program.grad, mutates=self.calls.mutates, limit_s=self._stages.limit_s,
+            report=partial(self._hooks.report_missing, FACT, SYMBOL),
+        )  # fmt: skip
 
-    def _compare_with_baseline(self, program: Program) -> None:
-        """Compare a changed file with its baseline, instead of eager with compiled."""
+    def _compare_with_baseline(
+        self, program: Program, imported: PythonState | None, dynamo: torch_settings.DynamoSettings
+    ) -> None:
+        """Compare a changed file with its baseline, instead of eager with compiled.
+
+        `imported` and `dynamo` are the program's Python state and Dynamo's settings right after and before its import.
+        """
         from tcexplore.worker.baseline import Baseline, compare_with_baseline
 
         self.progress.enter("comparing")
         with self._hooks.silenced():
-            baseline = Baseline(self.job, self.user_files, self._loaded, self._dynamo_settings)
-        compare_with_baseline(baseline, program, self._state, self.calls.mutates, self._hooks, self.job.time_for)
+            baseline = Baseline(self.job, self.user_files, self._loaded, dynamo)
+        compare_with_baseline(
+            baseline, program, imported, self.calls.mutates, self._hooks, self.job.time_for, self._other_processes
+        )
 
     def _lower(self, target: str | None = None) -> None:
         """Generate code for the job's target, or for another one."""
@@ -435,10 +443,16 @@ class Run:
         for file, text in self.user_files.sources():
             self._emit(SourceRead(file=file, text=text))
 
-    def _emit_imports(self) -> None:
-        """Emit facts on the import of the file, also if it failed."""
-        self._emit_modules()
-        torch_settings.report_late_variables(self._environment, self._emit)
+    @contextmanager
+    def _reporting_import(self) -> Iterator[None]:
+        """Emit facts on the import of the file inside the context, also if it fails."""
+        environment = dict(os.environ)
+        try:
+            yield
+        finally:
+            reopen_stdio()
+            self._emit_modules()
+            torch_settings.report_late_variables(environment, self._emit)
 
     def _emit_modules(self) -> None:
         self._emit(ModulesImported(files=self.user_files.imported(since=self._loaded)))

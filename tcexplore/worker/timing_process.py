@@ -1,8 +1,9 @@
 """Processes that only time the program of a run: each is one more sample of what varies between processes.
 
-A run's *seed* is forked when the run's process begins, before it imports user code or runs a parallel region, after
-which OpenMP hangs in forked processes. The seed waits. For each process to time, it forks a child, which imports the
-user's file again, compiles it with what torch has cached, and measures pairs when the run asks for them.
+A run's *seed* is forked beside the run's process, by the fork server if there is one: before user code is imported or
+a parallel region runs, after which OpenMP hangs in forked processes. The seed waits until the run is gone. For each
+process to time, it forks a child, which imports the user's file again, compiles it with what torch has cached, and
+measures pairs when the run asks for them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tcexplore.worker.link import receive
 
 if TYPE_CHECKING:
     from tcexplore.timing.samples import Samples
-    from tcexplore.timing.workload import Pause
+    from tcexplore.timing.workload import Pause, Workload
 
 SLICE_S = 0.25
 """Seconds of pairs that a child measures at once; between them, the run handles commands and may be paused."""
@@ -122,32 +123,29 @@ class TimingSeed:
         return ours, forked.pid
 
 
-def fork_seed(threads: int) -> TimingSeed | None:
-    """Fork the seed of this run; `threads` is torch's default number. Return None if no process can be started."""
-    ours, theirs = socket.socketpair()
+def fork_seed(theirs: socket.socket, threads: int) -> int | None:
+    """Fork a seed that serves `theirs`, and close it here; return its process id, None if no process can be started.
+
+    `threads` is torch's default number.
+    """
     parent = os.getpid()
-    try:
-        pid = fork_policy.fork()
-    except OSError:
-        return None
-    if pid == 0:
+    with theirs:
         try:
-            process_setup.die_with_parent(parent)
-            _close_all_but(theirs.fileno())
-            _serve(theirs, threads)
-        finally:
-            os._exit(0)
-    theirs.close()
-    return TimingSeed(ours)
-
-
-def _close_all_but(kept: int) -> None:
-    """Leave no descriptor of the run open, and no output: the front end waits for the end of the run's pipes."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
-        os.dup2(null, stream)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+            pid = fork_policy.fork()
+        except OSError:
+            return None
+        if pid == 0:
+            try:
+                signal.set_wakeup_fd(-1)
+                process_setup.die_with_parent(parent)
+                null = os.open(os.devnull, os.O_RDWR)
+                for stream in range(3):
+                    os.dup2(null, stream)
+                process_setup.close_all_but({0, 1, 2, theirs.fileno()})
+                _serve(theirs, threads)
+            finally:
+                os._exit(0)
+    return pid
 
 
 def _serve(sock: socket.socket, threads: int) -> None:
@@ -212,10 +210,7 @@ def _prepare(job: Job, order: ProcessOrder, threads: int) -> Callable[[float], C
 
     if order.memory == "memory kept":
         keep_memory()
-    program = _load(job, order, threads)
-    program.call_all(program.eager)
-    program.restore()
-    workload = program.workload(order.mutates)
+    workload = _make_workload(job, order, threads)
     clock = SystemClock()
     timer = BlockTimer(clock, lambda: None, workload.reset, CPU_BLOCK_NS, context=workload.context, synchronous=True)
     reserve_core(job.config.threads or threads)
@@ -245,14 +240,15 @@ def _prepare(job: Job, order: ProcessOrder, threads: int) -> Callable[[float], C
     return measure
 
 
-def _load(job: Job, order: ProcessOrder, threads: int) -> Any:
-    """Return the program of a job, as its run makes it but without observers."""
-    from tcexplore.capture.entry.find_entry import find_entry
-    from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
+def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
+    """Return both sides of a timing as its run makes them, but without observers."""
+    from tcexplore.capture.compile_overrides import CompileOverrides
+    from tcexplore.capture.entry import find_entry
     from tcexplore.capture.hooks import Hooks
-    from tcexplore.capture.regions.compile_overrides import CompileOverrides
     from tcexplore.capture.user_files import UserFiles
+    from tcexplore.capture.varied_calls import resize_calls, vary_calls
     from tcexplore.worker import torch_settings
+    from tcexplore.worker.baseline import Baseline
     from tcexplore.worker.model_file import ModelFile
     from tcexplore.worker.program import Program
     from tcexplore.worker.regional_compile import skip_guard_evaluation
@@ -260,14 +256,21 @@ def _load(job: Job, order: ProcessOrder, threads: int) -> Any:
     sys.dont_write_bytecode = True
     torch_settings.apply(job, threads, _ignore)
     CompileOverrides(job.config).install(Hooks(_ignore))
+    loaded, dynamo, user_files = frozenset(sys.modules), torch_settings.DynamoSettings(), UserFiles(job.file)
     module = ModelFile(job).run_as_module()
-    entry = find_entry(module, job, UserFiles(job.file))
+    entry = find_entry(module, job, user_files)
     program = Program(vary_calls(resize_calls(entry, job.config.dim, job.config.sizes), job.config), job.config, module)
     program.grad = order.grad
     program.call_all(program.compiled)
     program.restore()
     skip_guard_evaluation(job.config)
-    return program
+    if job.baseline is not None:
+        baseline = Baseline(job, user_files, loaded, dynamo)
+        baseline.program.grad = order.grad
+        return baseline.workload(program, order.mutates)
+    program.call_all(program.eager)
+    program.restore()
+    return program.workload(order.mutates)
 
 
 def _ignore(_: object) -> None:
@@ -281,21 +284,25 @@ class TimingProcesses:
     """Times the program of a run in children of its seed, one after the other."""
 
     def __init__(
-        self, seed: TimingSeed, job: Job, order: ProcessOrder, limit_s: float, report: Callable[[str], None]
+        self, seed: TimingSeed, job: Job, *, grad: bool, mutates: bool, limit_s: float, report: Callable[[str], None]
     ) -> None:
-        """`limit_s` is the time limit of a child to prepare; `report` is called with the reason if one fails."""
+        """`grad` and `mutates` are those of `ProcessOrder`; `limit_s` is the time limit of a child to prepare.
+
+        `report` is called with the reason if a child fails.
+        """
         self._seed = seed
         self._job = job
-        self._order = order
+        self._grad = grad
+        self._mutates = mutates
         self._limit_s = limit_s
         self._report = report
 
     def plan(self, pair_s: float) -> Sequence[MemoryState]:
-        """Return the states to time: fewer for slow calls, none for very slow ones and for a very short timing."""
+        """Return the states to time: fewer for slow calls and changes, none for very slow ones and a short timing."""
         kept, time_for = self._job.timing_processes, self._job.time_for
         if kept == 0 or pair_s > SLOWEST_S or (time_for is not None and time_for < SHORTEST_TIME_S):
             return ()
-        few = pair_s > SLOW_S or kept < PROCESSES
+        few = pair_s > SLOW_S or kept < PROCESSES or self._job.baseline is not None
         states: list[MemoryState] = ["memory kept"] * (min(kept, FEW) if few else kept)
         return states if few else [*states, *["memory returned"] * FEW]  # type: ignore[list-item]
 
@@ -329,8 +336,7 @@ class TimingProcesses:
         return samples if samples.measured.taken else None
 
     def _send(self, sock: socket.socket, memory: MemoryState) -> None:
-        order = ProcessOrder(memory=memory, grad=self._order.grad, mutates=self._order.mutates)
-        sock.sendall(encode(order))
+        sock.sendall(encode(ProcessOrder(memory=memory, grad=self._grad, mutates=self._mutates)))
         sock.sendall(encode(self._job))
 
     @staticmethod

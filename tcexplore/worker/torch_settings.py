@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from tcexplore.capture.entry.entry import EntryError
+from tcexplore.capture.entry import EntryError
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import FactMissing, Job
 
@@ -30,7 +30,7 @@ OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
 """Module, option, value, and the fact that is missing if torch has no such option."""
 
 CACHES = tuple((module, option, True, fact) for module, option, value, fact in OPTIONS if value is False)
-"""The same for a run that uses torch's caches."""
+"""Those options of `OPTIONS` that switch caches off, switched on: for a run that uses torch's caches."""
 
 _READ_ON_IMPORT = ("TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_")
 """Prefixes of environment variables that torch and its libraries read when they are imported."""

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from tcexplore.accuracy.accuracy_check import check_accuracy
-from tcexplore.accuracy.compared_calls import Function, Subject
-from tcexplore.capture.entry.entry import Call
+from tcexplore.accuracy.observation import Function, Subject
+from tcexplore.capture.entry import Call
 from tcexplore.events import Accuracy
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from tcexplore.accuracy import accuracy_check, float64_reference
+from tcexplore.accuracy import accuracy_check
 from tests.accuracy.subjects import check
 
 pytestmark = pytest.mark.torch
@@ -198,8 +198,8 @@ def test_a_program_that_fails_in_float64_has_a_reason():
 
 def test_too_large_models_and_results_are_skipped(monkeypatch: pytest.MonkeyPatch):
     model = nn.Linear(256, 256)
-    monkeypatch.setattr(float64_reference, "free_memory", lambda _: 1_000_000)
-    assert "a float64 copy of the model takes 514.0 KiB" in check(model, model, X, module=model).reason
+    monkeypatch.setattr(accuracy_check, "free_memory", lambda _: 1_000_000)
+    assert "a float64 copy of the model takes 514.0 KiB" in check(model, model, X[:16], module=model).reason
     monkeypatch.setattr(accuracy_check, "free_memory", lambda _: 100_000)
     accuracy = check(model, model, X, module=model)
     assert (accuracy.verdict, accuracy.calls) == ("not judged", 0)

@@ -14,11 +14,11 @@ pytest.importorskip("torch")
 
 import torch
 
+from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.change_comparison import compare_change
-from tcexplore.accuracy.compared_calls import Function, Subject
-from tcexplore.accuracy.input_variations import BranchCoverage
+from tcexplore.accuracy.observation import Function, Subject
 from tcexplore.accuracy.python_state import PythonState, copy_small
-from tcexplore.capture.entry.entry import Call
+from tcexplore.capture.entry import Call
 from tcexplore.events import BranchTest, ChangeChecked
 
 pytestmark = pytest.mark.torch

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from tcexplore.accuracy.compared_calls import Subject
+from tcexplore.accuracy.observation import Subject
 from tcexplore.accuracy.padded_inputs import check_padding
-from tcexplore.capture.entry.entry import Call
+from tcexplore.capture.entry import Call
 from tcexplore.events import PaddingChecked
 
 X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))

@@ -14,12 +14,12 @@ from tcexplore.documents.breaks_view import (
     format_cost_briefly,
     format_shared_cost,
 )
-from tcexplore.documents.strip.verdict_line import run_verdict
+from tcexplore.documents.strip import run_verdict
 from tcexplore.report.json_report import report
 from tcexplore.session import Snapshot, summarize
 from tcexplore.session.ranked_breaks import rank_breaks, uncompiled_functions
-from tcexplore.studies.fix.fix_result import fix_gain
-from tests.timing.test_timing_notes import ESTIMATE
+from tcexplore.studies.fix import fix_gain
+from tests.snapshots.estimates import ESTIMATE
 
 FILE = "/home/me/model.py"
 

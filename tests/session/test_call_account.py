@@ -11,7 +11,7 @@ from tcexplore import events as ev
 from tcexplore.events.result_events import PartKind
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import CallAccount, call_account, eager_ops
-from tests.timing.test_timing_notes import ESTIMATE
+from tests.snapshots.estimates import ESTIMATE
 
 TIMING = replace(ESTIMATE, compiled_us=100.0, calls=1)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.documents.timing.compile_time_rows import other_time_lines, span_lines, summarize_compile_time
+from tcexplore.documents.timing.timing_view import other_time_lines, span_lines, summarize_compile_time
 from tcexplore.events import CallMade, PhaseTimed
 from tcexplore.session.compile_time import CompileSpan, compile_time, files_compiled, shorten, tree
 from tests import fakes

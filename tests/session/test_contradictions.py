@@ -8,15 +8,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tests.timing.test_timing_notes import ESTIMATE
-
-TIMING = replace(ESTIMATE, run=1, compiled_us=1000.0)
-LINE = ev.Location("/home/me/model.py", 3, "f")
-
-
-def costs(total: float, at_break: float = 10.0) -> ev.BreakCosts:
-    cost = ev.BreakCost(location=LINE, us=at_break, gaps=1)
-    return ev.BreakCosts(run=1, costs=(cost,), total_us=total, units=5)
+from tests.snapshots.estimates import LINE, TIMING, costs
 
 
 def run(*events: ev.Event) -> Snapshot:

@@ -8,11 +8,7 @@ import pytest
 
 from tcexplore.session.economics import economics, payback
 from tests import fakes
-from tests.timing.test_timing_notes import ESTIMATE
-
-FASTER = replace(ESTIMATE, eager_us=400.0, compiled_us=200.0, speedup=2.0, low=1.6, high=2.5, verdict="faster")
-SLOWER = replace(ESTIMATE, eager_us=400.0, compiled_us=500.0, speedup=0.8, low=0.78, high=0.82, verdict="slower")
-EQUAL = replace(ESTIMATE, eager_us=400.0, compiled_us=399.0, speedup=1.0025, low=0.99, high=1.02)
+from tests.snapshots.estimates import EQUAL, FASTER, SLOWER
 
 
 def test_break_even_is_compile_time_over_savings_with_an_interval():

@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.session.kernel_arithmetic import (
+from tcexplore.session.kernel_facts import (
+    ABOVE_PEAK,
     COMPLEX,
     EMULATED,
     MAYBE_CAUSAL,
     SPARSE,
     TF32_UNKNOWN,
     Arithmetic,
+    KernelFacts,
+    achieved,
     arithmetic_used,
 )
-from tcexplore.session.kernel_facts import ABOVE_PEAK, KernelFacts, achieved
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.targets.device_table import find_target
 

@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.events.result_events import PartKind
 from tcexplore.session.call_account import call_account
 from tcexplore.session.line_times import LineShare, LineTimes, line_shares, line_times, lines_of_parts
-from tests.timing.test_timing_notes import ESTIMATE
+from tests.snapshots.estimates import ESTIMATE
 
 ONE, TWO = ev.Location("/m.py", 1), ev.Location("/m.py", 2)
 

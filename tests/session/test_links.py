@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.code import Code
 from tcexplore.session.links import aten_link, break_link, closure, guard_link, kernel_link, line_link, node_link
 from tcexplore.targets.target_names import NATIVE
+from tests.work import calls_in
 
 
 def at(line: int) -> ev.Location:
@@ -86,7 +85,7 @@ def test_an_empty_selection_highlights_nothing():
     assert closure(RUN, []) == frozenset()
 
 
-def test_links_of_ten_thousand_nodes_are_fast():
+def test_links_of_ten_thousand_nodes_are_indexed_once():
     nodes = tuple(node(f"n{i}", i // 10 + 1) for i in range(10_000))
     aten = tuple(node(f"a{i}", origins=(f"n{i}",)) for i in range(10_000))
     kernels = tuple(
@@ -105,7 +104,6 @@ def test_links_of_ten_thousand_nodes_are_fast():
         codes=(Code(target=NATIVE, aten_graphs=(post,), kernels=kernels),),
     )
     closure(run, [line_link(at(1))])
-    began = process_time()
     chain = closure(run, [kernel_link(kernels[7])])
-    assert process_time() - began < 0.05
     assert len(chain) > 60
+    assert calls_in(lambda: closure(run, [kernel_link(kernels[8])])) < 10 * len(chain)

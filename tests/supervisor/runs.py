@@ -1,19 +1,45 @@
-"""Helper for runs with a real supervisor, one at a time."""
+"""Runs with a real supervisor, one at a time, and what their events and processes show."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import select
+import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tcexplore.events import Config, Event, Failed, Finished, Job, Output, Standby
+from tcexplore.events import (
+    Config,
+    Event,
+    FactMissing,
+    Failed,
+    Finished,
+    Job,
+    Output,
+    Standby,
+)
 from tcexplore.supervisor import Supervisor
 
 PATIENCE_S = 60
+MLP = """\
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+    def forward(self, x):
+        return self.linear(x).relu() + 1
+model = Net()
+inputs = (torch.randn(4, 16),)
+"""
+"""A model file without graph breaks."""
+
+E = TypeVar("E", bound=Event)
 
 
 class Runs:
@@ -98,6 +124,16 @@ def printed(events: list[Event], stream: str = "stdout") -> str:
     return "".join(event.text for event in events if isinstance(event, Output) and event.stream == stream)
 
 
+def only(events: Sequence[Event], kind: type[E]) -> list[E]:
+    """Return the events of one type."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+def failed_facts(events: Sequence[Event]) -> list[FactMissing]:
+    """Return the missing facts, except those that this torch cannot give."""
+    return [missing for missing in only(events, FactMissing) if not missing.reason.startswith("this torch has no")]
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition by polling."""
     async with asyncio.timeout(PATIENCE_S):
@@ -127,3 +163,11 @@ def descendants(pid: int) -> set[int]:
         unvisited += children[unvisited.pop()]
         pids.update(unvisited)
     return pids
+
+
+def gone(pids: set[int], within: float = 5.0) -> bool:
+    """Return whether all processes have ended and were reaped."""
+    end = time.monotonic() + within
+    while any(alive(pid) for pid in pids) and time.monotonic() < end:
+        select.select([], [], [], 0.05)
+    return not any(alive(pid) for pid in pids)

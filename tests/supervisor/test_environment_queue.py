@@ -10,8 +10,8 @@ import pytest
 from tcexplore.events import Event, Job
 from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.model_python import OWN_PYTHON
-from tcexplore.supervisor import environment_queue as module
-from tcexplore.supervisor.environment_queue import EnvironmentQueue, StudyQueue
+from tcexplore.supervisor import supervisor as module
+from tcexplore.supervisor.supervisor import EnvironmentQueue, StudyQueue
 
 A, B = OWN_PYTHON._replace(executable="/a", source="--python"), OWN_PYTHON._replace(executable="/b", source="--python")
 JOB = Job(run=1, file="/m.py", source="", python="/a")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from tcexplore.supervisor.output_reader import LARGEST, OutputReader
+from tcexplore.supervisor.run_process import LARGEST_BATCH, OutputReader
 
 
 async def read(*parts: bytes) -> list[str]:
@@ -42,7 +42,7 @@ async def test_too_much_output_keeps_the_newest() -> None:
     line, last = b"x" * 1023 + b"\n", b"the last\n"
 
     def flood() -> None:
-        for _ in range(4 * LARGEST // len(line)):
+        for _ in range(4 * LARGEST_BATCH // len(line)):
             os.write(sink, line)
         os.write(sink, last)
         os.close(sink)
@@ -50,4 +50,4 @@ async def test_too_much_output_keeps_the_newest() -> None:
     await asyncio.to_thread(flood)
     await reader.closed.wait()
     assert batches[-1].endswith("the last\n")
-    assert all(len(text) <= LARGEST + 65_536 + 100 for text in batches)
+    assert all(len(text) <= LARGEST_BATCH + 65_536 + 100 for text in batches)

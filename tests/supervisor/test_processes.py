@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from tcexplore.events import Failed, Finished, Output, PhaseStarted, Standby
-from tests.supervisor.runs import Runs, alive, descendants, printed, until
+from tests.supervisor.runs import PATIENCE_S, Runs, alive, descendants, printed, until
 
 pytestmark = [
     pytest.mark.torch,
@@ -186,7 +186,8 @@ async def test_a_killed_fork_server_is_replaced_and_so_is_its_successor_that_is_
     submit_and_kill(runs, server)
     await until(lambda: killed not in pool._workers and bool(pool._workers))
     (stopped,) = pool._workers
-    await stopped._started.wait()
+    async with asyncio.timeout(PATIENCE_S):
+        await stopped._started.wait()
     assert stopped._process is not None
     os.kill(stopped._process.pid, signal.SIGSTOP)
     assert stopped.standby is None, "it is still importing"

@@ -13,8 +13,8 @@ from tcexplore.events import Config, Event, Failed, Finished, Job, Output, Pairs
 from tcexplore.events.commands import PauseTiming
 from tcexplore.model_python import OWN_PYTHON
 from tcexplore.session.economics import RunFigures
-from tcexplore.studies.study_runs import Runs as StudyRuns
-from tcexplore.supervisor.environment_queue import StudyQueue
+from tcexplore.studies.runs import Runs as StudyRuns
+from tcexplore.supervisor.supervisor import StudyQueue
 from tests.supervisor.runs import PATIENCE_S, Runs, alive, printed, until
 
 pytestmark = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.targets.assembly_stages import drop_inline_asm_locations, make_stage
+from tests.targets.disassembly import SASS
 
 PTX = """.visible .entry k(
 )
@@ -17,14 +18,6 @@ PTX = """.visible .entry k(
 	.file	2 "/lib/triton_helpers.py"
 """
 
-SASS = """.text.k:
-	//## File "/tmp/a/kernel.py", line 5
-        /*0000*/                   LDC R1, c[0x0][0x28] ;
-        /*0010*/              @!P0 LDG.E.128 R4, desc[UR4][R2.64] ;
-	//## File "/lib/triton_helpers.py", line 9 inlined at "/tmp/a/kernel.py", line 7
-        /*0020*/                   MUFU.RSQ R5, R4 ;
-        /*0030*/                   HGMMA.64x64x16.F32 R8, gdesc[UR8] ;
-"""
 
 TTIR = """#loc = loc("/tmp/a/kernel.py":3:0)
 #loc1 = loc(unknown)

@@ -20,7 +20,7 @@ from tcexplore.targets.target_tag import tag
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's deprecation warnings about itself
-    from tcexplore.capture.inductor import inductor_trace, kernels, lowering_graph
+    from tcexplore.capture.inductor import aten_graphs, inductor_trace, kernels
     from tcexplore.targets.graph_recorder import GraphRecorder, runnable_kernels
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -35,7 +35,7 @@ def test_events_of_each_target_are_tagged():
 
     hooks = Hooks(emit)
     trace = StructuredTrace(hooks)
-    for module in (lowering_graph, kernels, inductor_trace):
+    for module in (aten_graphs, kernels, inductor_trace):
         module.install(hooks, trace, UserFiles(__file__))
     trace.install()
     recorder = GraphRecorder(emit)

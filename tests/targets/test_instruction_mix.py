@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore.targets.resources import instruction_mix, resource_warnings
 from tests.snapshots.gpu import RESOURCES
-from tests.targets.test_assembly_stages import SASS
+from tests.targets.disassembly import SASS
 
 FINE = replace(RESOURCES, spills=0, occupancy=0.5, blocks=4, warnings=(), mix=(("load 128-bit", 4), ("other", 9)))
 

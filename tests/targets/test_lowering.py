@@ -12,7 +12,7 @@ import torch
 
 from tcexplore.events import TargetLowered, TargetSkipped
 from tcexplore.targets.device_table import find_target
-from tests.benchmarks.targets_models import SMALL
+from tests.targets.models import SMALL
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's deprecation warnings about itself
@@ -22,7 +22,7 @@ with warnings.catch_warnings():
 
     from tcexplore.targets import retarget
     from tcexplore.targets.lowering import lower_graph
-    from tests.benchmarks import targets_identity as identity
+    from tests.targets import kernel_identity as identity
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 

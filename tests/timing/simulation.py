@@ -12,7 +12,7 @@ import torch
 from tcexplore.events import Event, PairsMeasured, TimingEstimate, TimingSkipped
 from tcexplore.timing.blocks import BlockTimer
 from tcexplore.timing.timed_machine import TimedMachine
-from tcexplore.timing.timing_run import measure_timing_on
+from tcexplore.timing.timing_run import measure_timing
 from tcexplore.timing.workload import Workload
 
 Noise = Callable[["SimulatedClock", float], float]
@@ -231,5 +231,5 @@ def simulate(
     """Run a whole measurement of an eager side that takes `ratio` times as long as the compiled one."""
     clock, recorder = simulated_clock(noise, seed), Recorder()
     work = workload(lambda: clock.work(unit_ns * ratio), lambda: clock.work(unit_ns))
-    measure_timing_on(simulated_machine(clock, busy_cores=lambda: busy_cores), work, recorder, seconds)
+    measure_timing(work, recorder, seconds, machine=simulated_machine(clock, busy_cores=lambda: busy_cores))
     return recorder

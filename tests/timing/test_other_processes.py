@@ -9,7 +9,7 @@ import pytest
 
 from tcexplore.events.timing_events import MemoryState
 from tcexplore.timing.samples import Samples
-from tcexplore.timing.timing_run import measure_timing_on
+from tcexplore.timing.timing_run import measure_timing
 from tcexplore.timing.workload import Pause
 from tests.timing.simulation import Recorder, heavy_tails, simulated_clock, simulated_machine, workload
 
@@ -40,7 +40,7 @@ def measured(others: FakeProcesses, *, own: float = 1.5) -> Recorder:
     clock, recorder = simulated_clock(heavy_tails), Recorder()
     work = workload(lambda: clock.work(own * 1e6), lambda: clock.work(1e6))
     machine = simulated_machine(clock, memory=KEPT, busy_cores=lambda: 1.0)
-    measure_timing_on(machine, work, recorder, 3.0, None, others)
+    measure_timing(work, recorder, 3.0, None, others, machine=machine)
     return recorder
 
 

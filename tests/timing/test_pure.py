@@ -10,7 +10,6 @@ def test_statistics_never_import_torch():
     modules = (
         "timing_verdict",
         "estimate",
-        "timing_notes",
         "samples",
         "sampler",
         "steady_state",

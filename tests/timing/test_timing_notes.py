@@ -5,29 +5,11 @@ from typing import Any
 
 import pytest
 
-from tcexplore.events import TimingEstimate
+from tcexplore.timing.estimate import timing_notes
 from tcexplore.timing.samples import Conditions
-from tcexplore.timing.timing_notes import timing_notes
+from tests.snapshots.estimates import ESTIMATE
 from tests.snapshots.mlp_timing import PROCESSES, RETURNED
 
-ESTIMATE = TimingEstimate(
-    eager_us=412.0,
-    eager_spread_us=3.0,
-    compiled_us=314.0,
-    compiled_spread_us=2.0,
-    speedup=1.31,
-    low=1.28,
-    high=1.34,
-    noise_floor=0.01,
-    pairs=40,
-    verdict="faster",
-    threads=2,
-    device="cpu",
-    control_pairs=8,
-    pairs_taken=40,
-    eager_halves_us=(412.0, 413.0),
-    compiled_halves_us=(314.0, 313.0),
-)
 CONDITIONS = Conditions(
     threads=2, device="cpu", train=False, calls=1, block=8, block_compiled=10, cores=4, busy_cores=0.1
 )

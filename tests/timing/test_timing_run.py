@@ -12,7 +12,7 @@ from tcexplore.events import Event, PairsMeasured, TimingEstimate
 from tcexplore.timing.samples import MAX_PAIRS
 from tcexplore.timing.steady_state import BURST_PAIRS, DUTY, FULL_SPEED_S
 from tcexplore.timing.timed_machine import this_machine
-from tcexplore.timing.timing_run import measure_timing, measure_timing_on
+from tcexplore.timing.timing_run import measure_timing
 from tests.timing.simulation import (
     Recorder,
     SimulatedClock,
@@ -52,7 +52,7 @@ def refine(unit_ns: float, until: float) -> TimedRecorder:
     recorder = TimedRecorder(clock, until)
     work = workload(lambda: clock.work(unit_ns * 1.5), lambda: clock.work(unit_ns))
     with pytest.raises(EndedError):
-        measure_timing_on(simulated_machine(clock), work, recorder, None)
+        measure_timing(work, recorder, None, machine=simulated_machine(clock))
     return recorder
 
 
@@ -92,7 +92,7 @@ def test_other_processes_that_come_later_do_not_change_a_verdict(threads: int, c
 
     work = workload(lambda: clock.work(1.5e6), lambda: clock.work(3e6 if crowded() else 1e6))
     machine = simulated_machine(clock, threads=threads, cores=cores, busy_cores=lambda: busy if crowded() else 0.0)
-    measure_timing_on(machine, work, recorder, 500.0)
+    measure_timing(work, recorder, 500.0, machine=machine)
     pairs = [at for at, event in recorder.events if isinstance(event, PairsMeasured)]
     assert pairs[-1] < FULL_SPEED_S + 10, "no pair is measured beside them"
     assert recorder.estimates[-1][1].verdict == "faster"
@@ -138,7 +138,7 @@ def test_few_pairs_are_enough_for_a_verdict_after_the_patience_time():
             clock.sleep(1.0)
 
     work = workload(lambda: clock.work(3e8), lambda: clock.work(2e8))
-    measure_timing_on(simulated_machine(clock), work, emit, 1.0)
+    measure_timing(work, emit, 1.0, machine=simulated_machine(clock))
     assert any(e.verdict == "measuring" and e.pairs == recorder.last.pairs for e in recorder.estimates)
     assert recorder.last.verdict == "faster"
 
@@ -152,7 +152,7 @@ def test_slow_calls_get_a_verdict_before_any_rest():
 def test_times_are_per_call():
     clock, recorder = simulated_clock(), Recorder()
     work = workload(lambda: clock.work(4e6), lambda: clock.work(1e6), calls=4, train=True)
-    measure_timing_on(simulated_machine(clock), work, recorder, 1.0)
+    measure_timing(work, recorder, 1.0, machine=simulated_machine(clock))
     last = recorder.last
     assert (last.eager_us, last.compiled_us, last.calls, last.train) == (1000, 250, 4, True)
     assert (last.eager_halves_us, last.compiled_halves_us) == ((1000, 1000), (250, 250))
@@ -172,7 +172,7 @@ def test_inputs_are_restored_before_each_unit_and_a_note_says_so():
         clock.work(7e6)
 
     work = workload(lambda: run(2e5), lambda: run(1e5), reset=reset)
-    measure_timing_on(simulated_machine(clock, reset=reset), work, recorder, 0.3)
+    measure_timing(work, recorder, 0.3, machine=simulated_machine(clock, reset=reset))
     assert recorder.last.eager_us == 200
     assert any("Mutated inputs are restored" in note for note in recorder.last.notes)
 
@@ -194,7 +194,7 @@ def test_a_pair_that_recompiles_is_discarded_and_a_note_says_so():
     clock, recorder = simulated_clock(), Recorder()
     run, compile_count = recompiling(clock, lambda call: call == 40)
     work = workload(lambda: clock.work(6e6), run)
-    measure_timing_on(simulated_machine(clock, compile_count=compile_count), work, recorder, 2.0)
+    measure_timing(work, recorder, 2.0, machine=simulated_machine(clock, compile_count=compile_count))
     assert recorder.last.pairs_discarded == 1
     assert max(us for p in recorder.pairs for us in p.compiled_us) == 6000
     assert any("1 pair discarded" in note for note in recorder.last.notes)
@@ -205,20 +205,20 @@ def test_endless_compilation_skips_timing(on: Callable[[int], bool]):
     clock, recorder = simulated_clock(), Recorder()
     run, compile_count = recompiling(clock, on)
     work = workload(lambda: clock.work(6e6), run)
-    measure_timing_on(simulated_machine(clock, compile_count=compile_count), work, recorder, 2.0)
+    measure_timing(work, recorder, 2.0, machine=simulated_machine(clock, compile_count=compile_count))
     assert "steady state" in recorder.skipped[0].reason
 
 
 def test_exceptions_of_user_code_propagate():
     clock = simulated_clock()
     with pytest.raises(ZeroDivisionError):
-        measure_timing_on(simulated_machine(clock), workload(lambda: 1 / 0, lambda: None), Recorder(), 1.0)
+        measure_timing(workload(lambda: 1 / 0, lambda: None), Recorder(), 1.0, machine=simulated_machine(clock))
 
 
 def test_drift_is_noted_and_cancels_out():
     clock, recorder = simulated_clock(lambda c, ns: ns * (1 + c.now / 4e9)), Recorder()
     work = workload(lambda: clock.work(3e6), lambda: clock.work(2e6))
-    measure_timing_on(simulated_machine(clock), work, recorder, 2.0)
+    measure_timing(work, recorder, 2.0, machine=simulated_machine(clock))
     last = recorder.last
     assert last.low <= 1.5 <= last.high
     drift = next(note for note in last.notes if note.startswith("Drift"))
@@ -228,7 +228,7 @@ def test_drift_is_noted_and_cancels_out():
 def test_outliers_are_counted_and_kept():
     clock, recorder = simulated_clock(lambda c, ns: ns * (3 if c.rng.random() < 0.15 else 1)), Recorder()
     work = workload(lambda: clock.work(4.5e6), lambda: clock.work(3e6))
-    measure_timing_on(simulated_machine(clock), work, recorder, 3.0)
+    measure_timing(work, recorder, 3.0, machine=simulated_machine(clock))
     last = recorder.last
     assert last.speedup == pytest.approx(1.5)
     assert last.eager_outliers > 0.1 * last.pairs
@@ -240,7 +240,7 @@ def test_the_span_of_the_device_is_measured_per_call():
     clock, recorder = simulated_clock(), Recorder()
     work = workload(lambda: clock.work(2e6), lambda: clock.work(1e6))
     machine = simulated_machine(clock, device="cuda: NVIDIA H200", device_span=lambda _, wall_ns: wall_ns / 5)
-    measure_timing_on(machine, work, recorder, 1.0)
+    measure_timing(work, recorder, 1.0, machine=machine)
     last = recorder.last
     assert (last.eager_device_span_us, last.compiled_device_span_us) == (400, 200)
     assert last.launch_bound is None, "the span has the gaps between kernels; how long they run is not known yet"
@@ -250,7 +250,7 @@ def test_the_span_of_the_device_is_measured_per_call():
 def test_a_call_in_which_kernels_run_for_a_small_share_is_launch_bound(kernels_us: float | None, bound: bool | None):
     clock, recorder = simulated_clock(), Recorder()
     work = workload(lambda: clock.work(4e6), lambda: clock.work(2e6), calls=2)
-    measure_timing_on(simulated_machine(clock), work, recorder, 1.0)
+    measure_timing(work, recorder, 1.0, machine=simulated_machine(clock))
     last = recorder.last.with_kernels(1800.0, kernels_us)
     assert (last.eager_kernels_us, last.launch_bound) == (900.0, bound)
     assert last.compiled_kernels_us == (None if kernels_us is None else kernels_us / 2), "per call"
@@ -273,7 +273,7 @@ def test_an_undecided_verdict_doubles_the_time():
 def test_time_is_doubled_at_most_twice():
     clock, recorder = simulated_clock(lambda c, ns: ns * c.rng.choice([1.0, 4.0])), Recorder()
     work = workload(lambda: clock.work(2e6), lambda: clock.work(2e6))
-    measure_timing_on(simulated_machine(clock), work, recorder, 1.0)
+    measure_timing(work, recorder, 1.0, machine=simulated_machine(clock))
     assert recorder.last.verdict == "undecided"
     assert 4.0 <= clock.now / 1e9 < 4.6
 
@@ -288,7 +288,7 @@ def test_interruptions_do_not_count_as_measurement_time():
             return False
 
         work = workload(lambda: clock.work(4e6), lambda: clock.work(2e6))
-        measure_timing_on(simulated_machine(clock), work, recorder, 1.0, pause)
+        measure_timing(work, recorder, 1.0, pause, machine=simulated_machine(clock))
         return recorder.last.pairs
 
     assert abs(pairs(50e9) - pairs(0.0)) <= 2
@@ -298,7 +298,7 @@ def test_a_tenfold_sum_is_slower_on_this_machine():
     few, many = range(2_000), range(20_000)
     recorder = Recorder()
     work = workload(lambda: sum(many), lambda: sum(few))
-    measure_timing_on(replace(this_machine(work, recorder), busy_cores=lambda: 0.0), work, recorder, 0.1)
+    measure_timing(work, recorder, 0.1, machine=replace(this_machine(work, recorder), busy_cores=lambda: 0.0))
     last = recorder.last
     assert last.verdict == "faster"
     assert last.speedup > 3
@@ -315,12 +315,12 @@ def test_the_last_estimate_stays_once_the_process_may_not_be_timed_any_more():
         clock.sleep(seconds)
         return False
 
-    measure_timing_on(simulated_machine(clock), work, recorder, 20.0, pause, may_time=lambda: clock.now < 2e9)
+    measure_timing(work, recorder, 20.0, pause, may_time=lambda: clock.now < 2e9, machine=simulated_machine(clock))
     assert recorder.last.verdict == "faster"
     assert clock.now >= 19e9, "commands are still answered until the time is over"
     pairs = recorder.last.pairs
     reference = Recorder()
     clock = simulated_clock()
     work = workload(lambda: clock.work(4.5e6), lambda: clock.work(3e6))
-    measure_timing_on(simulated_machine(clock), work, reference, 2.0)
+    measure_timing(work, reference, 2.0, machine=simulated_machine(clock))
     assert pairs == pytest.approx(reference.last.pairs, abs=30)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.timing.call_profile_rows import account_lines, summarize_account
+from tcexplore.documents.timing.timing_view import account_lines, summarize_account
 from tcexplore.events import CallProfiled, Kernel
 from tests.snapshots.runs import grow
-from tests.supervisor.runs import Runs
-from tests.worker.test_run import MLP, only
+from tests.supervisor.runs import MLP, Runs, only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 

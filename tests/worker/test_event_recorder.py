@@ -8,7 +8,7 @@ import pytest
 
 from tcexplore.events import AtenGraph, CallProfiled, Event, ExtraCompiles, FrameEntered, FxNode, Kernel
 from tcexplore.worker.event_recorder import EventRecorder
-from tests.session.test_contradictions import TIMING
+from tests.snapshots.estimates import TIMING
 
 pytestmark = pytest.mark.torch
 

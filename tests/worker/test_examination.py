@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Accuracy, Finished, GraphCaptured, Memory
-from tests.supervisor.runs import Runs
-from tests.worker.test_run import only
+from tests.supervisor.runs import Runs, only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Accuracy, AtenGraph, CallsRestarted, Failed, Finished, GradMode
-from tests.supervisor.runs import Runs, printed
-from tests.worker.test_run import MLP, only
+from tests.supervisor.runs import MLP, Runs, only, printed
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 

@@ -1,16 +1,15 @@
-"""The time of each line with a real compiler, on lines whose costs are known."""
+"""The time of each line with a real compiler. `tests/benchmarks/line_times.py` compares it with lines timed by hand."""
 
 from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.source.line_facts import times_of_lines
+from tcexplore.documents.line_facts import times_of_lines
 from tcexplore.events import Event, TimingEstimate
 from tcexplore.session.call_account import eager_ops
 from tcexplore.session.line_times import LineTime, LineTimes, RestTime
 from tests.snapshots.runs import grow
-from tests.supervisor.runs import Runs
-from tests.worker.test_run import failed_facts, only
+from tests.supervisor.runs import Runs, failed_facts, only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 
@@ -31,7 +30,7 @@ def loss(output):
 model = Net()
 inputs = (torch.randn(256, 256),)
 """
-LARGE, SMALL, LOSS = (
+FIRST, SECOND, LOSS = (
     next(n for n, text in enumerate(SOURCE.splitlines(), 1) if code in text)
     for code in ("a = x", "b = x", "output[0].sum")
 )
@@ -46,7 +45,7 @@ async def measured(runs: Runs, source: str = SOURCE, *, train: bool = False) -> 
     return times, events
 
 
-async def test_lines_and_rest_add_up_to_the_timed_call_and_rank_by_cost(runs: Runs) -> None:
+async def test_lines_and_rest_add_up_to_the_timed_call(runs: Runs) -> None:
     times, events = await measured(runs, train=True)
     timing = only(events, TimingEstimate)[-1]
     parts: list[LineTime | RestTime] = [*times.lines, *times.rest]
@@ -55,11 +54,11 @@ async def test_lines_and_rest_add_up_to_the_timed_call_and_rank_by_cost(runs: Ru
     assert eager == pytest.approx(timing.eager_us)
     assert compiled == pytest.approx(timing.compiled_us)
     by_line = {(time.line, time.phase): time for time in times.lines}
-    for phase in ("forward", "backward"):
-        large, small = by_line[LARGE, phase], by_line[SMALL, phase]
-        assert (large.eager_us or 0.0) > (small.eager_us or 0.0) > 0.0, phase
-        assert (large.compiled_us or 0.0) > (small.compiled_us or 0.0) > 0.0, phase
-    assert (by_line[LOSS, "forward"].eager_us or 0.0) > 0.0
+    for line in (FIRST, SECOND):
+        for phase in ("forward", "backward"):
+            assert by_line[line, phase].eager_us, (line, phase)
+            assert by_line[line, phase].compiled_us, (line, phase)
+    assert by_line[LOSS, "forward"].eager_us
     names = {rest.name for rest in times.rest}
     assert {"guards", "Python", "launch", "Python and launch"} <= names
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Accuracy, CallMade, Event, FactMissing, Finished, Memory, TargetSkipped, TimingEstimate
-from tests.supervisor.runs import Runs
-from tests.worker.test_run import only
+from tests.supervisor.runs import Runs, only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 
@@ -24,11 +23,11 @@ REASONS = {
     "interrupts": "KeyboardInterrupt: KeyboardInterrupt (model.py, line 5)",
 }
 
-LIMIT = "optional_stages.LIMIT_S, optional_stages.LIMIT_CALLS = 1.0, 0"
+LIMIT = "failure.LIMIT_S, failure.LIMIT_CALLS = 1.0, 0"
 
 PROGRAM = """\
 import torch
-from tcexplore.worker import optional_stages
+from tcexplore.worker import failure
 {limit}
 def fail(*_, **__):
     {failure}

@@ -19,8 +19,8 @@ from tcexplore.timing.workload import Workload
 from tcexplore.worker import call_profiles
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder
-from tcexplore.worker.optional_stages import OptionalStages
-from tests.session.test_contradictions import TIMING, costs
+from tcexplore.worker.failure import OptionalStages
+from tests.snapshots.estimates import TIMING, costs
 
 
 def profile(us: float) -> CallProfiled:

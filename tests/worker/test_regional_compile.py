@@ -17,8 +17,7 @@ from tcexplore.events import (
     RepeatedBlocks,
 )
 from tcexplore.worker.regional_compile import repeated_blocks
-from tests.supervisor.runs import Runs
-from tests.worker.test_run import only
+from tests.supervisor.runs import Runs, only
 
 pytestmark = pytest.mark.torch
 

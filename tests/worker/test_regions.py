@@ -19,8 +19,7 @@ from tcexplore.events import (
     ScriptEnded,
 )
 from tcexplore.events.base import frame_number
-from tests.supervisor.runs import Runs
-from tests.worker.test_run import only
+from tests.supervisor.runs import Runs, only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
-
 import pytest
 import torch
 
@@ -14,8 +11,6 @@ from tcexplore.events import (
     AtenGraph,
     CallMade,
     EntryFound,
-    Event,
-    FactMissing,
     Failed,
     Finished,
     GraphCaptured,
@@ -26,34 +21,9 @@ from tcexplore.events import (
     TimingSkipped,
 )
 from tcexplore.events.run_events import Phase
-from tests.supervisor.runs import Runs, printed
+from tests.supervisor.runs import MLP, Runs, failed_facts, only, printed
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
-
-E = TypeVar("E", bound=Event)
-
-
-def only(events: Sequence[Event], kind: type[E]) -> list[E]:
-    return [event for event in events if isinstance(event, kind)]
-
-
-def failed_facts(events: Sequence[Event]) -> list[FactMissing]:
-    """Return the missing facts, except those that this torch cannot give."""
-    return [missing for missing in only(events, FactMissing) if not missing.reason.startswith("this torch has no")]
-
-
-MLP = """\
-import torch
-from torch import nn
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(16, 16)
-    def forward(self, x):
-        return self.linear(x).relu() + 1
-model = Net()
-inputs = (torch.randn(4, 16),)
-"""
 
 
 @pytest.fixture(autouse=True)

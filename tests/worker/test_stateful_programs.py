@@ -13,15 +13,14 @@ from tcexplore.events import CallMade, Finished, Job
 from tcexplore.report.json_report import report
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.worker.run import SAME_STATE
-from tests.benchmarks import unseen_truth
-from tests.benchmarks.unseen_programs import differences, figures_of
+from tests import program_figures
+from tests.program_figures import differences, figures_of
 from tests.report.consistency import inconsistencies
-from tests.supervisor.runs import Runs
-from tests.worker.test_run import failed_facts, only
+from tests.supervisor.runs import Runs, failed_facts, only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 
-FOLDER = Path(unseen_truth.__file__).with_name("stateful")
+FOLDER = Path(__file__).with_name("stateful")
 PROGRAMS = (
     "act_norm", "class_attribute", "closure_counter", "counting_hooks", "freeze_after", "global_step", "lazy_modules",
     "mixed_int8", "shape_cache", "state_object", "stored_iterator", "try_finally",
@@ -34,7 +33,7 @@ def truths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     files = [tmp_path_factory.mktemp(name) / "model.py" for name in PROGRAMS]
     for name, file in zip(PROGRAMS, files, strict=True):
         file.write_text((FOLDER / f"{name}.txt").read_text())
-    command = [sys.executable, "-W", "ignore", "-m", unseen_truth.__name__, *map(str, files)]
+    command = [sys.executable, "-W", "ignore", "-m", program_figures.__name__, *map(str, files)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return dict(zip(PROGRAMS, [line for line in lines if line.startswith('{"graphs"')], strict=True))
 
@@ -42,7 +41,7 @@ def truths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_a_program_with_state_is_shown_as_torch_meets_it(runs: Runs, truths: dict[str, str], name: str) -> None:
     source = (FOLDER / f"{name}.txt").read_text()
-    events = await runs.run(source, backend=unseen_truth.BACKEND)
+    events = await runs.run(source, backend=program_figures.BACKEND)
     assert isinstance(events[-1], Finished), events[-1]
     snapshot = start_snapshot(Job(run=events[0].run, file=str(runs.file), source=source))
     for event in events:

@@ -6,8 +6,7 @@ import pytest
 import pytest_asyncio
 
 from tcexplore.events import AtenGraph, CallMade, Event, Finished, GraphCaptured, GuardsInstalled, PhaseTimed
-from tests.supervisor.runs import Runs
-from tests.worker.test_run import only
+from tests.supervisor.runs import Runs, only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 

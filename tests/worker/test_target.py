@@ -25,8 +25,7 @@ from tcexplore.events import (
     Wrapper,
 )
 from tcexplore.events.commands import PauseTiming, Retarget
-from tests.supervisor.runs import Runs
-from tests.worker.test_run import only
+from tests.supervisor.runs import Runs, only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tcexplore.events import FactMissing, Finished, TimingEstimate
-from tests.supervisor.runs import Runs, alive, until
-from tests.worker.test_run import MLP, only
+from tests.supervisor.runs import MLP, Runs, alive, only, until
 
 pytestmark = [
     pytest.mark.torch,

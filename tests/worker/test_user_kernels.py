@@ -24,9 +24,8 @@ from tcexplore.events import (
     TimingSkipped,
     UserOp,
 )
-from tests.supervisor.runs import Runs
+from tests.supervisor.runs import Runs, only
 from tests.user_kernel_programs import CUSTOM, FLEX, STALE, TRITON
-from tests.worker.test_run import only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 

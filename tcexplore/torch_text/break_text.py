@@ -10,6 +10,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 AND_THEN = re.compile(r"\n\n\*\*\* While handling this graph break, another graph break occurred: \*\*\*\n\n")
+OBSERVED_EXCEPTION, LIMIT_EXCEEDED = "Observed exception", "Dynamo recompile limit exceeded"
+NOT_BREAKS = frozenset({OBSERVED_EXCEPTION, LIMIT_EXCEEDED})
+"""The first is an exception that the user's own code raised; the second is a skipped frame, which has its own event."""
+
 _EXPLANATION = re.compile(r"^  Explanation: (.*?)(?=^  Hint: |^\s*Developer debug context:|\Z)", re.M | re.S)
 _HINT = re.compile(r"^  Hint: (.*?)(?=^  Hint: |^\s*Developer debug context:|\Z)", re.M | re.S)
 _CONTEXT = re.compile(r"^  Developer debug context: (.*?)(?=^\s*For more details|\Z)", re.M | re.S)

@@ -11,28 +11,35 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.torch_text.break_text import AND_THEN, Reason, explain_reason, parse_reason
+from tcexplore.torch_text.break_text import (
+    AND_THEN,
+    LIMIT_EXCEEDED,
+    NOT_BREAKS,
+    OBSERVED_EXCEPTION,
+    Reason,
+    explain_reason,
+    parse_reason,
+)
 from tcexplore.torch_text.dynamo_names import describe_carried, function_name, is_carried, is_resumed, readable_source
-from tcexplore.torch_text.failure_causes import (
+from tcexplore.torch_text.guard_text import (
     BACKEND_MATCH,
     OTHER_BACKEND,
     Cause,
+    Check,
     ComparedValues,
     cause_of_text,
     cause_of_values,
+    compare_code,
     kind_of_check,
+    split_check,
 )
-from tcexplore.torch_text.guard_text import Check, compare_code, split_check
 from tcexplore.traces.graph_text import CALLS, name_sizes, read_graph, read_subgraphs
 from tcexplore.traces.record_index import Record, decode_json
 from tcexplore.traces.trace_context import FrameStart, TraceContext
 from tcexplore.traces.trace_sources import read_stack
 
-_LIMIT = "Dynamo recompile limit exceeded"
-_OBSERVED = "Observed exception"
 _COMPILER_FAILED = "WON'T CONVERT "
 """torch's message for a frame that runs uncompiled, since the compiler failed."""
-_NOT_A_BREAK = frozenset({_OBSERVED, _LIMIT})
 BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
 _BREAK_REASON = re.compile(r"^Graph Break Reason: (.*?)(?=^User code traceback:|\Z)", re.M | re.S)
 _BREAK_STACK = re.compile(r"^User code traceback:\n(.*?)(?=^Traceback |\Z)", re.M | re.S)
@@ -140,7 +147,7 @@ def break_reasons(text: str) -> BreakReasons | None:
     reason, *further = (parse_reason(part) for part in AND_THEN.split(message))
     if reason.kind.startswith(_COMPILER_FAILED):
         return None
-    if _NOT_A_BREAK & {reason.kind, *(other.kind for other in further)}:
+    if NOT_BREAKS & {reason.kind, *(other.kind for other in further)}:
         return None
     return BreakReasons(reason, further, headline)
 
@@ -279,13 +286,13 @@ def read_failure(context: TraceContext, graph: str, metrics: Mapping[str, Any]) 
     if not text:
         return
     reason, *further = (parse_reason(part) for part in AND_THEN.split(str(text)))
-    if reason.kind == _LIMIT:
+    if reason.kind == LIMIT_EXCEEDED:
         for recompile in context.recompile_values.at_limit(graph):
             context.emit(recompile)
     explained = str(kind).rpartition(".")[2] in ("Unsupported", "UserError")
-    if reason.kind == _OBSERVED:
+    if reason.kind == OBSERVED_EXCEPTION:
         return
-    if explained and reason.kind != _LIMIT and graph not in context.broken:
+    if explained and reason.kind != LIMIT_EXCEEDED and graph not in context.broken:
         _read_fatal_break(context, graph, BreakReasons(reason, further), metrics)
         return
     start = context.starts.get(graph) or context.starts.get(f"{graph.rpartition('/')[0]}/0")

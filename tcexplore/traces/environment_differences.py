@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
 from tcexplore.traces.guard_records import guard_checks
-from tcexplore.traces.rank_normal import normalize
-from tcexplore.traces.rank_prints import RankPrint, settings
+from tcexplore.traces.rank_fingerprint import RankFingerprint, settings
+from tcexplore.traces.rank_normalization import normalize
 
 _UNSTABLE_SETTING = re.compile(
     r"dir\b|_dir$|path|cache_key|file|debug_dir|compile_threads|worker|pipe|rank|_save_config_ignore|log|profile"
@@ -38,9 +38,11 @@ class Difference(NamedTuple):
     """Position of the compile, for choosing the first of several differences."""
     setting: str = ""
     """Name of the setting or environment variable that differs."""
+    constants_only: bool = False
+    """Whether a node has other constants, but calls the same function on the same values."""
 
 
-def environment_difference(mine: RankPrint, other: RankPrint) -> Difference | None:
+def environment_difference(mine: RankFingerprint, other: RankFingerprint) -> Difference | None:
     """Return the first difference of versions, settings or global state, with the line that causes it."""
     checks = (check(mine, other) for check in (_versions, _variables, _settings, _global_state))
     difference = next((difference for difference in checks if difference is not None), None)
@@ -50,7 +52,7 @@ def environment_difference(mine: RankPrint, other: RankPrint) -> Difference | No
     return difference._replace(my_line=my_line or other_line, other_line=other_line or my_line)
 
 
-def _cause(side: RankPrint, setting: str) -> ev.Location | None:
+def _cause(side: RankFingerprint, setting: str) -> ev.Location | None:
     """Return the line of the main file that names a setting, else that of the first compile, which it affects."""
     main = side.sources.main
     pattern = re.compile(rf"\b(?:set_)?{re.escape(setting)}\b")
@@ -61,7 +63,7 @@ def _cause(side: RankPrint, setting: str) -> ev.Location | None:
     return next((place for graph in side.graphs if (place := side.user_line(graph)) is not None), None)
 
 
-def _versions(mine: RankPrint, other: RankPrint) -> Difference | None:
+def _versions(mine: RankFingerprint, other: RankFingerprint) -> Difference | None:
     for name in _LIBRARIES:
         a, b = mine.versions.get(name), other.versions.get(name)
         if a and b and a != b:
@@ -71,7 +73,7 @@ def _versions(mine: RankPrint, other: RankPrint) -> Difference | None:
     return None
 
 
-def stable_variables(side: RankPrint) -> dict[str, str]:
+def stable_variables(side: RankFingerprint) -> dict[str, str]:
     """Return the environment variables that should be equal on all ranks."""
     return {
         name: value
@@ -80,7 +82,7 @@ def stable_variables(side: RankPrint) -> dict[str, str]:
     }
 
 
-def _variables(mine: RankPrint, other: RankPrint) -> Difference | None:
+def _variables(mine: RankFingerprint, other: RankFingerprint) -> Difference | None:
     """Compare torch's environment variables, unless they name a place, a rank or a part of the launcher."""
     if not mine.environment or not other.environment:
         return None
@@ -97,7 +99,7 @@ def _variables(mine: RankPrint, other: RankPrint) -> Difference | None:
     return None
 
 
-def _settings(mine: RankPrint, other: RankPrint) -> Difference | None:
+def _settings(mine: RankFingerprint, other: RankFingerprint) -> Difference | None:
     for name, text in mine.configs.items():
         other_text = other.configs.get(name)
         if other_text is None or other_text == text:
@@ -125,7 +127,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def _global_state(mine: RankPrint, other: RankPrint) -> Difference | None:
+def _global_state(mine: RankFingerprint, other: RankFingerprint) -> Difference | None:
     """Compare the global state in the guards of the first compile that both have."""
     for graph in mine.graphs:
         states = [_state_of(side, graph) for side in (mine, other)]
@@ -140,7 +142,7 @@ def _global_state(mine: RankPrint, other: RankPrint) -> Difference | None:
     return None
 
 
-def _state_of(side: RankPrint, graph: str) -> dict[str, Any]:
+def _state_of(side: RankFingerprint, graph: str) -> dict[str, Any]:
     for item in side.of(graph, "dynamo_cpp_guards_str"):
         for check in guard_checks(side.payload(item)):
             if check.kind == "GLOBAL_STATE":

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tcexplore.events.rank_events import RankRow, RanksCompared
+from tcexplore.traces.event_reader import SpanRecords
 from tcexplore.traces.process_stacks import ProcessStack
-from tcexplore.traces.rank_comparison import RankEnd, compare_prints
-from tcexplore.traces.rank_counts import RankCounts
-from tcexplore.traces.rank_prints import RankPrint
+from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints
+from tcexplore.traces.rank_fingerprint import RankCounts, RankFingerprint
 from tcexplore.traces.record_index import BadRecordError, RecordIndex
-from tcexplore.traces.span_records import SpanRecords
 from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_inputs import MOST_FILES, TraceInput, by_rank
 from tcexplore.traces.trace_job import TraceJob, TraceProcess, group_jobs, read_processes, shortened
@@ -190,7 +189,7 @@ class FollowedRank:
     """Reads the records of one process as they arrive."""
 
     process: TraceProcess
-    records: RankPrint = field(init=False)
+    records: RankFingerprint = field(init=False)
     counts: RankCounts = field(default_factory=RankCounts)
     spans: SpanRecords = field(default_factory=SpanRecords)
     grown: float = 0.0
@@ -202,7 +201,7 @@ class FollowedRank:
     _next: int = 0
 
     def __post_init__(self) -> None:
-        self.records = RankPrint(self.process)
+        self.records = RankFingerprint(self.process)
         self._context = TraceContext(self.process.index, lambda _: None)
 
     @property
@@ -249,18 +248,15 @@ def rows_of(ranks: Mapping[int, FollowedRank]) -> tuple[RankRow, ...]:
     return tuple(replace(row, host=host) for row, host in rows)
 
 
-def _common_beginning(prints: Sequence[RankPrint]) -> list[RankPrint]:
+def _common_beginning(fingerprints: Sequence[RankFingerprint]) -> list[RankFingerprint]:
     """Return what all ranks have of the compiles that they began in the same order."""
     graphs: set[str] = {""}
-    for ids in zip(*(records.graphs for records in prints), strict=False):
+    for ids in zip(*(records.graphs for records in fingerprints), strict=False):
         if len(set(ids)) > 1:
             break
         graphs.add(ids[0])
-    common = {key for key in set.intersection(*(set(records.items) for records in prints)) if key.graph in graphs}
-    return [
-        replace(records, items={key: item for key, item in records.items.items() if key in common})
-        for records in prints
-    ]
+    common = {key for key in set.intersection(*(set(records.items) for records in fingerprints)) if key.graph in graphs}
+    return [records.only(common) for records in fingerprints]
 
 
 def compare_running(
@@ -272,15 +268,16 @@ def compare_running(
     A rank that lacks a record may still write it: only records that all ranks have are compared, until no rank compiles
     and none has written for `QUIET_S`, or the job is `over`.
     """
-    prints = [rank.records for rank in ranks.values()]
+    fingerprints = [rank.records for rank in ranks.values()]
     idle = all(rank.spans.phase is None for rank in ranks.values())
     quiet = idle and time.time() - max((rank.grown for rank in ranks.values()), default=0.0) >= QUIET_S
     partial = not over and not quiet
-    if partial and prints:
-        prints = _common_beginning(prints)
+    if partial and fingerprints:
+        fingerprints = _common_beginning(fingerprints)
     notes = [*problems, *([STILL_RUNNING] if partial else [])]
     compared = replace(
-        compare_prints(prints, rows_of(ranks), notes, ended=over, ends=ends, in_turns=in_turns), partial=partial
+        compare_fingerprints(fingerprints, rows_of(ranks), notes, ended=over, ends=ends, in_turns=in_turns),
+        partial=partial,
     )
     divergence = compared.divergence
     if divergence is not None and divergence.kind == "missing rank" and partial:

@@ -11,25 +11,12 @@ from tcexplore.session.communication import is_collective
 from tcexplore.traces.environment_differences import Difference
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.inductor_records import key_parts, tuned_configuration
-from tcexplore.traces.rank_normal import follows_rank, normalize
-from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, kernel_choices
+from tcexplore.traces.kernel_records import CommentBlock, read_wrapper
+from tcexplore.traces.rank_fingerprint import CacheTimes, ComparedRecord, RankFingerprint, kernel_choices
+from tcexplore.traces.rank_normalization import follows_rank, normalize
 from tcexplore.traces.record_index import decode_json
-from tcexplore.traces.wrapper_text import CommentBlock, read_wrapper
 
 _LITERAL = re.compile(r"'[^']*'|(?<![\w%.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w.])|\b(?:True|False|None)\b")
-
-
-class GraphDifference(NamedTuple):
-    """Where two graphs differ first."""
-
-    kind: DivergenceKind
-    detail: str
-    mine: str
-    other: str
-    my_line: ev.Location | None
-    other_line: ev.Location | None
-    constants_only: bool = False
-    """Whether a node has other constants, but calls the same function on the same values."""
 
 
 class RankNodes(NamedTuple):
@@ -41,7 +28,7 @@ class RankNodes(NamedTuple):
     """Whether constants may follow the rank in any op, not only where it takes a part of a tensor."""
 
 
-def graph_difference(mine: RankNodes, other: RankNodes) -> GraphDifference | None:
+def graph_difference(mine: RankNodes, other: RankNodes) -> Difference | None:
     """Return the first difference, None if the graphs do the same."""
     my_calls = [node for node in mine.nodes if node.op in CALLS]
     other_calls = [node for node in other.nodes if node.op in CALLS]
@@ -73,7 +60,7 @@ class _Names:
         return normalize(f"{node.target}({text})")
 
 
-def _input_difference(mine: RankNodes, other: RankNodes) -> GraphDifference | None:
+def _input_difference(mine: RankNodes, other: RankNodes) -> Difference | None:
     """Return the first input with another type or size; an input with another name may be another tensor."""
     others = {node.name: node for node in other.nodes if node.op == "placeholder"}
     for node in mine.nodes:
@@ -81,8 +68,8 @@ def _input_difference(mine: RankNodes, other: RankNodes) -> GraphDifference | No
         if match is not None and (kind := _value_kind(node, match)):
             line, other_line = _reader(mine.nodes, node.name), _reader(other.nodes, node.name)
             name = node.target
-            return GraphDifference(
-                kind, f"input {name} has another {kind}", f"{name}: {_value(node)}", f"{name}: {_value(match)}",
+            return Difference(
+                kind, "", f"input {name} has another {kind}", f"{name}: {_value(node)}", f"{name}: {_value(match)}",
                 line, other_line,
             )  # fmt: skip
     return None
@@ -104,7 +91,7 @@ def _value(node: ev.FxNode) -> str:
 
 def _node_difference(
     a: ev.FxNode, b: ev.FxNode, mine: RankNodes, other: RankNodes, my_names: _Names, other_names: _Names
-) -> GraphDifference | None:
+) -> Difference | None:
     my_text, other_text = my_names.args(a), other_names.args(b)
     follows = mine.reads_rank or other.reads_rank
     if my_text != other_text and not follows_rank(my_text, other_text, mine.rank, other.rank, slicing_only=not follows):
@@ -114,13 +101,11 @@ def _node_difference(
             kind = "collective order" if both or _same_collectives(mine.nodes, other.nodes) else "branch"
         detail = "the collectives have another order" if kind == "collective order" else "the traced code differs"
         constants = a.target == b.target and _LITERAL.sub("#", my_text) == _LITERAL.sub("#", other_text)
-        return GraphDifference(kind, detail, _call(a), _call(b), a.location, b.location, constants)
+        return Difference(kind, "", detail, _call(a), _call(b), a.location, b.location, constants_only=constants)
     value = _value_kind(a, b)
     if value is not None:
         detail = f"the result of {a.target} has another {value}"
-        return GraphDifference(
-            value, detail, f"{a.name}: {_value(a)}", f"{b.name}: {_value(b)}", a.location, b.location
-        )
+        return Difference(value, "", detail, f"{a.name}: {_value(a)}", f"{b.name}: {_value(b)}", a.location, b.location)
     return None
 
 
@@ -133,15 +118,15 @@ def _call(node: ev.FxNode) -> str:
     return f"{node.target}({node.args})"
 
 
-def _extra(mine: list[ev.FxNode], other: list[ev.FxNode], my_side: RankNodes, other_side: RankNodes) -> GraphDifference:
+def _extra(mine: list[ev.FxNode], other: list[ev.FxNode], my_side: RankNodes, other_side: RankNodes) -> Difference:
     at = min(len(mine), len(other))
     a, b = (mine[at] if at < len(mine) else None), (other[at] if at < len(other) else None)
     extra = a or b
     kind: DivergenceKind = "branch"
     if extra is not None and is_collective(extra) and _same_collectives(my_side.nodes, other_side.nodes):
         kind = "collective order"
-    return GraphDifference(
-        kind, "one graph has more ops", _call(a) if a else "the graph ends", _call(b) if b else "the graph ends",
+    return Difference(
+        kind, "", "one graph has more ops", _call(a) if a else "the graph ends", _call(b) if b else "the graph ends",
         a.location if a else None, b.location if b else None,
     )  # fmt: skip
 
@@ -152,7 +137,7 @@ _RACE_NOTE = "Some ranks found in the cache what other ranks had just written."
 class InductorPair:
     """Compares what Inductor did in one compile of two ranks."""
 
-    def __init__(self, mine: RankPrint, other: RankPrint, times: CacheTimes, notes: list[str]) -> None:
+    def __init__(self, mine: RankFingerprint, other: RankFingerprint, times: CacheTimes, notes: list[str]) -> None:
         self._mine = mine
         self._other = other
         self._times = times
@@ -170,7 +155,7 @@ class InductorPair:
         return None
 
     @staticmethod
-    def _schedule(side: RankPrint, graph: str) -> list[str]:
+    def _schedule(side: RankFingerprint, graph: str) -> list[str]:
         ops: list[str] = []
         for item in side.of(graph, "inductor_collective_schedule"):
             try:
@@ -215,7 +200,7 @@ class InductorPair:
         return None
 
     @staticmethod
-    def _configurations(side: RankPrint, graph: str) -> dict[str, str]:
+    def _configurations(side: RankFingerprint, graph: str) -> dict[str, str]:
         return {
             str(name): winner
             for item in side.of(graph, "triton_kernel_info")
@@ -246,7 +231,7 @@ class InductorPair:
         return lines[0] or lines[1] or users[0], lines[1] or lines[0] or users[1]
 
 
-def _op_line(side: RankPrint, graph: str, names: tuple[str, ...]) -> ev.Location | None:
+def _op_line(side: RankFingerprint, graph: str, names: tuple[str, ...]) -> ev.Location | None:
     """Return the line of the first op that one of these kernels or calls computes, by Inductor's comments."""
     sources: set[str] = set()
     for item in side.of(graph, "inductor_output_code"):
@@ -269,5 +254,5 @@ def _outcome(item: ComparedRecord | None, *, race: bool) -> str:
     return "miss" if race and outcome == "hit" else outcome
 
 
-def _lines(mine: RankPrint, other: RankPrint, graph: str) -> tuple[ev.Location | None, ev.Location | None]:
+def _lines(mine: RankFingerprint, other: RankFingerprint, graph: str) -> tuple[ev.Location | None, ev.Location | None]:
     return mine.user_line(graph), other.user_line(graph)

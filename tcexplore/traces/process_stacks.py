@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.bounded_process import NoAnswerError, run_bounded
+from tcexplore.processes import NoAnswerError, run_bounded
 from tcexplore.traces.trace_sources import TraceSources
 
 FIRST_S = 3.0

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from tcexplore.events import Location
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.traces.environment_differences import Difference, stable_variables
-from tcexplore.traces.rank_counts import RankCounts, last_phase
 from tcexplore.traces.rank_differences import Digests, first_difference
-from tcexplore.traces.rank_prints import CacheTimes, RankPrint, RecordKey
+from tcexplore.traces.rank_fingerprint import CacheTimes, RankCounts, RankFingerprint, RecordKey, last_phase
 from tcexplore.traces.trace_inputs import MOST_FILES
 from tcexplore.traces.trace_job import TraceJob
 
@@ -31,33 +30,40 @@ class IncompleteRanks:
     """What can be compared of ranks whose traces lack a part, and the ranks to name if nothing else differs."""
 
     def __init__(
-        self, prints: Sequence[RankPrint], rows: Sequence[RankRow], ends: Mapping[int, RankEnd], *, ended: bool
+        self,
+        fingerprints: Sequence[RankFingerprint],
+        rows: Sequence[RankRow],
+        ends: Mapping[int, RankEnd],
+        *,
+        ended: bool,
     ) -> None:
         """`ended` if the job is over; `ends` are the reasons why processes ended before the others, by rank."""
-        self._prints = prints
+        self._fingerprints = fingerprints
         self._ends = ends
         # Without its beginning, a trace lacks the names that later records refer to by number.
-        self._whole = [records for records in prints if not records.process.index.foreign_start()] or list(prints)
-        self._fake = {records.rank: records.ended_early for records in prints if records.ended_early}
+        self._whole = [records for records in fingerprints if not records.process.index.foreign_start()] or list(
+            fingerprints
+        )
+        self._fake = {records.rank: records.ended_early for records in fingerprints if records.ended_early}
         """Reasons that ranks of a fake process group record; such ranks end inside no compile."""
         self._unfinished: dict[int, RankRow] = {}
         """Ranks that ended inside a compile."""
-        if ended and len(prints) > 1 and not self._fake:
+        if ended and len(fingerprints) > 1 and not self._fake:
             self._unfinished = {row.rank: row for row in rows if row.phase and row.graph}
-        self._early = _early_divergence(prints, ends) if ends else None
+        self._early = _early_divergence(fingerprints, ends) if ends else None
 
-    def comparable(self) -> list[RankPrint]:
+    def comparable(self) -> list[RankFingerprint]:
         """Return the records that can be compared."""
         compared = _first_compiles(self._whole, self._ends) if self._ends else self._whole
-        return _comparable_prints(compared, self._unfinished) if self._unfinished else compared
+        return _comparable_fingerprints(compared, self._unfinished) if self._unfinished else compared
 
     def divergence(self, difference: Divergence | None) -> Divergence | None:
         """Return the difference of the comparable records, if any, or else the ranks that are incomplete."""
         if difference is None or difference.kind == "missing rank":
-            difference = _truncated_divergence(self._prints, self._whole) or difference
+            difference = _truncated_divergence(self._fingerprints, self._whole) or difference
         if difference or self._early or not self._unfinished:
             return difference or self._early
-        return _unfinished_divergence(self._prints, self._unfinished)
+        return _unfinished_divergence(self._fingerprints, self._unfinished)
 
     def reasons(self, divergence: Divergence | None) -> tuple[str, ...]:
         """Return a sentence for each reason why ranks ended early, unless the divergence gives it."""
@@ -70,33 +76,33 @@ class IncompleteRanks:
         return tuple(f"{name_ranks(numbers).capitalize()} ended early: {reason}" for reason, numbers in ranks.items())
 
 
-def _comparable_prints(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> list[RankPrint]:
+def _comparable_fingerprints(
+    fingerprints: Sequence[RankFingerprint], unfinished: Mapping[int, RankRow]
+) -> list[RankFingerprint]:
     """Return what can be compared: compiles that end on all ranks, and records that all ranks have."""
     finished: list[set[str]] = []
-    for records in prints:
+    for records in fingerprints:
         row = unfinished.get(records.rank)
         graphs = records.graphs
         end = graphs.index(row.graph) if row is not None and row.graph in graphs else len(graphs)
         finished.append({"", *graphs[:end]})
     whole = set.intersection(*finished)
-    common = set.intersection(*(set(records.items) for records in prints))
-    return [
-        replace(
-            records, items={key: item for key, item in records.items.items() if key.graph in whole or key in common}
-        )
-        for records in prints
-    ]
+    common = set.intersection(*(set(records.items) for records in fingerprints))
+    whole_keys = ({key for key in records.items if key.graph in whole} for records in fingerprints)
+    return [records.only(keys | common) for records, keys in zip(fingerprints, whole_keys, strict=True)]
 
 
-def _unfinished_divergence(prints: Sequence[RankPrint], unfinished: Mapping[int, RankRow]) -> Divergence | None:
+def _unfinished_divergence(
+    fingerprints: Sequence[RankFingerprint], unfinished: Mapping[int, RankRow]
+) -> Divergence | None:
     """Return the ranks that stopped first; None if all stopped in the same compile."""
-    order = {graph: number for records in prints for number, graph in enumerate(records.graphs)}
+    order = {graph: number for records in fingerprints for number, graph in enumerate(records.graphs)}
     first = min(unfinished.values(), key=lambda row: order.get(row.graph, 0))
     ranks = tuple(sorted(rank for rank, row in unfinished.items() if row.graph == first.graph))
-    others = tuple(records.rank for records in prints if records.rank not in ranks)
+    others = tuple(records.rank for records in fingerprints if records.rank not in ranks)
     if not others:
         return None
-    mine = next(records for records in prints if records.rank == ranks[0])
+    mine = next(records for records in fingerprints if records.rank == ranks[0])
     line = mine.user_line(first.graph)
     return Divergence(
         kind="unfinished rank",
@@ -111,21 +117,21 @@ def _unfinished_divergence(prints: Sequence[RankPrint], unfinished: Mapping[int,
     )
 
 
-def _first_compiles(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -> list[RankPrint]:
+def _first_compiles(fingerprints: Sequence[RankFingerprint], ends: Mapping[int, RankEnd]) -> list[RankFingerprint]:
     """Return as many compiles of each rank as those have that ended before the others."""
-    most = min((len(records.graphs) for records in prints if records.rank in ends), default=None)
-    kept = [{"", *records.graphs[:most]} for records in prints]
-    return [
-        replace(records, items={key: item for key, item in records.items.items() if key.graph in graphs})
-        for records, graphs in zip(prints, kept, strict=True)
-    ]
+    most = min((len(records.graphs) for records in fingerprints if records.rank in ends), default=None)
+    firsts: list[RankFingerprint] = []
+    for records in fingerprints:
+        graphs = {"", *records.graphs[:most]}
+        firsts.append(records.only({key for key in records.items if key.graph in graphs}))
+    return firsts
 
 
-def _early_divergence(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) -> Divergence | None:
+def _early_divergence(fingerprints: Sequence[RankFingerprint], ends: Mapping[int, RankEnd]) -> Divergence | None:
     """Return the ranks whose processes ended before the others, with the reason."""
     ranks = tuple(sorted(ends))
-    others = tuple(records.rank for records in prints if records.rank not in ends)
-    mine = next((records for records in prints if records.rank in ends), None)
+    others = tuple(records.rank for records in fingerprints if records.rank not in ends)
+    mine = next((records for records in fingerprints if records.rank in ends), None)
     if mine is None or not others:
         return None
     last, end = mine.graphs[-1] if mine.graphs else "", ends[mine.rank]
@@ -143,9 +149,11 @@ def _early_divergence(prints: Sequence[RankPrint], ends: Mapping[int, RankEnd]) 
     )
 
 
-def _truncated_divergence(prints: Sequence[RankPrint], whole: Sequence[RankPrint]) -> Divergence | None:
+def _truncated_divergence(
+    fingerprints: Sequence[RankFingerprint], whole: Sequence[RankFingerprint]
+) -> Divergence | None:
     """Return the ranks whose traces lack their beginning, so that they cannot be compared; None if there are none."""
-    ranks = tuple(records.rank for records in prints if records not in whole)
+    ranks = tuple(records.rank for records in fingerprints if records not in whole)
     if not ranks:
         return None
     others = tuple(records.rank for records in whole)
@@ -175,24 +183,24 @@ def compare_ranks(
     """
     processes = job.ranks
     hosts = {process.source.folder for process in processes}
-    prints: list[RankPrint] = []
+    fingerprints: list[RankFingerprint] = []
     rows: list[RankRow] = []
     for process in processes:
-        counts, rank_print = RankCounts(), RankPrint(process)
-        rank_print.read(counts)
+        counts, fingerprint = RankCounts(), RankFingerprint(process)
+        fingerprint.read(counts)
         counts.phase, counts.phase_graph = last_phase(process)
-        prints.append(rank_print)
+        fingerprints.append(fingerprint)
         rows.append(counts.row(process, process.source.folder if len(hosts) > 1 else None))
-    compared = compare_prints(prints, rows, problems, in_turns=in_turns)
+    compared = compare_fingerprints(fingerprints, rows, problems, in_turns=in_turns)
     divergence = compared.divergence
     if unread and divergence is not None and divergence.kind == "missing rank":
         divergence = None
     return replace(compared, divergence=divergence, unread=unread)
 
 
-def compare_prints(
-    prints: Sequence[RankPrint], rows: Sequence[RankRow], problems: Iterable[str] = (), *, ended: bool = True,
-    ends: Mapping[int, RankEnd] = MappingProxyType({}), in_turns: bool = False,
+def compare_fingerprints(
+    fingerprints: Sequence[RankFingerprint], rows: Sequence[RankRow], problems: Iterable[str] = (), *,
+    ended: bool = True, ends: Mapping[int, RankEnd] = MappingProxyType({}), in_turns: bool = False,
 ) -> RanksCompared:  # fmt: skip
     """Return the comparison of ranks whose records are read.
 
@@ -200,12 +208,12 @@ def compare_prints(
     ranks that run `in_turns` cannot be compared.
     """
     notes = list(problems)
-    incomplete = IncompleteRanks(prints, rows, ends, ended=ended)
+    incomplete = IncompleteRanks(fingerprints, rows, ends, ended=ended)
     comparison = _Comparison(incomplete.comparable(), notes)
     groups = comparison.groups
     rows = [
-        replace(row, group=groups.get(row.rank, len(set(groups.values()))), offset_s=_offset(prints[0], mine))
-        for row, mine in zip(rows, prints, strict=True)
+        replace(row, group=groups.get(row.rank, len(set(groups.values()))), offset_s=_offset(fingerprints[0], mine))
+        for row, mine in zip(rows, fingerprints, strict=True)
     ]
     notes += [] if in_turns else _skew(rows)
     divergence = incomplete.divergence(comparison.divergence())
@@ -217,27 +225,27 @@ def compare_prints(
 class _Comparison:
     """Groups of ranks that agree, and the difference of each group from the largest."""
 
-    def __init__(self, prints: Sequence[RankPrint], notes: list[str]) -> None:
-        self._prints = prints
+    def __init__(self, fingerprints: Sequence[RankFingerprint], notes: list[str]) -> None:
+        self._fingerprints = fingerprints
         self._notes = notes
         self._digests: Digests = {}
         self._times = CacheTimes()
-        for mine in prints:
+        for mine in fingerprints:
             self._times.add(mine)
         self.groups: dict[int, int] = {}
         """Group number by rank."""
-        self._differences: list[tuple[RankPrint, Difference]] = []
-        self._reference = prints[0]
+        self._differences: list[tuple[RankFingerprint, Difference]] = []
+        self._reference = fingerprints[0]
         self._compare()
 
     def _compare(self) -> None:
         """Compare the first rank of each group of equal digests with the first rank of the largest group."""
         self._unequal = self._unequal_records()
-        by_digest: dict[object, list[RankPrint]] = defaultdict(list)
-        for mine in self._prints:
+        by_digest: dict[object, list[RankFingerprint]] = defaultdict(list)
+        for mine in self._fingerprints:
             by_digest[self._digest(mine)].append(mine)
         groups = sorted(by_digest.values(), key=lambda group: (-len(group), group[0].rank))
-        merged: list[list[RankPrint]] = []
+        merged: list[list[RankFingerprint]] = []
         for group in groups:
             # A group may differ only in what is tolerated, such as the constants of a rank's part.
             for known in merged:
@@ -257,7 +265,7 @@ class _Comparison:
                 if difference is not None:
                     self._differences.append((group[0], difference))
 
-    def _digest(self, mine: RankPrint) -> object:
+    def _digest(self, mine: RankFingerprint) -> object:
         warm = tuple(graph for graph in mine.graphs if not self._times.is_race(mine, graph))
         normal = tuple(mine.normal(key, self._digests) for key in mine.items if key in self._unequal)
         environment = stable_variables(mine), sorted(mine.versions.items()), sorted(mine.configs.items())
@@ -267,7 +275,7 @@ class _Comparison:
         """Return the records whose checksums differ between ranks: only their payloads need to be read."""
         digests: dict[RecordKey, str] = {}
         unequal: set[RecordKey] = set()
-        for mine in self._prints:
+        for mine in self._fingerprints:
             for key, item in mine.items.items():
                 if digests.setdefault(key, item.digest) != item.digest:
                     unequal.add(key)
@@ -284,17 +292,17 @@ class _Comparison:
         return self._named(*first)
 
     def _missing(self) -> Divergence | None:
-        ranks = {mine.rank for mine in self._prints}
-        single = len(self._prints) == 1 and self._prints[0].process.rank is None
-        if single or len(self._prints) >= MOST_FILES:  # there may be files that are not read
+        ranks = {mine.rank for mine in self._fingerprints}
+        single = len(self._fingerprints) == 1 and self._fingerprints[0].process.rank is None
+        if single or len(self._fingerprints) >= MOST_FILES:  # there may be files that are not read
             return None
-        size = max([max(ranks) + 1, *(mine.world_size for mine in self._prints)])
+        size = max([max(ranks) + 1, *(mine.world_size for mine in self._fingerprints)])
         missing = tuple(rank for rank in range(size) if rank not in ranks)
         if not missing:
             return None
         names = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
         detail = f"no readable trace of {'rank' if len(missing) == 1 else 'ranks'} {names} of {size}"
-        first = self._prints[0]
+        first = self._fingerprints[0]
         line = next((line for graph in first.graphs if (line := first.user_line(graph)) is not None), None)
         sides = (
             DivergenceSide(ranks=missing, text="no readable trace"),
@@ -302,7 +310,7 @@ class _Comparison:
         )
         return Divergence(kind="missing rank", ranks=missing, location=line, detail=detail, sides=sides)
 
-    def _named(self, mine: RankPrint, difference: Difference) -> Divergence:
+    def _named(self, mine: RankFingerprint, difference: Difference) -> Divergence:
         number = self.groups[mine.rank]
         ranks = tuple(sorted(rank for rank, group in self.groups.items() if group == number))
         others = tuple(sorted(rank for rank, group in self.groups.items() if group == 0))
@@ -319,7 +327,7 @@ class _Comparison:
         )
 
 
-def _offset(first: RankPrint, mine: RankPrint) -> float | None:
+def _offset(first: RankFingerprint, mine: RankFingerprint) -> float | None:
     """Return the median delay of a rank's compiles after those of the first rank."""
     delays = [
         mine.seconds(item) - first.seconds(first.items[key])

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import zip_longest
 
 from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
 from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
-from tcexplore.torch_text.failure_causes import cause_of_text
-from tcexplore.torch_text.guard_text import split_check
+from tcexplore.torch_text.guard_text import cause_of_text, split_check
 from tcexplore.traces.environment_differences import Difference, environment_difference
 from tcexplore.traces.graph_differences import InductorPair, RankNodes, graph_difference
 from tcexplore.traces.graph_text import read_graph
 from tcexplore.traces.guard_records import GuardCheck, guard_checks
-from tcexplore.traces.rank_normal import group_names, normalize, rank_pairs
-from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, RecordKey
+from tcexplore.traces.rank_fingerprint import CacheTimes, ComparedRecord, RankFingerprint, RecordKey
+from tcexplore.traces.rank_normalization import group_names, normalize, rank_pairs
 from tcexplore.traces.record_index import BadRecordError
 from tcexplore.traces.trace_context import collective_lines
 
 Digests = dict[tuple[str, str], str]
 
 _RANK_NAMES = re.compile(r"rank|device|local_?id", re.I)
+_ATEN_GRAPHS = ("aot_forward_graph", "aot_inference_graph", "aot_backward_graph")
 _CONFIG_STATE = re.compile(r"\b_config\['\w+'\]\.user_override\b")
 """torch's record of how a setting was set: a compile whose result is in the cache leaves it as it is."""
 _VALUE_CHECK = re.compile(r"^(.*?) == (?:(-?\d+)|'([^']*)')$")
 
 
 def first_difference(
-    mine: RankPrint, other: RankPrint, digests: Digests, times: CacheTimes, notes: list[str]
+    mine: RankFingerprint, other: RankFingerprint, digests: Digests, times: CacheTimes, notes: list[str]
 ) -> Difference | None:
     """Return the first difference of `mine` from `other`, a rank that agrees with most."""
     environment = environment_difference(mine, other)
@@ -51,7 +52,7 @@ class _Pair:
     """Compares one compile of two ranks."""
 
     def __init__(
-        self, mine: RankPrint, other: RankPrint, digests: Digests, times: CacheTimes, notes: list[str]
+        self, mine: RankFingerprint, other: RankFingerprint, digests: Digests, times: CacheTimes, notes: list[str]
     ) -> None:
         self._mine = mine
         self._other = other
@@ -67,11 +68,9 @@ class _Pair:
         checks: tuple[tuple[str, Callable[[str], Difference | None]], ...] = (
             ("recompile_reasons", self._recompiles),
             ("dynamo_graph_break_reason", self._breaks),
-            ("dynamo_output_graph", self._graphs),
+            ("dynamo_output_graph", partial(self._graphs, "dynamo_output_graph")),
             ("dynamo_cpp_guards_str", self._guards),
-            ("aot_forward_graph", self._aot),
-            ("aot_inference_graph", self._aot),
-            ("aot_backward_graph", self._aot),
+            *((kind, partial(self._graphs, kind)) for kind in _ATEN_GRAPHS),
             ("inductor_collective_schedule", self._inductor.schedules),
             ("cache", self._inductor.caches),
             ("triton_kernel_info", self._inductor.tuning),
@@ -118,7 +117,7 @@ class _Pair:
         return False
 
     @staticmethod
-    def _start(side: RankPrint, graph: str) -> str:
+    def _start(side: RankFingerprint, graph: str) -> str:
         item = side.items.get(RecordKey(graph, "dynamo_start", 0))
         return item.digest if item else ""
 
@@ -146,7 +145,7 @@ class _Pair:
             return self._recompile(self._mine, graph, mine[0], mine=True)
         return self._recompile(self._other, graph, other[0], mine=False) if other else None
 
-    def _recompile(self, side: RankPrint, graph: str, item: ComparedRecord, *, mine: bool) -> Difference:
+    def _recompile(self, side: RankFingerprint, graph: str, item: ComparedRecord, *, mine: bool) -> Difference:
         """Return the difference that one side recompiles, with the failed guard as its cause."""
         text = side.payload(item).strip().lstrip('["').partition("\n")[0]
         entry, _, reason = text.partition(": ")
@@ -160,7 +159,7 @@ class _Pair:
         lines = (line, None) if mine else (None, line)
         return Difference(kind, graph, f"one side recompiles: {failed}", *sides, *lines)
 
-    def _guard_line(self, side: RankPrint, graph: str, name: str) -> ev.Location | None:
+    def _guard_line(self, side: RankFingerprint, graph: str, name: str) -> ev.Location | None:
         """Return the line that reads the guarded input."""
         for item in side.of(graph, "dynamo_output_graph"):
             nodes = self._nodes(side, graph, item)
@@ -183,23 +182,13 @@ class _Pair:
         return None
 
     @staticmethod
-    def _break_texts(side: RankPrint, graph: str) -> list[tuple[str, ev.Location | None]]:
+    def _break_texts(side: RankFingerprint, graph: str) -> list[tuple[str, ev.Location | None]]:
         breaks = (side.graph_break(item) for item in side.of(graph, "dynamo_graph_break_reason"))
         return [(normalize(known[0]), known[1]) for known in breaks if known is not None]
 
     # ---- graphs
 
-    def _graphs(self, graph: str) -> Difference | None:
-        return self._compare_graphs(graph, "dynamo_output_graph")
-
-    def _aot(self, graph: str) -> Difference | None:
-        for kind in ("aot_forward_graph", "aot_inference_graph", "aot_backward_graph"):
-            difference = self._compare_graphs(graph, kind)
-            if difference is not None:
-                return difference
-        return None
-
-    def _compare_graphs(self, graph: str, kind: str) -> Difference | None:
+    def _graphs(self, kind: str, graph: str) -> Difference | None:
         mine, other = self._mine.of(graph, kind), self._other.of(graph, kind)
         for a, b in zip(mine, other, strict=False):
             unequal = graph_difference(self._side(self._mine, graph, a), self._side(self._other, graph, b))
@@ -211,13 +200,13 @@ class _Pair:
                     known = (self._collective_line(self._mine, graph, a), self._collective_line(self._other, graph, b))
                     lines = [line or guess for line, guess in zip(known, lines, strict=True)]
                 lines = [line or user for line, user in zip(lines, self._lines(graph), strict=True)]
-                return Difference(unequal.kind, graph, unequal.detail, unequal.mine, unequal.other, lines[0], lines[1])
+                return unequal._replace(graph=graph, my_line=lines[0], other_line=lines[1])
         if kind == "dynamo_output_graph" and len(mine) != len(other):
             texts = ("has a graph" if mine else "has no graph", "has a graph" if other else "has no graph")
             return Difference("branch", graph, "only one side has a graph", *texts, *self._lines(graph))
         return None
 
-    def _collective_line(self, side: RankPrint, graph: str, item: ComparedRecord) -> ev.Location | None:
+    def _collective_line(self, side: RankFingerprint, graph: str, item: ComparedRecord) -> ev.Location | None:
         """Return the user's line of the first collective that differs."""
         frame = side.frames.get(graph)
         if frame is None or not side.sources.owns(frame.file):
@@ -231,20 +220,20 @@ class _Pair:
         lines = collective_lines(side.sources.text(frame.file), frame, calls)
         return ev.Location(frame.file, lines[at], function_name(frame.function)) if lines else None
 
-    def _side(self, side: RankPrint, graph: str, item: ComparedRecord) -> RankNodes:
+    def _side(self, side: RankFingerprint, graph: str, item: ComparedRecord) -> RankNodes:
         """Return the nodes of a graph. Below Dynamo, equal code may contain the rank: DTensor shards by it."""
         lowered = item.record.kind != "dynamo_output_graph"
         return RankNodes(self._nodes(side, graph, item), side.rank, lowered or self._reads_rank(side, graph))
 
     @staticmethod
-    def _nodes(side: RankPrint, graph: str, item: ComparedRecord) -> tuple[ev.FxNode, ...]:
+    def _nodes(side: RankFingerprint, graph: str, item: ComparedRecord) -> tuple[ev.FxNode, ...]:
         def place(file: str, line: int, function: str, code: str) -> ev.Location | None:
             return side.sources.place(file, line, function, code) or side.user_line(graph)
 
         return read_graph(side.payload(item), place)
 
     @staticmethod
-    def _reads_rank(side: RankPrint, graph: str) -> bool:
+    def _reads_rank(side: RankFingerprint, graph: str) -> bool:
         """Return whether a guard compares a value that is named after the rank with this rank's number."""
         return any(
             (match := _VALUE_CHECK.match(check.code)) is not None
@@ -279,7 +268,7 @@ class _Pair:
             return Difference("guard", graph, "a guard differs", texts[0], texts[1], lines[0], lines[1])
         return None
 
-    def _place(self, side: RankPrint, place: tuple[str, int, str] | None, graph: str) -> ev.Location | None:
+    def _place(self, side: RankFingerprint, place: tuple[str, int, str] | None, graph: str) -> ev.Location | None:
         if place is not None:
             files = {frame.file for frame in (*side.frames.values(), *side.callers.values())}
             file = next((file for file in sorted(files) if file.endswith(place[0]) and side.sources.owns(file)), None)
@@ -287,7 +276,7 @@ class _Pair:
                 return ev.Location(file, place[1], place[2])
         return side.user_line(graph)
 
-    def _checks(self, side: RankPrint, graph: str) -> list[GuardCheck]:
+    def _checks(self, side: RankFingerprint, graph: str) -> list[GuardCheck]:
         items = side.of(graph, "dynamo_cpp_guards_str")
         checks = (check for item in items for check in guard_checks(side.payload(item)))
         return [check for check in checks if not _CONFIG_STATE.search(check.code)]
@@ -305,7 +294,7 @@ class _Pair:
         return (int(a[2]), int(b[2])) in rank_pairs(self._mine.rank, self._other.rank)
 
     @staticmethod
-    def _groups(side: RankPrint, graph: str) -> list[str]:
+    def _groups(side: RankFingerprint, graph: str) -> list[str]:
         return [name for item in side.of(graph, "dynamo_output_graph") for name in group_names(side.payload(item))]
 
 
@@ -319,7 +308,7 @@ def _guard_key(check: GuardCheck) -> tuple[str, str]:
     return check.kind, normalize(check.code)
 
 
-def _frame_text(side: RankPrint, graph: str) -> str:
+def _frame_text(side: RankFingerprint, graph: str) -> str:
     if not graph:
         return "compiles nothing more"
     frame = side.frames.get(graph)

@@ -16,6 +16,7 @@ from mmap import PAGESIZE, mmap
 from typing import Any, NamedTuple
 
 from tcexplore.events import clean
+from tcexplore.events.base import join_compile_id
 from tcexplore.traces.trace_content import TraceContent
 
 Buffer = bytes | bytearray | mmap
@@ -224,7 +225,7 @@ class RecordIndex:
         except (ValueError, RecursionError, StopIteration, TypeError) as error:
             raise BadRecordError(f"record {number + 1} at byte {start}: its head is not valid JSON") from error
         meta = envelope[key]
-        return Record(number, self.kind(number), meta, envelope, _compile_id(envelope))
+        return Record(number, self.kind(number), meta, envelope, clean(join_compile_id(envelope)))
 
     def payload(self, number: int, checksum: str = "") -> str:
         """Return a payload with its text cleaned. Raise `BadRecordError` if its MD5 is not the `checksum`."""
@@ -272,12 +273,3 @@ class RecordIndex:
     def foreign_start(self) -> bool:
         """Return whether the buffer begins with something other than a record."""
         return _ANY_HEAD.match(b"\n" + bytes(self._data[:64])) is None
-
-
-def _compile_id(envelope: dict[str, Any]) -> str:
-    """Return torch's notation: `0/0`, or `!0/4/0` for a graph of compiled autograd."""
-    frame, compile_ = envelope.get("frame_id"), envelope.get("frame_compile_id")
-    if frame is None or compile_ is None:
-        return ""
-    backward = envelope.get("compiled_autograd_id")
-    return clean(f"{frame}/{compile_}" if backward is None else f"!{backward}/{frame}/{compile_}")

@@ -16,8 +16,15 @@ from tcexplore.events.python_source import parse_source
 from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.break_text import RegistryEntry, read_registry
 from tcexplore.torch_text.dynamo_names import describe_carried, function_name, readable_source
-from tcexplore.torch_text.failure_causes import ComparedValues, cause_of_values, kind_of_check
-from tcexplore.torch_text.guard_text import ARITHMETIC, compare_code, is_constant, required_value
+from tcexplore.torch_text.guard_text import (
+    ARITHMETIC,
+    ComparedValues,
+    cause_of_values,
+    compare_code,
+    is_constant,
+    kind_of_check,
+    required_value,
+)
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex, decode_json
 from tcexplore.traces.trace_sources import TraceSources
 

@@ -11,17 +11,15 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.ranks_view import collective_rows, split_rows
-from tcexplore.documents.timing.compile_time_rows import COMPILE_TIME, compile_time_rows
+from tcexplore.documents.timing.timing_view import COMPILE_TIME, compile_time_rows
 from tcexplore.session import Snapshot
 from tcexplore.session.communication import collective_calls
-from tcexplore.traces.expression_text import read_expression
-from tcexplore.traces.graph_text import read_graph
+from tcexplore.traces.graph_text import read_expression, read_graph
+from tcexplore.traces.kernel_records import read_wrapper
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
-from tcexplore.traces.wrapper_text import read_wrapper
-from tcexplore.ui.panes import pane_table
-from tcexplore.ui.panes.pane_spec import PaneSpec
+from tcexplore.ui.pane_table import PANES
 
 
 def snapshot_of(folder: Path, rank: int = 0) -> Snapshot:
@@ -323,7 +321,7 @@ def test_a_tensor_subclass_has_the_names_of_its_tensors_and_a_structural_type(tr
 
 def test_views_that_a_trace_cannot_fill_say_so(same: Snapshot):
     texts = {}
-    for pane in (pane for pane in vars(pane_table).values() if isinstance(pane, PaneSpec)):
+    for pane in PANES:
         for view in pane.views:
             document = view.build(same, frozenset(), 78)
             texts[view.name] = " ".join(document.row(number).text for number in range(len(document)))

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.request import FakeRanks
+from tcexplore.cli.options import FakeRanks
 from tcexplore.traces import followed_trace
 from tcexplore.ui import follow_engine
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.saved_ranks_engine import SavedRanksEngine
-from tests.traces.test_follow import text_of, until
+from tcexplore.ui.follow_engine import SavedRanksEngine
+from tests.traces.trace_app import text_of, until
 
 PROGRAM = Path(__file__).with_name("programs") / "fake_ranks.py"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import FollowEngine
 from tcexplore.ui.launched_job import RankEnds
 from tests.traces.growing_job import GrowingFile
+from tests.traces.trace_app import text_of, until
 
 
 def files_of(finished: Path, folder: Path) -> list[GrowingFile]:
@@ -160,19 +160,6 @@ async def app_following(folder: Path) -> AsyncIterator[tuple[ExplorerApp, Pilot[
         yield app, pilot
         assert app.engine is not None
         await app.engine.close()
-
-
-async def until(app: ExplorerApp, pilot: Pilot[int], holds: Callable[[], bool]) -> None:
-    for _ in range(4000):
-        await pilot.pause()
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail(text_of(app))
-
-
-def text_of(app: ExplorerApp) -> str:
-    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips())
 
 
 async def test_the_app_shows_records_as_the_job_writes_them(

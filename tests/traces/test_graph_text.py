@@ -7,8 +7,8 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.traces.graph_text import name_sizes, read_graph, read_subgraphs, read_tensor
 from tcexplore.traces.guard_records import guard_checks
+from tcexplore.traces.kernel_records import read_wrapper
 from tcexplore.traces.trace_sources import TraceSources
-from tcexplore.traces.wrapper_text import read_wrapper
 
 LOOP = """\
 class GraphModule(torch.nn.Module):

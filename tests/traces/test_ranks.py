@@ -17,10 +17,9 @@ from tcexplore.events import Location
 from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared
 from tcexplore.session.run_diff import without_device
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
-from tcexplore.traces.rank_comparison import RankEnd, compare_prints, compare_ranks
-from tcexplore.traces.rank_counts import RankCounts
-from tcexplore.traces.rank_normal import follows_rank, normalize
-from tcexplore.traces.rank_prints import RankPrint
+from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints, compare_ranks
+from tcexplore.traces.rank_fingerprint import RankCounts, RankFingerprint
+from tcexplore.traces.rank_normalization import follows_rank, normalize
 from tcexplore.traces.trace_context import collective_lines
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
@@ -346,14 +345,14 @@ def test_a_difference_before_the_end_of_a_cut_trace_is_named_first(traces: Path,
 
 
 def ended(folder: Path, ends: dict[int, RankEnd]) -> RanksCompared:
-    prints: list[RankPrint] = []
+    prints: list[RankFingerprint] = []
     rows: list[RankRow] = []
     for process in open_inputs(trace_inputs([str(folder)])).jobs[0].ranks:
         counts = RankCounts()
-        prints.append(RankPrint(process))
+        prints.append(RankFingerprint(process))
         prints[-1].read(counts)
         rows.append(counts.row(process, None))
-    return compare_prints(prints, rows, ends=ends)
+    return compare_fingerprints(prints, rows, ends=ends)
 
 
 def test_a_rank_that_ended_between_two_compiles_is_named_with_the_reason(traces: Path, tmp_path: Path):

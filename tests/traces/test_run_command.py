@@ -18,7 +18,7 @@ from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_trace import FollowedTrace
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import FollowEngine
-from tests.traces.test_follow import text_of, until
+from tests.traces.trace_app import text_of, until
 
 WRITE_TRACE = "import os, shutil, sys; [shutil.copy(file, os.environ['TORCH_TRACE']) for file in sys.argv[1:]]"
 """A job that writes a finished trace."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
 from tcexplore.traces.trace_inputs import trace_inputs
@@ -15,6 +13,7 @@ from tcexplore.traces.trace_job import TraceJob, open_inputs
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.screens.ranks_screen import RanksScreen
 from tcexplore.ui.trace_engine import TraceEngine
+from tests.traces.trace_app import text_of, until
 
 
 @asynccontextmanager
@@ -31,17 +30,12 @@ async def app_on(
 
 async def ranks_compared(app: ExplorerApp, pilot: Pilot[int], runs: int) -> None:
     """Wait until this many ranks are read and the comparison is there."""
-    for _ in range(600):
-        await pilot.pause()
+
+    def compared() -> bool:
         newest = app.session.newest
-        if newest is not None and newest.run == runs and newest.complete and newest.rank_comparison is not None:
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("the trace was not read")
+        return newest is not None and newest.run == runs and newest.complete and newest.rank_comparison is not None
 
-
-def text_of(app: ExplorerApp) -> str:
-    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips())
+    await until(app, pilot, compared)
 
 
 async def test_a_trace_fills_the_panes_and_its_ranks_can_be_opened_and_diffed(traces: Path):

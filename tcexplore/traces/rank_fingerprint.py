@@ -1,21 +1,23 @@
-"""Compiles of one rank, in order: the records by which ranks are compared."""
+"""Fingerprint of one rank: the records by which ranks are compared, its figures, and what it compiles at the end."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.events.rank_events import ENDED_EARLY
+from tcexplore.events.rank_events import ENDED_EARLY, RankRow
 from tcexplore.traces.dynamo_records import BREAK_PLACE, break_reasons
+from tcexplore.traces.event_reader import SpanRecords
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
-from tcexplore.traces.rank_counts import RankCounts
-from tcexplore.traces.rank_normal import normalize
+from tcexplore.traces.rank_normalization import normalize
 from tcexplore.traces.record_index import BadRecordError, Record, decode_json
+from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_sources import TraceSources, read_stack
 
@@ -73,7 +75,7 @@ class CacheTimes:
     def __init__(self) -> None:
         self._written: dict[str, float] = {}
 
-    def add(self, side: RankPrint) -> None:
+    def add(self, side: RankFingerprint) -> None:
         """Add the results that a rank generated itself."""
         for graph in side.graphs:
             lookups = side.of(graph, "cache")
@@ -82,14 +84,14 @@ class CacheTimes:
                 if times:
                     self._written[graph] = min([self._written.get(graph, times[0]), *times])
 
-    def is_race(self, side: RankPrint, graph: str) -> bool:
+    def is_race(self, side: RankFingerprint, graph: str) -> bool:
         """Return whether a rank's hits of a compile came after another rank had written the result."""
         hits = [side.seconds(item) for item in side.of(graph, "cache") if item.record.kind.endswith("_hit")]
         return bool(hits) and graph in self._written and min(hits) >= self._written[graph]
 
 
 @dataclass
-class RankPrint:
+class RankFingerprint:
     """The compared records of one rank."""
 
     process: TraceProcess
@@ -187,6 +189,10 @@ class RankPrint:
         if line is None and place is not None:
             line = self.sources.place(place[1], int(place[2]), "") or self.user_line(item.record.graph)
         return reasons.first.kind, line
+
+    def only(self, keys: Container[RecordKey]) -> RankFingerprint:
+        """Return the fingerprint of some of the records."""
+        return replace(self, items={key: item for key, item in self.items.items() if key in keys})
 
     # ---- reading
 
@@ -310,3 +316,85 @@ def settings(text: str) -> Iterator[tuple[str, Any]]:
         return
     if isinstance(values, dict):
         yield from values.items()
+
+
+_LAST_SPANS = 400
+"""Records of spans that are read to know what is under way at the end of a trace."""
+
+
+@dataclass(slots=True)
+class RankCounts:
+    """Figures of one rank, counted while its records are read."""
+
+    compiles: dict[str, None] = field(default_factory=dict)
+    recompiles: set[str] = field(default_factory=set)
+    graphs: int = 0
+    breaks: int = 0
+    break_places: set[tuple[str, ev.Location | None]] = field(default_factory=set)
+    """Kind and line of each break."""
+    hits: int = 0
+    misses: int = 0
+    bypasses: int = 0
+    seconds: float = 0.0
+    phase: str = ""
+    phase_graph: str = ""
+
+    def count(self, record: Record) -> None:
+        """Count a compared record."""
+        if record.graph:
+            self.compiles[record.graph] = None
+        if record.kind == "dynamo_output_graph":
+            self.graphs += 1
+        elif record.kind == "dynamo_graph_break_reason":
+            self.breaks += 1
+        elif record.kind == "recompile_reasons" or (
+            record.kind == "dynamo_start" and record.envelope.get("frame_compile_id")
+        ):
+            self.recompiles.add(record.graph)
+        elif record.kind in CACHE_KINDS:
+            outcome = CACHE_KINDS[record.kind][1]
+            self.hits += outcome == "hit"
+            self.misses += outcome == "miss"
+            self.bypasses += outcome == "bypass"
+
+    def add_metrics(self, record: Record, facts: dict[str, Any]) -> None:
+        """Add the duration of a compile."""
+        if record.kind not in ("compilation_metrics", "bwd_compilation_metrics"):
+            return
+        micros, seconds = facts.get("duration_us"), facts.get("entire_frame_compile_time_s")
+        if isinstance(micros, int | float):
+            self.seconds += micros / 1e6
+        elif isinstance(seconds, int | float):
+            self.seconds += seconds
+
+    def row(self, process: TraceProcess, host: str | None) -> RankRow:
+        """Return the figures as a row."""
+        return RankRow(
+            rank=process.number,
+            host=host,
+            pid=process.pid,
+            phase=self.phase,
+            graph=self.phase_graph,
+            compile_ids=tuple(self.compiles),
+            graphs=self.graphs,
+            breaks=self.breaks,
+            break_places=len(self.break_places),
+            recompiles=len(self.recompiles),
+            cache_hits=self.hits,
+            cache_misses=self.misses,
+            cache_bypasses=self.bypasses,
+            compile_s=round(self.seconds, 6),
+        )
+
+
+def last_phase(process: TraceProcess) -> tuple[str, str]:
+    """Return the phase under way at the end of a trace, and its compile id; empty between compiles."""
+    index = process.index
+    numbers = deque(index.numbers(frozenset({"chromium_event"})), maxlen=_LAST_SPANS)
+    spans, context = SpanRecords(), TraceContext(index, lambda _: None)
+    for number in numbers:
+        try:
+            spans.read(context, index.record(number))
+        except BadRecordError:
+            continue
+    return spans.phase or "", (spans.graph or "") if spans.phase else ""

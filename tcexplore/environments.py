@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from tcexplore.bounded_process import NoAnswerError, run_bounded
 from tcexplore.events import clean
 from tcexplore.model_python import OWN_PYTHON, ModelPython, install_hint
+from tcexplore.processes import NoAnswerError, run_bounded
 from tcexplore.trust import NOBODY, Consent, RepositoryText, refusal, root_of
 
 ANSWER_S = 20.0

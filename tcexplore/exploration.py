@@ -23,6 +23,7 @@ from tcexplore.quantities import count
 from tcexplore.report.ci_formats import IssueRule, ci_issues
 from tcexplore.report.gate_result import GateResult
 from tcexplore.session import Snapshot
+from tcexplore.session.cache_entries import newest_causes
 
 Call = Sequence[Any] | Mapping[str, Any]
 """Positional arguments, or keyword arguments."""
@@ -54,11 +55,7 @@ class Exploration:
     @property
     def recompiles(self) -> tuple[ev.Recompiled, ...]:
         """One record per recompile: the guard of the newest entry that failed."""
-        newest: dict[str, ev.Recompiled] = {}
-        for recompile in self.snapshot.recompiles:
-            if not recompile.limit_hit:
-                newest.setdefault(recompile.graph, recompile)
-        return tuple(newest.values())
+        return tuple(cause for cause, _ in newest_causes(self.snapshot) if not cause.limit_hit)
 
     @property
     def kernels(self) -> tuple[ev.Kernel, ...]:

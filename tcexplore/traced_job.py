@@ -11,6 +11,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 
+from tcexplore.processes import descendants
+
 TRACE_VARIABLE = "TORCH_TRACE"
 
 STDOUT, STDERR = "job.stdout", "job.stderr"
@@ -149,14 +151,8 @@ def _open_descendants(pid: int) -> list[int]:
     """Return a descriptor of each process that descends from a process; none except on Linux."""
     if sys.platform != "linux":
         return []
-    children: dict[int, list[int]] = {}
-    for process in filter(str.isdecimal, os.listdir("/proc")):
-        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/stat", "rb") as file:
-            children.setdefault(int(file.read().rpartition(b")")[2].split()[1]), []).append(int(process))
-    descendants, descriptors = [pid], []
-    for parent in descendants:
-        descendants += children.get(parent, ())
-    for process_id in descendants[1:]:
+    descriptors = []
+    for process_id, _ in descendants(pid):
         with contextlib.suppress(OSError):
             descriptors.append(os.pidfd_open(process_id))
     return descriptors

@@ -1,0 +1,167 @@
+"""Other processes: one that is run for its answer, and the end of all that this one started."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+# ---- a program that is run for its answer
+
+
+MOST_BYTES = 1 << 20
+"""Default limit of each stream."""
+
+_LINGER_S = 0.5
+"""Seconds to read on after the program has ended: a process that it started may hold its pipes open."""
+
+_CHUNK = 1 << 16
+
+
+class BoundedOutput(NamedTuple):
+    """What a program wrote, and how it ended."""
+
+    status: int
+    """Exit status; negative for a signal."""
+    output: bytes
+    errors: bytes
+    pid: int
+
+
+class NoAnswerError(Exception):
+    """A program was killed, since it exceeded a limit; the message is a verb phrase: `gives no answer within 20 s`."""
+
+
+def run_bounded(
+    command: Sequence[str],
+    seconds: float,
+    *,
+    most_bytes: int = MOST_BYTES,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+) -> BoundedOutput:
+    """Return what a program answers. Its process group is killed at the end. Raises `OSError` or `NoAnswerError`."""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
+        env=env, cwd=cwd, bufsize=0,
+    ) as process:  # fmt: skip
+        try:
+            return _read(process, seconds, most_bytes)
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _read(process: subprocess.Popen[bytes], seconds: float, most_bytes: int) -> BoundedOutput:
+    assert process.stdout is not None, "both streams are pipes"
+    assert process.stderr is not None
+    texts = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    output, errors = texts.values()
+    deadline, ended = time.monotonic() + seconds, False
+    with selectors.DefaultSelector() as selector:
+        for descriptor in texts:
+            selector.register(descriptor, selectors.EVENT_READ)
+        while selector.get_map():
+            # A program that has ended leaves its pipes open if another process has them.
+            for key, _ in selector.select(min(0.05, max(0.0, deadline - time.monotonic()))):
+                chunk = os.read(key.fd, _CHUNK)
+                texts[key.fd] += chunk
+                if not chunk:
+                    selector.unregister(key.fd)
+                if len(texts[key.fd]) > most_bytes:
+                    raise NoAnswerError(f"writes more than {most_bytes >> 10:,} KiB")
+            if not ended and process.poll() is not None:
+                ended, deadline = True, min(deadline, time.monotonic() + _LINGER_S)
+            if time.monotonic() >= deadline:
+                break
+    if not ended:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise NoAnswerError(f"gives no answer within {seconds:g} s") from None
+    return BoundedOutput(process.returncode, bytes(output), bytes(errors), process.pid)
+
+
+# ---- the end by a deadline
+
+
+END_S = 1.5
+"""Seconds for the program to end by itself after the user or a signal asked for it."""
+
+
+class Deadline:
+    """Ends the process with all its descendants unless it has ended by itself, or `cancel` was called."""
+
+    def __init__(self, restore: Callable[[], None] | None = None, keep: Iterable[int] = ()) -> None:
+        """`restore` is called last, to restore the terminal. Processes in `keep`, and theirs, are not ended."""
+        self._restore = restore
+        self._keep = frozenset(keep)
+        self._cancelled = threading.Event()
+        self._begun = False
+
+    def begin(self, status: int, seconds: float = END_S) -> None:
+        """End the process with `status` in so many seconds. Later calls change nothing. Safe in a signal handler."""
+        if self._begun:
+            return
+        self._begun = True
+        # A daemon: it works until the interpreter is finalized, and the program does not wait for it.
+        threading.Thread(target=self._wait, args=(status, seconds), name="deadline", daemon=True).start()
+
+    def cancel(self) -> None:
+        """Let the program take its time from now on."""
+        self._cancelled.set()
+
+    def _wait(self, status: int, seconds: float) -> None:
+        if self._cancelled.wait(seconds):
+            return
+        try:
+            kill_descendants(self._keep)
+            if self._restore is not None:
+                self._restore()
+        finally:
+            os._exit(status)
+
+
+def kill_descendants(keep: Iterable[int] = (), number: int = signal.SIGKILL) -> None:
+    """Send a signal, SIGKILL by default, to the process groups of all descendants. Does nothing except on Linux."""
+    kept = frozenset(keep)
+    own = os.getpgrp()
+    for pid, group in descendants(os.getpid(), kept):
+        # A group may have members outside of this process's descendants only if it is this process's own.
+        with suppress(ProcessLookupError, PermissionError):
+            if group != own:
+                os.killpg(group, number)
+            else:
+                os.kill(pid, number)
+
+
+def has_descendants() -> bool:
+    """Return whether a descendant of this process runs; False except on Linux."""
+    return bool(descendants(os.getpid()))
+
+
+def descendants(pid: int, keep: frozenset[int] = frozenset()) -> list[tuple[int, int]]:
+    """Return process id and group of each descendant of a process, without those in `keep` and theirs."""
+    children: dict[int, list[tuple[int, int]]] = {}
+    with suppress(OSError):
+        for entry in filter(str.isdecimal, os.listdir("/proc")):
+            with suppress(OSError, ValueError, IndexError), open(f"/proc/{entry}/stat", "rb") as file:
+                # The process name in parentheses may contain spaces and parentheses.
+                state, parent, group = file.read().rpartition(b")")[2].split()[:3]
+                if state == b"Z":
+                    continue
+                children.setdefault(int(parent), []).append((int(entry), int(group)))
+    found: list[tuple[int, int]] = []
+    waiting = [pid]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child[0] not in keep:
+                found.append(child)
+                waiting.append(child[0])
+    return found

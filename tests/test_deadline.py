@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
 
-from tests.end_to_end.test_app import gone
-from tests.supervisor.runs import alive
+from tests.supervisor.runs import alive, gone
 
 STARTS = """\
 import os, signal, subprocess, sys, threading, time
-from tcexplore.deadline import Deadline
+from tcexplore.processes import Deadline
 ignores = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 children = []
 for options in ({}, {"start_new_session": True}):
@@ -55,3 +55,26 @@ def test_a_kept_process_and_a_cancelled_deadline_go_on():
     program = STARTS + "end.cancel(); time.sleep(1); Deadline().begin(3, 0)\ntime.sleep(60)"
     done = subprocess.run([sys.executable, "-c", program, "0"], capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, "restored" in done.stdout) == (3, False)
+
+
+NEVER_CLEANED_UP = """\
+import asyncio, time
+from tcexplore.cli.run_once import until_signal
+
+async def work():
+    try:
+        print("started", flush=True)
+        await asyncio.sleep(600)
+    finally:
+        time.sleep(600)
+
+asyncio.run(until_signal(work()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_command_ends_after_a_signal_even_if_it_never_cleans_up():
+    with subprocess.Popen([sys.executable, "-c", NEVER_CLEANED_UP], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "started\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM

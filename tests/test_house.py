@@ -29,6 +29,15 @@ def test_every_module_has_a_docstring():
     assert undocumented == []
 
 
+def test_tests_import_neither_tests_nor_benchmarks():
+    """What both need is in helper modules. Benchmarks may import helpers and each other."""
+    imported = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*(?:test_\w+|benchmarks)\b", re.M)
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "benchmarks"]
+    assert [str(path.relative_to(ROOT)) for path in files if imported.search(path.read_text())] == []
+    benchmarks = (ROOT / "tests" / "benchmarks").glob("*.py")
+    assert [path.name for path in benchmarks if re.search(r"from tests\.[\w.]*\btest_", path.read_text())] == []
+
+
 def test_no_module_is_named_utils_or_common():
     assert [p.name for p in SOURCES if re.fullmatch(r"(utils?|common|misc)\.py", p.name)] == []
 

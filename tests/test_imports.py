@@ -15,7 +15,7 @@ import pytest
 
 import tcexplore
 
-FRONT = ("bounded_process", "cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python",
+FRONT = ("cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python", "processes",
          "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces", "trust", "ui",
          "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
@@ -32,24 +32,23 @@ MAY_IMPORT = {
     "quantities": {"quantities"},
     "session": {"events", "session", "targets"},
     "run_store": {"events", "files", "run_store", "session", "targets"},
-    "watch": {"events", "file_activity", "files", "notebook", "watch"},
+    "watch": {"events", "files", "notebook", "watch"},
     "files": {"files"},
     "torch_text": {"events", "torch_text"},
-    "traces": {"bounded_process", "events", "session", "targets", "torch_text", "traces"},
+    "traces": {"events", "processes", "session", "targets", "torch_text", "traces"},
     "fixes": {"documents", "events", "files", "fixes", "keymap", "notebook", "quantities", "session", "targets"},
     "documents": {"documents", "events", "keymap", "quantities", "session", "targets"},
     "studies": {
         "argument_types",
-        "bounded_process",
         "documents",
         "environments",
         "events",
-        "file_activity",
         "files",
         "fixes",
         "keymap",
         "model_python",
         "notebook",
+        "processes",
         "quantities",
         "report",
         "session",
@@ -154,13 +153,12 @@ def test_the_version_option_loads_next_to_nothing():
 
 
 FIRST_PAINTED = (
-    "tcexplore.cli.explore_command", "tcexplore.ui.app", "tcexplore.ui.screens.main_screen",
-    "tcexplore.ui.screen_lines", "tcexplore.documents.strip.title_line", "tcexplore.documents.strip.verdict_line",
-    "tcexplore.documents.strip.history_strip",
+    "tcexplore.cli.dispatch", "tcexplore.ui.app", "tcexplore.ui.screens.main_screen",
+    "tcexplore.ui.row_line", "tcexplore.documents.strip",
 )  # fmt: skip
 """Modules that the first frame is made with."""
 
-FIRST_FRAME = (*FIRST_PAINTED, "tcexplore.documents.source.source_view", "tcexplore.documents.strip.peek_line")
+FIRST_FRAME = (*FIRST_PAINTED, "tcexplore.documents.source_view", "tcexplore.documents.peek_line")
 """These, and what is imported before the first event comes."""
 
 
@@ -187,7 +185,7 @@ def test_the_app_loads_openssl_only_for_a_connection():
 
 
 def test_the_command_line_reads_no_device_at_start():
-    assert not loaded_by(("tcexplore.cli.arguments", "tcexplore.cli.explore_command")) & {
+    assert not loaded_by(("tcexplore.cli.arguments", "tcexplore.cli.dispatch")) & {
         "tcexplore.targets.device_table",
         "tomllib",
     }

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tcexplore.cli.gate.baseline_comparison import compare, confirm
-from tcexplore.cli.gate.baseline_figures import BaselineFigures, baseline_figures
+from tcexplore.cli.baseline import BaselineFigures, baseline_figures, compare, confirm
 from tcexplore.report.json_report import report
 from tests import fakes
 

@@ -19,8 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tcexplore.cli.gate.baseline_comparison import compare, confirm
-from tcexplore.cli.gate.baseline_figures import baseline_figures
+from tcexplore.cli.baseline import baseline_figures, compare, confirm
 from tests.benchmarks.baseline_gate import lengthen_calls, slower
 
 RERUNS = 20

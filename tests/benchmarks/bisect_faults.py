@@ -13,10 +13,9 @@ import time
 from pathlib import Path
 
 from tcexplore.events import Event, Job
-from tcexplore.studies.bisect.bisect_result import BisectStep, first_failure
-from tcexplore.studies.bisect.bisect_study import STUDY, BisectOptions
+from tcexplore.studies.bisect import STUDY, BisectOptions, BisectStep, first_failure
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
-from tcexplore.studies.study_runs import Runs
 from tcexplore.supervisor import Supervisor
 from tests.studies.faults import MORE_FAULTS
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tcexplore.session import Snapshot
 from tcexplore.session.communication import collective_calls
-from tcexplore.traces.rank_normal import normalize
+from tcexplore.traces.rank_normalization import normalize
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot

@@ -25,10 +25,9 @@ from pathlib import Path
 from tcexplore.events import Config, Job
 from tcexplore.session import Snapshot
 from tcexplore.session.ranked_breaks import rank_breaks
-from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, by_break, fix_gain
-from tcexplore.studies.fix.fix_study import STUDY, FixOptions
+from tcexplore.studies.fix import STUDY, AttemptedFix, BreakFixes, FixOptions, by_break, fix_gain
+from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
-from tcexplore.studies.study_runs import Runs
 from tcexplore.supervisor import Supervisor
 from tests.fixes.architectures import ARCHITECTURES
 from tests.fixes.hostile import HOSTILE, WRONG
@@ -108,7 +107,7 @@ async def try_fixes(folder: Path, only: list[str]) -> int:
                 verified += one.verified is not None
                 tried = "; ".join(f"{v.change.fix.name}: {v.objection or 'verified'}" for v in one.verifications)
                 mark = "✔" if one.verified else "·" if not_fixable else "✖"
-                print(f"{mark} {name}, {one.broken.kind}: {tried or 'no fix'}", flush=True)
+                print(f"{mark} {name}, {one.graph_break.kind}: {tried or 'no fix'}", flush=True)
     print(f"{fixable} fixable breaks, {verified} with a verified fix")
     return max(0, fixable - verified)
 
@@ -151,21 +150,23 @@ with torch.no_grad():
         times.append(time.perf_counter() - started)
 sys.stderr.write(f"{statistics.median(times[300:]) * 1e6}")
 """
-PROCESSES = 3
+PROCESSES = 4
 """Processes for each side: a setting that a fix makes, such as one of Dynamo, is one of its process."""
 
 
 def time_by_hand(script: Path, before: Path, after: Path) -> tuple[float, float, float]:
-    """Return the share of a call that the second file saves: the median over processes, the lowest and the highest."""
-    shares = []
+    """Return the share of a call that the second file saves, from the median process of each file.
+
+    Of the processes that come one after the other, also the lowest and the highest share.
+    """
+    us: dict[Path, list[float]] = {before: [], after: []}
     for _ in range(PROCESSES):
-        us = []
-        for file in (before, after):
+        for file, of_file in us.items():
             command = [sys.executable, str(script), str(file)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            us.append(float(done.stderr.splitlines()[-1].split()[-1]))
-        shares.append(1 - us[1] / us[0])
-    return statistics.median(shares), min(shares), max(shares)
+            of_file.append(float(done.stderr.splitlines()[-1].split()[-1]))
+    shares = [1 - b / a for a, b in zip(us[before], us[after], strict=True)]
+    return 1 - statistics.median(us[after]) / statistics.median(us[before]), min(shares), max(shares)
 
 
 async def compare_costs(folder: Path, only: list[str]) -> int:
@@ -192,7 +193,7 @@ async def compare_costs(folder: Path, only: list[str]) -> int:
                     continue
                 changed.write_text(one.verified.change.after)
                 by_hand, lowest, highest = time_by_hand(script, path, changed)
-                gap = gaps.get((one.broken.code, one.broken.kind))
+                gap = gaps.get((one.graph_break.code, one.graph_break.kind))
                 at_least = gap.share if gap is not None and gap.share is not None else 0.0
                 share, low, high = (us / gain.call_us for us in (gain.us, gain.low_us, gain.high_us))
                 inside, overlaps = low <= by_hand <= high, low <= highest and lowest <= high
@@ -213,7 +214,7 @@ def _outcome(one: BreakFixes | None, path: Path) -> tuple[str, str]:
         return "no break", ""
     if one.verified is None:
         tried = "; ".join(f"{v.change.fix.name}: {v.objection}" for v in one.verifications)
-        return ("refused", tried) if tried else ("no fix", one.broken.kind)
+        return ("refused", tried) if tried else ("no fix", one.graph_break.kind)
     changed = path.with_name(f"{path.stem}_changed.py")
     changed.write_text(one.verified.change.after)
     command = [sys.executable, "-m", "tests.fixes.independent", str(path), str(changed)]

@@ -41,12 +41,18 @@ with torch.no_grad():
     for function in (compiled, model):
         for _ in range(10):
             function(*inputs)
-    units = [max(1, round(0.01e6 / block(function, 20))) for function in (model, compiled)]
-    pairs, ends = [], time.perf_counter() + SECONDS
+    unit_us = [block(function, 20) for function in (model, compiled)]
+    lengths_us = [ms * 1e3 for ms in BLOCKS_MS]
+    pairs, ends = [[] for _ in lengths_us], time.perf_counter() + SECONDS * len(lengths_us)
     while time.perf_counter() < ends:
-        pairs.append((block(model, units[0]), block(compiled, units[1])))
+        for of_length, length_us in zip(pairs, lengths_us):
+            units = [max(1, round(length_us / us)) for us in unit_us]
+            of_length.append((block(model, units[0]), block(compiled, units[1])))
 print(json.dumps(pairs))
 """
+
+BLOCKS_MS = 10, 40, 160
+"""Lengths of the blocks of a plain script. At the start of a block the device waits for the first launch."""
 
 PARALLEL = 3
 """Runs at the same time where only shares of peaks count."""
@@ -62,7 +68,7 @@ def main() -> None:
     parts = {
         "peaks": lambda: shares(options.seconds),
         "launch": lambda: ratios(LAUNCH_BOUND_MODELS, options.seconds, 2),
-        "device": lambda: ratios({name: TIMED[name] for name in DEVICE_BOUND}, options.seconds, 1),
+        "device": lambda: ratios({name: TIMED[name] for name in DEVICE_BOUND}, options.seconds, 2),
     }
     figures: dict[str, Any] = {}
     for name in options.only.split(","):
@@ -80,31 +86,35 @@ def ratios(models: Mapping[str, str], seconds: float, scripts: int) -> Iterator[
         report = check(source, seconds)
         plain += [script(source, seconds) for _ in range(scripts - 1)]
         timing, effect = report["timing"], report["profile_effect"]
-        truth = median(ratio for ratio, *_ in plain)
         low, high = timing["ci95"]
         print(
-            f"{name:<20} plain {', '.join(f'{ratio:.3f}' for ratio, *_ in plain)}  check {timing['speedup']:.3f} "
-            f"[{low:.3f}, {high:.3f}] ({timing['speedup'] / truth - 1:+.1%}, "
-            f"{'in' if low <= truth <= high else 'OUT'})  "
-            f"plain µs {', '.join(f'{eager:.0f}/{compiled:.0f}' for _, eager, compiled in plain)}  check µs "
-            f"{timing['eager_us']:.0f}/{timing['compiled_us']:.0f}  kernels {timing['eager_kernels_us']:.1f}/"
+            f"{name:<20} check {timing['speedup']:.3f} [{low:.3f}, {high:.3f}]  µs {timing['eager_us']:.1f}/"
+            f"{timing['compiled_us']:.1f}  kernels {timing['eager_kernels_us']:.1f}/"
             f"{timing['compiled_kernels_us']:.1f}  span {timing['eager_device_span_us']:.1f}/"
-            f"{timing['compiled_device_span_us']:.1f}  launch-bound {timing['launch_bound']}  {effect}",
-            flush=True,
+            f"{timing['compiled_device_span_us']:.1f}  launch-bound {timing['launch_bound']}  {effect}"
         )
+        for ms, *of_length in zip(BLOCKS_MS, *plain, strict=True):
+            truth = median(ratio for ratio, *_ in of_length)
+            print(
+                f"  plain, {ms:>3} ms: {', '.join(f'{ratio:.3f}' for ratio, *_ in of_length)} "
+                f"({timing['speedup'] / truth - 1:+.1%}, {'in' if low <= truth <= high else 'OUT'})  "
+                f"µs {', '.join(f'{eager:.1f}/{compiled:.1f}' for _, eager, compiled in of_length)}",
+                flush=True,
+            )
         yield {"model": name, "plain": plain, "timing": facts(timing), "profile_effect": effect}
 
 
-def script(source: str, seconds: float) -> tuple[float, float, float]:
-    """Return the median ratio of the pairs of a plain script, and the median microseconds of both sides."""
+def script(source: str, seconds: float) -> list[tuple[float, float, float]]:
+    """Return the median ratio of the pairs of a plain script and the median microseconds of both sides, by length."""
     with tempfile.TemporaryDirectory() as folder:
-        text = PLAIN.replace("SEED", str(SEED)).replace("SECONDS", str(seconds))
+        text = PLAIN.replace("SEED", str(SEED)).replace("SECONDS", str(seconds)).replace("BLOCKS_MS", str(BLOCKS_MS))
         done = subprocess.run(
             [sys.executable, "-c", text, written(source, folder)], capture_output=True, text=True, check=True
         )
-    pairs = json.loads(done.stdout.splitlines()[-1])
-    eager, compiled = zip(*pairs, strict=True)
-    return median(a / b for a, b in pairs), median(eager), median(compiled)
+    return [
+        (median(a / b for a, b in pairs), *(median(side) for side in zip(*pairs, strict=True)))
+        for pairs in json.loads(done.stdout.splitlines()[-1])
+    ]
 
 
 def shares(seconds: float) -> Iterator[dict[str, Any]]:

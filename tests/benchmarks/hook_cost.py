@@ -14,11 +14,11 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.capture.called_functions import ROOT, functions_of_tcexplore
+
 UNITS = 20
 BLOCKS = 60
 
@@ -127,22 +127,6 @@ def time_calls(calls: dict[str, Callable[[], object]], device: str) -> dict[str,
         for name, call in calls.items():
             times[name].append(timer.time_block(call, UNITS, warm=2).unit_ns / 1e3)
     return {name: median(values) for name, values in times.items()}
-
-
-def functions_of_tcexplore(call: Callable[[], object]) -> dict[str, int]:
-    """Return the functions of tcexplore that a call runs, with the number of their calls."""
-    ran: Counter[str] = Counter()
-
-    def observe(frame: Any, event: str, _: object) -> None:
-        if event == "call" and str(ROOT / "tcexplore") in frame.f_code.co_filename:
-            ran[frame.f_code.co_qualname] += 1
-
-    sys.setprofile(observe)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return dict(ran)
 
 
 if __name__ == "__main__":

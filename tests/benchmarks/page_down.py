@@ -24,8 +24,8 @@ from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.document import Document
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.session import Snapshot
-from tcexplore.ui.lines.row_view import RowView
-from tcexplore.ui.terminal.themes import DARK_THEME
+from tcexplore.ui.row_view import RowView
+from tcexplore.ui.themes import DARK_THEME
 from tests import fakes
 
 LINES, NODES, SIZE = 50_000, 10_000, (120, 40)

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import compile_time
-from tcexplore.studies.study_runs import Runs
+from tcexplore.studies.runs import Runs
 from tcexplore.supervisor import Supervisor
 from tests.benchmarks.timing_models import Model, samples, transformers
 

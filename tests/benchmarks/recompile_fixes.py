@@ -17,7 +17,7 @@ from typing import Any
 
 from tcexplore.events import Job
 from tcexplore.session.recompile_fixes import TOGETHER, RecompileFix, recompile_fixes
-from tcexplore.studies.study_runs import Runs
+from tcexplore.studies.runs import Runs
 from tcexplore.supervisor import Supervisor
 from tests.fixes.recompiling import PROGRAMS
 

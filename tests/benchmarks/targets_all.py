@@ -11,8 +11,9 @@ import time
 from tcexplore.events import Kernel
 from tcexplore.targets.assembler import Assembler
 from tcexplore.targets.device_table import Target, all_targets
-from tests.benchmarks import targets_identity as identity
-from tests.benchmarks.targets_models import SMALL
+from tests.benchmarks.targets_identity import print_skipped
+from tests.targets import kernel_identity as identity
+from tests.targets.models import SMALL
 
 
 def main() -> int:
@@ -33,7 +34,7 @@ def main() -> int:
 
 def _assemble(name: str, kind: str, target: Target, assembler: Assembler) -> tuple[int, list[str]]:
     last, assembled, failures = "amdgcn" if target.backend == "hip" else "sass", 0, []
-    codes = identity.run(name, kind, "cpu", identity.without_device(target))
+    codes = identity.run(name, kind, "cpu", identity.without_device(target, print_skipped))
     if not codes:
         failures.append(f"{name} {kind}: not lowered")
     for kernel, source in identity.kernels(codes):

@@ -13,7 +13,7 @@ from textual.app import App
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.engine import Deliver
-from tcexplore.ui.lines.row_view import RowView
+from tcexplore.ui.row_view import RowView
 from tests import fakes
 from tests.terminal import Terminal
 from tests.ui.app_under_test import FakeEngine

@@ -21,7 +21,7 @@ import torch
 
 from tcexplore.events import Event, TimingEstimate
 from tcexplore.timing.timed_machine import this_machine
-from tcexplore.timing.timing_run import measure_timing_on
+from tcexplore.timing.timing_run import measure_timing
 from tcexplore.timing.workload import Workload
 from tests.benchmarks.timing_truth import busy_process, work
 
@@ -88,7 +88,7 @@ def _run(ratio: float, busy: int, seconds: float, seed: int, threads: int) -> Ti
     with ExitStack() as stack:
         for _ in range(busy):
             stack.enter_context(busy_process())
-        measure_timing_on(replace(this_machine(workload, emit), seed=seed), workload, emit, seconds)
+        measure_timing(workload, emit, seconds, machine=replace(this_machine(workload, emit), seed=seed))
     return estimates[-1]
 
 

@@ -24,7 +24,7 @@ import torch
 
 from tcexplore.events import Event, TimingEstimate
 from tcexplore.timing.timed_machine import this_machine
-from tcexplore.timing.timing_run import measure_timing_on
+from tcexplore.timing.timing_run import measure_timing
 from tcexplore.timing.workload import Workload
 
 SAME = "same"
@@ -126,7 +126,7 @@ def run(ratio: float, seconds: float, seed: int) -> TimingEstimate:
     workload = Workload(
         eager=work(round(PIECES * ratio)), compiled=work(PIECES), calls=1, train=False, device=torch.device("cpu")
     )
-    measure_timing_on(replace(this_machine(workload, emit), seed=seed), workload, emit, seconds)
+    measure_timing(workload, emit, seconds, machine=replace(this_machine(workload, emit), seed=seed))
     return estimates[-1]
 
 

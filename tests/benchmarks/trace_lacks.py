@@ -1,6 +1,6 @@
 """Facts of a live run that TORCH_TRACE does not hold, each recognized as narrowly as possible.
 
-`docs/commands/open.md` lists them for users.
+`docs/traces.md` lists them for users.
 """
 
 from __future__ import annotations

@@ -14,16 +14,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.unseen_truth import backend_of, cause, without_addresses
+from tests.program_figures import backend_of, differences, figures_of
 from tests.report.consistency import inconsistencies
 
-FOLDERS = ("unseen", "stateful", "libraries")
+TESTS = Path(__file__).parents[1]
+FOLDERS = (TESTS / "benchmarks" / "unseen", TESTS / "worker" / "stateful", TESTS / "benchmarks" / "libraries")
 _IMPORT = re.compile(r"^(?:import|from) (\w+)", re.M)
+
+
 SHARED = "shared_code"
 """Program that compiles one function for two backends. tcexplore names only the entries of the same backend."""
 
@@ -45,33 +47,11 @@ def reported(file: Path) -> tuple[dict[str, Any], list[str]]:
     return figures_of(report), wrong
 
 
-def figures_of(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures of a JSON report, with the keys of torch's own."""
-    compiled = {entry["graph"] for frame in report["frames"] for entry in frame["entries"]}
-    causes: dict[str, list[str]] = {}
-    for one in report["recompiles"]:
-        if one["graph"] in compiled:
-            causes.setdefault(one["graph"], []).append(cause(f"{one['failed_entry']}: {one['failed_guard']}"))
-    conditions: dict[str, list[str]] = {graph: [] for graph in report["guard_latency_us"]}
-    for guard in report["guards"]:
-        conditions[guard["graph"]] += map(without_addresses, guard["code"])
-    return {
-        "graphs": len(report["graphs"]),
-        "breaks": sorted(map(list, {(Path(b["file"]).name, b["line"]) for b in report["breaks"]})),
-        "recompiles": len(causes),
-        "causes": list(causes.values()),
-        "over_limit": sum(len(frame["over_limit"]) for frame in report["frames"]),
-        "guards": len(report["guard_latency_us"]),
-        "conditions": [sorted(texts) for texts in conditions.values()],
-        "calls": [call["compiles"] for call in report["calls"] if call["variant"] == "compiled"],
-    }
-
-
 def compare(program: Path, folder: Path) -> bool:
     """Print the differences of one program; return whether there are none."""
     file = folder / f"{program.stem}.py"
     shutil.copy(program, file)
-    command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.unseen_truth", str(file)]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.program_figures", str(file)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         print(program.stem, result.stderr[-300:])
@@ -86,27 +66,10 @@ def compare(program: Path, folder: Path) -> bool:
     return not problems
 
 
-def differences(truth: dict[str, Any], figures: dict[str, Any]) -> list[str]:
-    """Return where the figures of a report are not torch's own."""
-    counted = {key: value for key, value in truth.items() if key != "conditions"}
-    wrong = [f"{k}: torch {v}, tcexplore {figures.get(k)}" for k, v in counted.items() if v != figures.get(k)]
-    return [*_guard_differences(truth["conditions"], figures.get("conditions", [])), *wrong]
-
-
 def _are_parts(causes: list[list[str]], expected: list[list[str]]) -> bool:
     """Return whether the causes of each recompile are among those that torch names."""
     pairs = zip(causes, expected, strict=False)
     return len(causes) == len(expected) and all(given and set(given) <= set(named) for given, named in pairs)
-
-
-def _guard_differences(conditions: list[list[str]], reported: list[list[str]]) -> list[str]:
-    """Return the conditions that only torch or only the report has, for each guarded entry. torch may repeat one."""
-    problems = []
-    for number, (expected, given) in enumerate(zip(conditions, reported, strict=False)):
-        missing, extra = Counter(set(expected)) - Counter(given), Counter(given) - Counter(expected)
-        if missing or extra:
-            problems.append(f"guards of entry {number}: missing {list(missing)[:3]}, extra {list(extra)[:3]}")
-    return problems
 
 
 def _missing_packages(program: Path) -> list[str]:
@@ -117,7 +80,7 @@ def _missing_packages(program: Path) -> list[str]:
 
 def main(*names: str) -> int:
     """Print the comparison of each program; return the number of programs with a difference."""
-    every = [program for folder in FOLDERS for program in sorted(Path(__file__).with_name(folder).glob("*.txt"))]
+    every = [program for folder in FOLDERS for program in sorted(folder.glob("*.txt"))]
     named = [program for program in every if not names or {program.stem, program.parent.name} & set(names)]
     programs = [program for program in named if not _missing_packages(program)]
     with tempfile.TemporaryDirectory() as folder:

@@ -11,19 +11,21 @@ from typing import Any
 
 import pytest
 
-from tcexplore.cli.doctor import trial_compile
-from tcexplore.cli.doctor.findings import Finding, Section, print_findings
-from tcexplore.cli.doctor.machine_checks import (
+from tcexplore.cli import doctor_command
+from tcexplore.cli.doctor_command import (
+    Finding,
+    Section,
     check_caches,
     check_environments,
     check_history,
     check_installation,
     describe_error,
+    print_findings,
     probe_machine,
 )
 from tcexplore.environments import PythonChoice, SkippedPython
 from tcexplore.model_python import OWN_PYTHON, ModelPython
-from tcexplore.studies.study_runs import Outcome
+from tcexplore.studies.runs import Outcome
 from tests import fakes
 from tests.environments.fake_pythons import script
 
@@ -54,7 +56,7 @@ def test_without_torch_nothing_else_is_checked():
     assert findings["torch"].state == "missing"
     assert f"{sys.executable} -m pip install torch" in findings["torch"].remedy
     assert "C++ compiler" not in findings
-    assert trial_compile.run_trials(NO_TORCH) == (Section("Compiling", ()), Section("Facts", ()))
+    assert doctor_command.run_trials(NO_TORCH) == (Section("Compiling", ()), Section("Facts", ()))
     assert check_caches(NO_TORCH).findings == ()
 
 
@@ -105,17 +107,17 @@ def test_a_crashed_probe_gives_its_stderr_for_every_answer(tmp_path: Path):
 
 
 def test_a_failed_trial_has_the_hint_as_remedy():
-    finding = trial_compile._result("cpu", Outcome(fakes.failed()))
+    finding = doctor_command._result("cpu", Outcome(fakes.failed()))
     assert (finding.state, finding.remedy) == ("missing", fakes.failed().failure.hint)
-    good = trial_compile._result("cuda", Outcome(fakes.complete(triton=True)))
+    good = doctor_command._result("cuda", Outcome(fakes.complete(triton=True)))
     assert (good.state, "triton" in good.text) == ("good", True)
 
 
 def test_missing_facts_are_listed_once_with_their_symbol():
-    finding, other = trial_compile._missing_facts([Outcome(fakes.facts_missing()), Outcome(fakes.facts_missing())])
+    finding, other = doctor_command._missing_facts([Outcome(fakes.facts_missing()), Outcome(fakes.facts_missing())])
     assert {finding.name, other.name} == {"kernel lines", "guard latency"}
     assert "CSE.generate" in finding.text
-    assert [f.state for f in trial_compile._missing_facts([Outcome(fakes.complete())])] == ["good"]
+    assert [f.state for f in doctor_command._missing_facts([Outcome(fakes.complete())])] == ["good"]
 
 
 def test_the_output_ends_with_the_remedies(capsys: pytest.CaptureFixture[str]):

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import select
 import signal
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.supervisor.runs import alive, descendants
+from tests.end_to_end.real_app import BREAKS, RESTORED, open_app, save, write_model
+from tests.supervisor.runs import descendants, gone
 from tests.terminal import Terminal
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 
-BREAKS = """\
-import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        print("in forward")
-        return torch.relu(x) * 1.5
-
-
-model = Model()
-inputs = (torch.randn(8, 8),)
-"""
 FIXED = BREAKS.replace('        print("in forward")\n', "")
-RESTORED = b"\x1b[?1049l"
-"""The sequence that leaves the alternate screen."""
 
 
 @pytest.fixture
@@ -61,41 +41,6 @@ def app(edited_model: Path) -> Iterator[Terminal]:
         opened.wait_for("1 graph break", timeout=200)
         opened.wait_for("kernel")
         yield opened
-
-
-def write_model(folder: Path) -> Path:
-    file = folder / "model.py"
-    file.write_text(BREAKS)
-    return file
-
-
-def open_app(model: Path) -> Terminal:
-    """Return the app in a terminal, with a temporary folder that shows leftover files."""
-    command = [sys.executable, "-m", "tcexplore", model.name]
-    scratch = model.parent / "scratch"
-    scratch.mkdir()
-    # The compile caches are shared with the other tests.
-    caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}")
-    env = {"TMPDIR": str(scratch), "TORCHINDUCTOR_CACHE_DIR": caches}
-    # Torch keeps precompiled headers, which take seconds, below the temporary folder.
-    headers = Path(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
-    headers.mkdir(exist_ok=True)
-    (scratch / headers.name).symlink_to(headers)
-    return Terminal(command, columns=160, rows=50, cwd=str(model.parent), env=env)
-
-
-def save(file: Path, text: str) -> None:
-    new = file.with_suffix(".tmp")
-    new.write_text(text)
-    os.replace(new, file)
-
-
-def gone(pids: set[int], within: float = 5.0) -> bool:
-    """Return whether all processes have ended and were reaped."""
-    end = time.monotonic() + within
-    while any(alive(pid) for pid in pids) and time.monotonic() < end:
-        select.select([], [], [], 0.05)
-    return not any(alive(pid) for pid in pids)
 
 
 def test_an_edit_removes_a_break(app: Terminal, edited_model: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.exits import problems
+from tests.end_to_end.exits import problems
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

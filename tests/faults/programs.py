@@ -156,6 +156,7 @@ SABOTAGE = {
     ),
     "closed descriptors 0 to 2": Fault(f"import os\nos.closerange(0, 3)\n{FUNCTION}"),
     "closed descriptors in forward": Fault(_forward("__import__('os').closerange(0, 3)\nreturn x + 1")),
+    "closes everything and loops": Fault("import os\nos.closerange(0, 4096)\nwhile True: pass\n", "worker user broken"),
     "a removed directory": Fault("import os, tempfile\nd = tempfile.mkdtemp()\nos.chdir(d)\nos.rmdir(d)\n" + FUNCTION),
     "removes itself": Fault(f"import os\nif os.path.exists(__file__): os.unlink(__file__)\n{FUNCTION}"),
     "signal handlers": Fault(

@@ -65,7 +65,7 @@ def test_reports_contain_no_control_sequences(monkeypatch: pytest.MonkeyPatch, r
 @given(text=hostile_texts, width=st.integers(20, 200))
 @example(text=ALL_PARTS, width=80)
 def test_rows_of_panes_contain_no_control_sequences(run: Callable[[], Snapshot], text: str, width: int):
-    from tcexplore.ui.lines.row_painter import flat
+    from tcexplore.ui.row_painter import flat
 
     snapshot = infected(run(), text)
     for build in BUILDERS.values():

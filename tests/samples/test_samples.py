@@ -11,7 +11,7 @@ import pytest
 from tcexplore.documents.timing.timeline_view import suggest_region_fix
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, RegionTimeline, timeline
-from tests.report.test_schema import validate
+from tests.report.whole_report import validate
 from tests.samples.exploring import SAMPLES, Explorer, extern, fuses, generated, lines
 from tests.supervisor.runs import Runs
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.bounded_process import run_bounded
 from tcexplore.cli import main
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.file_argument import BadFileError, python_choice
 from tcexplore.environments import _QUERY
 from tcexplore.model_python import OWN_PYTHON
+from tcexplore.processes import run_bounded
 from tests.environments.fake_pythons import script
 
 BROKEN = "import torch\nmodel = = 1\n"
@@ -212,7 +212,7 @@ def test_the_doctor_imports_nothing_from_the_working_folder(repository: Path):
     root = str(Path(__file__).parents[2])
     variables = {**os.environ, "CANARY": str(canary(repository)), "PYTHONPATH": f"{root}:"}
     program = (
-        "import os, sys\nfrom tcexplore.__main__ import main\nfrom tcexplore.cli import doctor\n"
+        "import os, sys\nfrom tcexplore.__main__ import main\nfrom tcexplore.cli import doctor_command as doctor\n"
         "doctor.run_trials = lambda *_: ()\ndoctor.probe_machine = lambda python: sys.exit(os.getcwd())\n"
         "main(['doctor'])\n"
     )

@@ -1,7 +1,7 @@
-"""What torch's own trace says about programs: `python -m tests.benchmarks.unseen_truth FILE...`, a line of JSON each.
+"""Figures of programs: those of torch's own trace, those of a report, and where they differ.
 
-Runs each file in a process of its own without tcexplore, and makes its calls compiled. No eager call comes before,
-which could change state.
+`python -m tests.program_figures FILE...` prints torch's own, a line of JSON for each file: it runs the file in a new
+process without tcexplore, and makes its calls compiled. No eager call comes before, which could change state.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import runpy
 import sys
 import traceback
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -137,6 +138,45 @@ def backend_of(program: Path) -> str:
     """Return the backend that a program of calls is compiled with: a comment of it, or the default."""
     match = re.search(r"^# backend: (\w+)", program.read_text(), re.M)
     return match[1] if match else BACKEND
+
+
+def figures_of(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of a JSON report, with the keys of torch's own."""
+    compiled = {entry["graph"] for frame in report["frames"] for entry in frame["entries"]}
+    causes: dict[str, list[str]] = {}
+    for one in report["recompiles"]:
+        if one["graph"] in compiled:
+            causes.setdefault(one["graph"], []).append(cause(f"{one['failed_entry']}: {one['failed_guard']}"))
+    conditions: dict[str, list[str]] = {graph: [] for graph in report["guard_latency_us"]}
+    for guard in report["guards"]:
+        conditions[guard["graph"]] += map(without_addresses, guard["code"])
+    return {
+        "graphs": len(report["graphs"]),
+        "breaks": sorted(map(list, {(Path(b["file"]).name, b["line"]) for b in report["breaks"]})),
+        "recompiles": len(causes),
+        "causes": list(causes.values()),
+        "over_limit": sum(len(frame["over_limit"]) for frame in report["frames"]),
+        "guards": len(report["guard_latency_us"]),
+        "conditions": [sorted(texts) for texts in conditions.values()],
+        "calls": [call["compiles"] for call in report["calls"] if call["variant"] == "compiled"],
+    }
+
+
+def differences(truth: dict[str, Any], figures: dict[str, Any]) -> list[str]:
+    """Return where the figures of a report are not torch's own."""
+    counted = {key: value for key, value in truth.items() if key != "conditions"}
+    wrong = [f"{k}: torch {v}, tcexplore {figures.get(k)}" for k, v in counted.items() if v != figures.get(k)]
+    return [*_guard_differences(truth["conditions"], figures.get("conditions", [])), *wrong]
+
+
+def _guard_differences(conditions: list[list[str]], reported: list[list[str]]) -> list[str]:
+    """Return the conditions that only torch or only the report has, for each guarded entry. torch may repeat one."""
+    problems = []
+    for number, (expected, given) in enumerate(zip(conditions, reported, strict=False)):
+        missing, extra = Counter(set(expected)) - Counter(given), Counter(given) - Counter(expected)
+        if missing or extra:
+            problems.append(f"guards of entry {number}: missing {list(missing)[:3]}, extra {list(extra)[:3]}")
+    return problems
 
 
 def main(*files: str) -> None:

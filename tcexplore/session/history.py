@@ -150,6 +150,14 @@ class Session:
             return self
         return replace(self, runs=(*self.runs[:-1], newest.apply(event)))
 
+    def without_answer(self, number: int) -> Session:
+        """Return the session without the answer to the recompile queries of this number."""
+        newest = self.newest
+        if newest is None or all(answer.number != number for answer in newest.recompile_answers):
+            return self
+        kept = tuple(answer for answer in newest.recompile_answers if answer.number != number)
+        return replace(self, runs=(*self.runs[:-1], replace(newest, recompile_answers=kept)))
+
     def with_target(self, target: str) -> Session:
         """Return the session with another target in view, in every run that has its code and in the newest."""
         runs = tuple(s.with_target(target) if s.has_code(target) else s for s in self.runs)

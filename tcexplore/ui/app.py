@@ -279,6 +279,8 @@ class ExplorerApp(RunActions):
             if isinstance(item, ev.Standby):
                 self.standby = item
                 self.show_progress()
+            elif isinstance(item, ev.RecompileAnswer) and item.number in self.dropped_queries:
+                continue
             elif isinstance(item, ev.PhaseStarted):
                 self._phase_started = self._now()
             session = session.apply(item)

@@ -61,6 +61,10 @@ class RunActions(App[int]):
         """Those of the current file."""
         self._read_next: int | None = None
         """Number of the run that is being read, and is shown once it is read."""
+        self._last_query = 0
+        """Number of the last recompile query."""
+        self.dropped_queries: set[int] = set()
+        """Numbers of recompile queries whose form the user left: their answers are ignored."""
         self._needed: set[int] = set()
         """Runs that are being read for a screen that compares them."""
         self.chosen_targets: dict[str, str] = {}
@@ -218,7 +222,10 @@ class RunActions(App[int]):
             return
         from tcexplore.ui.screens.prompt_screen import recompile_prompt
 
-        screen = recompile_prompt(self.session, message.links, self._send_query)
+        shown = self.session.shown
+        answered_last = max((answer.number for answer in shown.recompile_answers), default=0) if shown else 0
+        self._last_query = max(self._last_query, answered_last) + 1
+        screen = recompile_prompt(self.session, message.links, self._send_query, self._last_query)
         if isinstance(screen, str):
             self.main.say(screen)
             return
@@ -226,6 +233,9 @@ class RunActions(App[int]):
         def answered(answers: tuple[str, ...] | None) -> None:
             if answers is not None:
                 self._query_recompile(screen.query_for(answers))
+            else:
+                self.dropped_queries.add(screen.number)
+                self.session = self.session.without_answer(screen.number)
 
         self.push_screen(screen, answered)
 

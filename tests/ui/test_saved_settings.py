@@ -26,7 +26,7 @@ async def test_what_the_user_chose_is_there_at_the_next_start(tmp_path: Path):
     assert replace(again.settings, theme="") == replace(chosen, theme="")
     assert load(file).theme == "ansi-light"
     assert again.main.grid.sizes != PaneSizes()
-    assert again.main.grid.panes["graph"].view.name == "code"
+    assert again.main.grid.panes["graph"].view.name == "modules"
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,9 @@ ROUNDED_FROM = 1.1
 KEYS = 5
 """Priority of the pieces about keys."""
 
+_SHORT_HINT = 100
+"""Characters of a suggestion that fits the line."""
+
 STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "undecided": "muted"}
 
 
@@ -192,7 +195,8 @@ def _failure(shown: Snapshot) -> Iterator[Piece]:
         where = places(shown.file).describe(shown.failure.location)
         message = shown.failure.message.partition("\n")[0]
         yield piece(f"{where}: {message}" if where else message, "error")
-        yield piece("7 shows more", "muted", KEYS)
+        yield piece(shown.failure.hint if len(shown.failure.hint) <= _SHORT_HINT else "", "ok", 3)
+        yield piece(f"{hint('output-pane')} shows more", "muted", KEYS)
 
 
 def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:

@@ -351,4 +351,6 @@ class ExplorerApp(RunActions):
         from tcexplore.ui.screens.help_screen import HelpScreen
 
         if isinstance(self.screen, ReadingScreen):
-            self.push_screen(HelpScreen(*self.screen.page, self.screen.SCOPES))
+            newest = self.session.newest
+            trace = newest is not None and bool(newest.trace)
+            self.push_screen(HelpScreen(*self.screen.page, self.screen.SCOPES, trace=trace))

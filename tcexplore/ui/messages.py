@@ -81,6 +81,11 @@ class GuardFiltersTried(Message):
 
 
 @dataclass
+class NewestRequested(Message):
+    """The user leaves the history: the newest run comes into view again."""
+
+
+@dataclass
 class RunNeeded(Message):
     """A screen needs the snapshot of a run that is compressed or on disk."""
 

@@ -114,11 +114,13 @@ async def test_next_view_wraps_around():
 
 async def test_the_graph_as_code_and_back_from_any_pane():
     async with run_app(fakes.session(training.run(3))) as ui:
-        await ui.press("4", "c")
+        await ui.press("4")
+        await ui.act("as-code")
         assert (ui.current, ui.pane("graph").view.name) == ("graph", "code")
-        await ui.press("3", "c")
+        await ui.press("3")
+        await ui.act("as-code")
         assert ui.pane("graph").view.name == "code"
-        await ui.press("c")
+        await ui.act("as-code")
         assert ui.pane("graph").view.name == "nodes"
 
 

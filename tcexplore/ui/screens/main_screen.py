@@ -21,6 +21,7 @@ from tcexplore.ui.messages import (
     CursorMoved,
     FixRequested,
     MachineCodeRequested,
+    NewestRequested,
     RecompileCheckRequested,
     RowEntered,
     RunChosen,
@@ -28,13 +29,10 @@ from tcexplore.ui.messages import (
 from tcexplore.ui.navigation import (
     Navigation,
     Selection,
-    entry_differences,
-    fusion_how,
-    fusion_reasons,
+    compare_entries,
+    compare_kernels,
     index_links,
     kernel_at_cursor,
-    mark_entry,
-    mark_kernel,
     no_kernel,
     prefetch,
 )
@@ -95,6 +93,8 @@ class MainScreen(ReadingScreen):
         return spec.id, f"{spec.number} {spec.title}"
 
     def leave(self) -> None:
+        if not self.grid.zoomed:
+            self.post_message(NewestRequested())
         self.grid.zoomed = False
 
     # ---- session
@@ -350,23 +350,15 @@ class MainScreen(ReadingScreen):
     def action_recompile_check(self) -> None:
         self.post_message(RecompileCheckRequested(self._links_at_cursor))
 
-    def action_mark(self) -> None:
+    def action_compare(self) -> None:
+        """Mark a kernel or a cache entry, or compare it with the marked one; on the marked one, remove the mark."""
         pane, snapshot = self.grid.pane, self._code_snapshot
         if pane.spec.id == "guards":
-            self.say(mark_entry(pane))
+            answer = compare_entries(pane, self.session)
         elif pane.spec.id != "code" or snapshot is None:
-            self.say(no_kernel())
-        elif message := mark_kernel(pane, snapshot):
-            self.say(message)
-
-    def action_compare_marked(self) -> None:
-        pane, snapshot = self.grid.pane, self._code_snapshot
-        if pane.spec.id == "guards":
-            answer = entry_differences(pane, self.session)
-        elif pane.spec.id != "code" or snapshot is None:
-            answer = fusion_how()
+            answer = no_kernel()
         else:
-            answer = fusion_reasons(pane, snapshot)
+            answer = compare_kernels(pane, snapshot)
         if isinstance(answer, str):
             self.say(answer)
         else:

@@ -201,7 +201,7 @@ async def test_a_line_stays_selected_in_all_views_of_the_code():
         await ui.press("5", "n")
         assert "tmp" in ui.row("code")
         await ui.press("v", "v")
-        assert ui.pane("code").view.name == "stages"
+        assert ui.pane("code").view.name == "device"
         assert ui.app.main.selection.links[0] == line, "not all lines of the kernel, whose rows are passed"
         stages = []
         for _ in range(3):
@@ -239,7 +239,7 @@ async def test_the_assembly_of_the_selected_line_opens_once_it_is_known(size: tu
         commands = {command.title: command for command in CommandProvider(ui.app.main).commands()}
         commands["PTX and SASS for l4"].run()
         await ui.settle()
-        assert ui.pane("code").view.name == "stages"
+        assert ui.pane("code").view.name == "device"
         await ui.show(fakes.session(with_code(run, assembled=lowered)))
         assert "max.f32" in ui.screen
         assert ui.row("code").split(maxsplit=2)[2].startswith("ld.global"), "the first instruction of the line"

@@ -28,16 +28,16 @@ async def titles(ui: AppUnderTest, query: str) -> list[str]:
 
 async def test_colon_opens_the_palette_with_the_most_used_commands_first():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        ui.app.used_commands["View roofline in Code"] += 3
+        ui.app.used_commands["View device in Code"] += 3
         await ui.press("colon")
         assert isinstance(ui.app.screen, CommandPalette)
         listed = ui.app.screen.query_one(OptionList)
-        assert "View roofline in Code" in str(listed.get_option_at_index(0).prompt)
+        assert "View device in Code" in str(listed.get_option_at_index(0).prompt)
 
 
 TITLES = {
     "fix": "Try and verify fixes for the graph break under the cursor",
-    "ptx": "View stages in Code",
+    "ptx": "View device in Code",
     "ptx h100": "PTX and SASS for h100",
     "gpu": "Generate code for h100",
     "batch": "Time one dimension of the inputs at several sizes",
@@ -84,7 +84,7 @@ async def test_the_palette_opens_another_file_and_compiles_with_another_option(t
         commands["Compile with dynamic=True"].run()
         commands["PTX and SASS for h100"].run()
         await ui.settle()
-        assert (ui.current, ui.pane("code").view.name) == ("code", "stages")
+        assert (ui.current, ui.pane("code").view.name) == ("code", "device")
         commands["Open other.py"].run()
         await ui.settle()
         assert ui.engine.requests == ["inductor default True", "retarget h100", f"open {tmp_path / 'other.py'}"]
@@ -149,11 +149,11 @@ async def test_clicks_on_the_footer_the_history_and_view_names_do_what_keys_do()
         await ui.pilot.click("#history", offset=(lines[-2].index("6: "), 0))
         await ui.settle()
         assert ui.app.session.pinned == 6
-        pane = ui.pane("timing")
+        pane = ui.pane("code")
         title = lines[pane.region.y][pane.region.x :]
-        await ui.pilot.click("#timing", offset=(title.index("timeline"), 0))
+        await ui.pilot.click("#code", offset=(title.index("fusion"), 0))
         await ui.settle()
-        assert pane.view.name == "timeline"
+        assert pane.view.name == "fusion"
 
 
 async def test_the_number_of_matches_stays_until_the_search_ends():

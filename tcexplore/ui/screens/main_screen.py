@@ -197,7 +197,7 @@ class MainScreen(ReadingScreen):
         if not self.selection.links:
             self.selection.select(self._links_at_cursor, self.session)
         self.navigation.leave()
-        self.show_view("code", "stages")
+        self.show_view("code", "device")
         self._assembly_awaited = True
         self._highlight(everywhere=False)
 
@@ -206,7 +206,7 @@ class MainScreen(ReadingScreen):
         from tcexplore.documents.code.target_notes import is_assembled
 
         pane, snapshot = self.grid.panes["code"], self._code_snapshot
-        if snapshot is None or pane.view.name != "stages":
+        if snapshot is None or pane.view.name != "device":
             return
         statements = [link for link in self.selection.chain if link.kind == "statement"]
         if folds := find_assembly_folds(snapshot, statements):
@@ -218,9 +218,12 @@ class MainScreen(ReadingScreen):
 
     def action_next_view(self, by: int) -> None:
         pane = self.grid.pane
-        if len(pane.spec.views) == 1:
-            self.say("This pane has one view only; the graph and the code pane have several.")
-        view = pane.spec.next_view(pane.view, by)
+        view = pane.next_view(by)
+        if view is pane.view:
+            self.say(
+                f"No other view of this pane has anything to show for this run; {hint('commands')} lists all views."
+            )
+            return
         # Links that the view has rows for come first. Whole kernels come last, or all their lines would be selected.
         exact = view.kinds - {"kernel"}
         links = sorted(self.selection.links, key=lambda link: link.kind not in exact)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tcexplore.capture.dynamo.dynamo_graphs import name_modules
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.dynamo.frame_entries import watch_entries
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.module_paths import name_modules
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles

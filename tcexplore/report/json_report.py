@@ -9,6 +9,7 @@ from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.documents.line_facts import parts_by_line, times_of_lines
 from tcexplore.documents.locations import display_path
+from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.verdicts import recommend
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
@@ -20,7 +21,6 @@ from tcexplore.session.economics import economics
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.kernel_facts import KernelFacts, achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_times import line_traffic
-from tcexplore.session.module_tree import module_rows
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
 from tcexplore.targets.target_names import NATIVE
@@ -55,7 +55,7 @@ def report(
         "uncompiled_functions": uncompiled_functions(snapshot),
         "missing": list(_missing(snapshot)),
         "collectives": tuple(collective_calls(snapshot)),
-        "modules": module_rows(snapshot),
+        "modules": timed_tree(snapshot).rows,
         **rank_fields(snapshot.rank_comparison),
     }
     return fields(

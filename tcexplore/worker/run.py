@@ -19,12 +19,12 @@ from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
 from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
 from tcexplore.capture.compiled_regions import Regions
-from tcexplore.capture.dynamo.dynamo_graphs import name_modules
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
 from tcexplore.capture.entry import Entry, describe_call, find_entry
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_cache_keys, install_graph_scripts
 from tcexplore.capture.install_hooks import install_all
+from tcexplore.capture.module_paths import name_modules
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -157,7 +158,14 @@ def _group_row(snapshot: Snapshot, group: KernelGroup, known: Labels, name: str,
     )
     links = (*map(kernel_link, group.kernels), *map(line_link, first.source_lines))
     place = first.source_lines[0] if first.source_lines else None
-    return fold(name, opened, *spans, indent=0, links=links, location=place, copy=first.name, no_wrap=True)
+    inside = None if opened else partial(_text_inside, group.kernels)
+    return fold(
+        name, opened, *spans, indent=0, links=links, location=place, copy=first.name, no_wrap=True, inside=inside
+    )  # fmt: skip
+
+
+def _text_inside(kernels: Iterable[Kernel]) -> str:
+    return "\n".join(f"{kernel.name} {' '.join(kernel.ops)}\n{kernel.source}" for kernel in kernels)
 
 
 def _total(values: Iterable[int | None]) -> int | None:

@@ -409,7 +409,8 @@ class GraphRows:
             Span(f"  {item.note}" if item.note else "", "muted"),
             Span(f"  differs: {item.differs}" if item.differs else "", "changed"),
         )
-        return Row(spans, self._links(item.nodes), item.nodes[0].location, item.fold)
+        inside = None if item.opened else partial(_text_inside, item.nodes)
+        return Row(spans, self._links(item.nodes), item.nodes[0].location, item.fold, inside=inside)
 
     def _gutter(self, drawn: Drawn, kernels: Sequence[Span]) -> Iterable[Span]:
         text = f"{drawn.text:<{self._columns.gutter}}"
@@ -434,6 +435,10 @@ class GraphRows:
         own = (self._graph.link(node) for node in nodes)
         lines = (line_link(node.location) for node in nodes if node.location)
         return (*own, *(label.link for label in self._of(nodes)), *dict.fromkeys(lines))
+
+
+def _text_inside(nodes: Iterable[FxNode]) -> str:
+    return "\n".join(f"{node.name} {format_tensor(node)} {format_call(node)} {node.module or ''}" for node in nodes)
 
 
 def hidden_fold(graph: GraphOf) -> str:

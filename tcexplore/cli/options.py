@@ -54,6 +54,7 @@ class Outputs(NamedTuple):
     junit: str | None = None
     gitlab: str | None = None
     markdown: str | None = None
+    html: str | None = None
     github: bool = False
     """Whether to print annotations for GitHub Actions."""
     summary: bool = False
@@ -350,6 +351,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("--junit", "check open", "write JUnit XML, one test per limit", kind.name, "FILE", OUTPUTS, writes=True),
     Option("--gitlab", "check open", "write GitLab's code quality JSON", kind.name, "FILE", OUTPUTS, writes=True),
     Option("--markdown", "check open", "write a summary in Markdown", kind.name, "FILE", OUTPUTS, writes=True),
+    Option("--html", "check open", "write the run as one HTML page that loads nothing", kind.name, "FILE", OUTPUTS,
+           writes=True),
     Option("--github", "check open", "print annotations for GitHub Actions, and add to its step summary", group=OUTPUTS,
            action="store_true"),
     Option("--summary", "check open", "print a short report: verdict, counts and limits", group=OUTPUTS,

@@ -20,6 +20,7 @@ from tcexplore.targets.target_names import NATIVE
 
 if TYPE_CHECKING:
     from tcexplore.session import Snapshot
+    from tcexplore.session.next_steps import NextStep  # not imported before the first frame
 
 
 # ---- title: the file, the machine, the configuration, the run in progress or in view
@@ -122,8 +123,9 @@ def _seconds(seconds: float) -> str:
 ROUNDED_FROM = 1.1
 """Gain from which one decimal is enough."""
 
-KEYS = 5
-"""Priority of the pieces about keys."""
+NEXT, COUNTS, KEYS = 4, 5, 6
+"""Priorities of the pieces about what to do next, about graphs and kernels, which the panes count too, and about keys.
+"""
 
 STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "undecided": "muted"}
 
@@ -151,8 +153,8 @@ def _results(session: Session, shown: Snapshot, *, brief: bool) -> Iterator[Piec
 
 
 def run_verdict(snapshot: Snapshot) -> Row:
-    """Return the verdict on one run for a report: every figure, and no keys."""
-    pieces = [item for item in (*_failure(snapshot), *_compiled(snapshot)) if item.priority != KEYS]
+    """Return the verdict on one run for a report: every figure, no keys, and no next step, which has its section."""
+    pieces = [item for item in (*_failure(snapshot), *_compiled(snapshot)) if item.priority not in (NEXT, KEYS)]
     return Row(tuple(span for item in pieces if item.width for span in (*item.spans, Span("  ")))[:-1])
 
 
@@ -213,10 +215,13 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     yield _breaks(shown)
     if figures.uncompiled:
         yield piece(f" ✖ {count(figures.uncompiled, 'function')} not compiled ", "badge.break")
-    fix = list(_fix(shown))
+    first = _first_step(shown)
+    fix = () if first is not None and first.gain.helps and first.action != "fix_break" else tuple(_fix(shown))
     yield from fix
-    yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
-    yield piece(count_kernels(shown) if shown.code.kernels else "", "", 3)
+    if first is not None and not fix:
+        yield from _next(first, shown)
+    yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", COUNTS)
+    yield piece(count_kernels(shown) if shown.code.kernels else "", "", COUNTS)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     now = "now " if fix and not brief else ""
     yield from _speed(shown, label="" if brief and not fix else f"{now}vs. eager: ")
@@ -250,6 +255,25 @@ def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
         yield piece(timing.load, "muted", 3)
     elif shown.timing_skipped:
         yield piece("not timed", "muted", 2)
+
+
+def _first_step(shown: Snapshot) -> NextStep | None:
+    """Return the first of the next steps, once what it rests on is measured."""
+    from tcexplore.documents.timing.next_view import first_step  # not imported before the first frame
+
+    measured = shown.complete and (shown.status != "running" or shown.call_account is not None)
+    return first_step(shown) if measured else None
+
+
+def _next(step: NextStep, shown: Snapshot) -> Iterator[Piece]:
+    """Yield what to do next, with its gain if it is measured."""
+    from tcexplore.documents.timing.next_view import short_gain, short_step
+
+    style = "ok" if step.gain.helps else ""
+    yield Piece(
+        (Span("next", "strong"), Span(f" ({hint('next')})", "key"), Span(f": {short_step(step, shown)}", style)), NEXT
+    )
+    yield piece(short_gain(step), style or "muted", NEXT)
 
 
 def _fix(shown: Snapshot) -> Iterator[Piece]:
@@ -303,7 +327,17 @@ def history_row(session: Session, width: int) -> Row:
     at = next((index for index, save in enumerate(saves) if save.run == number), len(cells) - 1)
     first, last = _window([cell.width for cell in cells], at, width - len(name) - len(EARLIER))
     spans = [Span(name, "muted"), Span(EARLIER if first else "", "muted")]
-    return Row((*spans, *(span for cell in cells[first:last] for span in cell.spans)))
+    spans += [span for cell in cells[first:last] for span in cell.spans]
+    return fitted([Piece(tuple(spans))], width - 1, list(_page(session)))
+
+
+def _page(session: Session) -> Iterator[Piece]:
+    """Yield how to save the first run of a file as a page, once it is over; a second run takes the hint away."""
+    newest = session.newest
+    if len(session.summaries) == 1 and newest is not None and newest.complete and newest.compiled and not newest.trace:
+        yield Piece(
+            (Span(f"{hint('export-html')}", "key"), Span(" export HTML: this run as a page to share", "muted")), 1
+        )
 
 
 def run_of(session: Session, text: str) -> int | None:

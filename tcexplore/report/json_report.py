@@ -10,6 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.line_facts import parts_by_line, times_of_lines
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.module_folds import timed_tree
+from tcexplore.documents.timing.next_view import code_of, describe_step, evidence, risk_of
 from tcexplore.documents.verdicts import recommend
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
@@ -21,6 +22,7 @@ from tcexplore.session.economics import economics
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.kernel_facts import KernelFacts, achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_times import line_traffic
+from tcexplore.session.next_steps import next_steps
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
 from tcexplore.targets.target_names import NATIVE
@@ -56,6 +58,7 @@ def report(
         "missing": list(_missing(snapshot)),
         "collectives": tuple(collective_calls(snapshot)),
         "modules": timed_tree(snapshot).rows,
+        "next": next_fields(snapshot),
         **rank_fields(snapshot.rank_comparison),
     }
     return fields(
@@ -97,6 +100,27 @@ def _ranked_break(ranked: RankedBreak) -> Fields:
 def break_fields(graph_break: ev.GraphBreak) -> Fields:
     """Return a graph break without its cost."""
     return {key: value for key, value in fields("break", graph_break, cost=None).items() if key != "cost"}
+
+
+def next_fields(snapshot: Snapshot) -> list[Fields]:
+    """Return what to do next, the greatest gain first."""
+    return [
+        fields(
+            "next_step",
+            step,
+            gain=step.gain.value,
+            gain_low=step.gain.low,
+            gain_high=step.gain.high,
+            unit=step.gain.unit,
+            measured=step.gain.measured,
+            can_be_tried=step.trial is not None,
+            title=describe_step(step, snapshot),
+            evidence=evidence(step, snapshot),
+            risk=risk_of(step) or None,
+            code=code_of(step) or None,
+        )
+        for step in next_steps(snapshot)
+    ]
 
 
 def _guard_fields(snapshot: Snapshot) -> Fields:

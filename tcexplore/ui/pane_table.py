@@ -193,6 +193,8 @@ PANES: tuple[PaneSpec, ...] = (
         View("timing", "tcexplore.documents.timing.timing_view:timing_document",
              shown_with=("timing", "pairs", "timing_skipped", "regions"),
              keywords="speedup measure memory peak profile latency"),
+        View("next", "tcexplore.documents.timing.next_view:next_document",
+             shown_with=("graphs",), keywords="advice recommend step gain faster what to do"),
         View("lines", "tcexplore.documents.timing.hot_lines_view:hot_lines_document",
              shown_with=("eager_lines",), kinds=frozenset({"line"}),
              keywords="slow hot line expensive cost most time eager compiled profile"),

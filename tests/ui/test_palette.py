@@ -110,7 +110,7 @@ async def test_a_view_is_listed_with_its_keys():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         notes = {command.title: command.note for command in CommandProvider(ui.app.main).commands()}
     assert notes["View timing in Timing"] == "timing pane, key 6"
-    assert notes["View timeline in Timing"] == "timing pane, key 6, then 2 × v"
+    assert notes["View timeline in Timing"] == "timing pane, key 6, then 3 × v"
 
 
 def test_a_number_finds_the_line_first():
@@ -151,9 +151,9 @@ async def test_clicks_on_the_footer_the_history_and_view_names_do_what_keys_do()
         assert ui.app.session.pinned == 6
         pane = ui.pane("timing")
         title = lines[pane.region.y][pane.region.x :]
-        await ui.pilot.click("#timing", offset=(title.index("timeline"), 0))
+        await ui.pilot.click("#timing", offset=(title.index("next"), 0))
         await ui.settle()
-        assert pane.view.name == "timeline"
+        assert pane.view.name == "next"
 
 
 async def test_the_number_of_matches_stays_until_the_search_ends():

@@ -32,6 +32,7 @@ from tcexplore.session.compile_time import (
 )
 from tcexplore.session.economics import economics
 from tcexplore.session.history import wrong_result
+from tcexplore.session.next_steps import CALL_FOLD, COMPILE_FOLD
 
 MOST = 8
 """Calls that are listed one by one."""
@@ -304,8 +305,6 @@ SLOWEST = 5
 """Kernels that are named."""
 
 
-COMPILE_TIME = "compile time"
-
 PHASES = {"queued": "waiting for a worker", "querying_cache": "reading caches"}
 """torch's phases of a job, as text where its name says little."""
 
@@ -426,7 +425,7 @@ ESTIMATED = (
     "scaled to the timing."
 )
 
-CALL_PROFILE = "one call"
+CALL_PROFILE, COMPILE_TIME = CALL_FOLD, COMPILE_FOLD
 
 
 class PartLine(NamedTuple):

@@ -192,6 +192,9 @@ class Regions:
         self._between_calls = between_calls
         self._arguments = arguments
         self._regions: list[Region] = []
+        self._again: list[RegionCreated] | None = None
+        """While the script runs again: the regions of its first run that it did not make again so far."""
+        self._created: list[RegionCreated] = []
         self._emitted_at = 0.0
         self._thread = _ThreadState()
 
@@ -207,6 +210,10 @@ class Regions:
         self._emitted_at = self._now()
         for region in [region for region in self._regions if region.changed]:
             self._hooks.emit(region.to_event())
+
+    def script_again(self) -> None:
+        """Count the calls of further runs of the script for the regions of its first run."""
+        self._again = list(self._created)
 
     # ---- regions
 
@@ -234,6 +241,10 @@ class Regions:
             arguments=self._arguments(),
         )  # fmt: skip
         original = None if _compiled_by_torch() else getattr(compiled, ORIGINAL, None)
+        if (known := self._known(created)) is not None:
+            known.original = original
+            return known
+        self._created.append(created)
         region = Region(
             created.region, counts_graphs=self._counts_graphs, name=name, kind=kind, original=original
         )  # fmt: skip
@@ -242,6 +253,14 @@ class Regions:
             self._queries.add_region(created, compiled)
         self._hooks.emit(created)
         return region
+
+    def _known(self, created: RegionCreated) -> Region | None:
+        """Return the region of the script's first run that it makes again here, if any."""
+        for known in self._again or ():
+            if (known.name, known.kind, known.location) == (created.name, created.kind, created.location):
+                self._again.remove(known)  # type: ignore[union-attr]
+                return self._regions[known.region]
+        return None
 
     def _wrap_region(self, region: Region, compiled: Callable[..., Any]) -> Callable[..., Any]:
         begin, end = self._begin, self._end
@@ -292,7 +311,7 @@ class Regions:
             call.region.changed = True
         else:
             call.region.count_call(call.at, seconds, warm=not call.graphs, entered=call.entered, raised=raised)
-        if call.graphs:
+        if call.graphs and self._again is None:
             self._emit_compiled(call, seconds, args, kwargs)
         if call.graphs or self._now() - self._emitted_at > EMIT_EVERY_S:
             self.emit_calls()

@@ -135,19 +135,22 @@ class StepTiming:
         function: str | None = None,
         alternate: bool = True,
         paused: Callable[[], bool] = lambda: False,
+        wait: Callable[[], object] = lambda: None,
         entered: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
         seed: int = 0,
     ) -> None:
         """`time_for` is as in `measure_timing`, `function` names the function or region whose call is a step.
 
-        `paused` tells whether timing is paused, and `entered` is called when the alternation begins.
+        `paused` tells whether timing is paused, while the script goes on compiled; `wait` is called between pairs, and
+        may have the script wait. `entered` is called when the alternation begins.
         """
         self._hooks = hooks
         self._time_for = time_for
         self._function = function
         self._alternate = alternate
         self._paused = paused
+        self._wait_for_turn = wait
         self._entered = entered
         self._clock = clock or SystemClock()
         self._optimizers = OptimizerUpdates()
@@ -283,6 +286,7 @@ class StepTiming:
         if before != (self._finder.border, self._finder.name):
             self._begin_again()
             self._samples, self._alone, self._decision = Samples(), {}, None
+            self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
         return begins
 
     def _runs_eagerly(self, region: Region) -> bool:
@@ -398,7 +402,7 @@ class StepTiming:
                 continue
             last = times[-ROUNDS:]
             self._spread = max(last) / min(last) - 1
-            if self._spread <= MAX_SPREAD or sum(times) > MAX_WARM_UP_S * 1e9:
+            if self._counts.repeats or self._spread <= MAX_SPREAD or sum(times) > MAX_WARM_UP_S * 1e9:
                 break
         self._note_usual(steps)
         warm = steps[-len(times):]  # fmt: skip
@@ -457,10 +461,11 @@ class StepTiming:
         regions = self._calls_of_regions()
         others, several = cycle(regions), len(regions) > 1
         while not self._complete(several):
+            self._wait()
             while self._paused():
                 yield NextStep()
             yield from self._measure_pair(next(self._plan))
-            if self._enough():
+            if self._enough(slow=True):
                 if self._parts is None and self._profile is None:
                     yield from self._profile_steps()
                 if several:
@@ -471,6 +476,12 @@ class StepTiming:
             if self._elapsed() >= self._due_s:
                 self.report()
                 self._due_s = self._elapsed() + report_interval(self._elapsed())
+
+    def _wait(self) -> None:
+        """Let the script wait for its turn; the time does not count."""
+        began = self._clock.now_ns()
+        self._wait_for_turn()
+        self._began_ns += self._clock.now_ns() - began
 
     def _complete(self, several: bool) -> bool:
         """Return whether there is a verdict, and the time for it is over."""
@@ -613,6 +624,11 @@ class StepTiming:
             self._hooks.emit(TimingSkipped(reason=self.stopped or self._too_few()))
 
     @property
+    def pairs(self) -> int:
+        """The number of pairs so far, with those of one side against itself."""
+        return self._samples.measured.taken + self._samples.control.taken
+
+    @property
     def needs_steps(self) -> bool:
         """Whether more steps of the script would lead to a verdict."""
         return not self._over and not self._enough(slow=True) and self._counts.steps > 0
@@ -624,6 +640,10 @@ class StepTiming:
             return (
                 "the script has no loop of steps: no optimizer worked twice, and no region was called "
                 f"{count(4, 'time')}. --step FUNCTION names the function whose call is a step"
+            )
+        if self._counts.repeats:
+            return (
+                f"a run of the script has too few steps for a pair of blocks, also in {self._counts.repeats + 1} runs"
             )
         return (
             f"the script ended after {count(self._counts.steps, 'step')}; a verdict needs about {STEPS_FOR_VERDICT} "

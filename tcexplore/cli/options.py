@@ -265,6 +265,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("--follow", f"{APP} check",
            "end a script that calls torch.compile itself after S seconds, 0 for never (default: %(default)g)",
            kind.seconds, "S", default=FOLLOW_S),
+    Option("--step", f"{APP} check",
+           "the function or compiled region of a script whose call is a step, such as generate or Trainer.step "
+           "(default: found from optimizers and regions)", kind.name, "FUNCTION"),
+    Option("--no-eager-steps", f"{APP} check",
+           "leave a script as it is: run none of its steps eagerly to time them", action="store_true"),
+    Option("--repeat", f"{APP} check", "run a script again while it has too few steps for a verdict",
+           action="store_true"),
     Option("--ranks", f"{APP} check", "run the script as each of N ranks, and compare", kind.at_least_one, "N", RANKS,
            one_call=True),
     Option("--rank", f"{APP} check", "run the script as this rank only", kind.count, "R", RANKS, one_call=True),

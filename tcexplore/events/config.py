@@ -62,6 +62,12 @@ class Config:
     """Make each call once per size, with dimension `dim` of its inputs resized to it; empty for no resizing."""
     follow: float = FOLLOW_S
     """Time limit of a script in seconds; 0 for none."""
+    step: str | None = None
+    """Function, or compiled region, of a script whose call is a step; None to find the steps."""
+    no_eager_steps: bool = False
+    """Whether a script runs as it is, without steps that run eagerly to time them."""
+    repeat: bool = False
+    """Whether a script with too few steps for a verdict runs again."""
     vary: tuple[str, ...] = ()
     """`--vary` specifications (`events/input_specs.py`): each call is made for every combination."""
     mark_dynamic: tuple[str, ...] = ()

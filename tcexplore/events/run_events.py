@@ -331,6 +331,8 @@ class RegionCalls(Event):
     """Calls that ran no graph."""
     raised: int = 0
     """Calls that ended in an exception."""
+    eager: int = 0
+    """Further calls, made eagerly by tcexplore to time steps; no other figure counts them."""
     bin_s: float = 1.0
     activity: tuple[int, ...] = ()
     """Calls that began in each `bin_s` seconds since the job arrived."""

@@ -157,7 +157,33 @@ def script_fields(snapshot: Snapshot) -> Fields:
         for known in timeline(snapshot).regions
     ]
     end = snapshot.script_end
-    return {"regions": regions, "script_end": fields("script_end", end) if end else None}
+    return {
+        "regions": regions, "steps": step_fields(snapshot), "script_end": fields("script_end", end) if end else None,
+    }  # fmt: skip
+
+
+def step_fields(snapshot: Snapshot) -> Fields | None:
+    """Return the steps of a script; None if there are none."""
+    steps, timing = snapshot.steps, snapshot.timing
+    if steps is None:
+        return None
+    regions = [
+        fields("step_region", region, ci95=None if region.speedup is None else (region.low, region.high))
+        for region in steps.regions
+    ]
+    break_even = economics(snapshot).break_even_calls
+    return fields(
+        "steps",
+        steps,
+        eager_us=timing.eager_us if timing else None,
+        compiled_us=timing.compiled_us if timing else None,
+        speedup=timing.speedup if timing else None,
+        ci95=(timing.low, timing.high) if timing else None,
+        verdict=timing.verdict if timing else None,
+        pairs=timing.pairs if timing else 0,
+        regions=regions,
+        break_even_epochs=break_even / steps.steps_per_epoch if break_even and steps.steps_per_epoch else None,
+    )
 
 
 def configuration(snapshot: Snapshot) -> Fields:

@@ -77,6 +77,8 @@ class Snapshot:
     pairs: tuple[ev.PairsMeasured, ...] = ()
     timing: ev.TimingEstimate | None = None
     timing_skipped: str = ""
+    steps: ev.StepsTimed | None = None
+    """The steps of a script."""
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
     call_profile: ev.CallProfiled | None = None

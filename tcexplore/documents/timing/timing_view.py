@@ -14,6 +14,7 @@ from tcexplore.documents.guards.recompile_rows import describe_failed_guard
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
 from tcexplore.documents.timing.device_rows import cuda_graph_rows, describe_device_share, device_rows
+from tcexplore.documents.timing.step_rows import step_rows
 from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.documents.verdicts import format_reservation, recommend
 from tcexplore.events import CallPart, TimingEstimate
@@ -43,7 +44,8 @@ EMPTY_TEXT = (
     "faster or slower only if the difference is above the noise."
 )
 
-NO_EAGER = "The script makes the calls. Each is timed until it returns; there is no eager version to compare with."
+SCRIPT_CALLS = "The script makes the calls. Each is timed until it returns."
+ALTERNATED = "Once steps are warm, eager and compiled ones are timed in turns."
 
 VERDICTS = {
     "faster": ("FASTER", "faster", "compiled is faster than eager"),
@@ -67,6 +69,7 @@ def timing_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         *plot,
         *_conditions(snapshot, width),
         *_cost(snapshot, width),
+        *step_rows(snapshot, width),
         *accuracy_rows(snapshot, width),
         *memory_rows(snapshot, width),
         *cuda_graph_rows(snapshot, width),
@@ -94,7 +97,8 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     elif snapshot.regions:
         yield row((" CALLS OF THE SCRIPT", "heading"))
         yield from wrapped(f"{hint('next-view')} shows the timeline.", width, "muted", keys_only=True)
-        yield from wrapped(NO_EAGER, width, "muted")
+        yield from wrapped(SCRIPT_CALLS, width, "muted")
+        yield from wrapped(snapshot.timing_skipped or ALTERNATED, width, "muted")
         yield from region_rows(snapshot, width)
     elif snapshot.timing_skipped:
         yield row((" NOT TIMED", "heading"))
@@ -175,6 +179,8 @@ def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
         return
     passes = "forward and backward" if estimate.train else "forward"
     unit = f"{passes} of {count(estimate.calls, 'call')}" if estimate.calls > 1 else passes
+    if estimate.unit == "step":
+        unit = "whole steps of the script"
     facts = (
         unit, f"{count(estimate.pairs, 'interleaved pair')}", f"noise floor {100 * estimate.noise_floor:.1f}%",
         estimate.device, count(estimate.threads, "thread"),
@@ -208,7 +214,8 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
             yield from wrapped(caveat, width, "muted")
             yield from wrapped(f"{hint('cold')} measures a cold compile.", width, "muted", keys_only=True)
         if snapshot.expected_calls is None:
-            yield from wrapped(f"{hint('calls')} net gain over N calls", width, "dim", keys_only=True)
+            unit = snapshot.timing.unit if snapshot.timing else "call"
+            yield from wrapped(f"{hint('calls')} net gain over N {unit}s", width, "dim", keys_only=True)
 
 
 def _samples(snapshot: Snapshot, side: str) -> list[float]:

@@ -15,6 +15,11 @@ DivergenceKind = Literal[
 """What differs first: `branch`: the traced code. `environment`: threads, precision and other global settings."""
 
 
+Severity = Literal["error", "warning"]
+
+WARNINGS: tuple[DivergenceKind, ...] = ("cache", "autotuning")
+"""Kinds of divergence that ranks of a correct program may have."""
+
 ENDED_EARLY = "tcexplore_rank_ended_early"
 """Name of the trace record in which a fake rank says why it ended before the end of the script."""
 
@@ -48,7 +53,9 @@ class RankRow:
     compile_ids: tuple[str, ...] = ()
     """In the order of the trace."""
     graphs: int = 0
-    """Graphs of Dynamo."""
+    """Graphs of Dynamo, one for each compile that has one: those of attempts that torch gave up are not counted."""
+    restarts: int = 0
+    """Attempts that torch gave up, to trace a frame again."""
     breaks: int = 0
     """Reports of graph breaks: nested frames and repeated compiles report one break several times."""
     break_places: int = 0
@@ -80,17 +87,24 @@ class Divergence:
 
     kind: DivergenceKind
     ranks: tuple[int, ...]
-    """Ranks that differ from most."""
+    """Ranks that differ from most; those of both sides if as many ranks are on each."""
     compile_id: str | None = None
     """None if the difference is not in one compile."""
     location: Location | None = None
-    """The user's line."""
+    """The user's line: of the condition by which the ranks go apart if it is known, else of the first difference."""
     detail: str = ""
     sides: tuple[DivergenceSide, ...] = ()
+    condition: str = ""
+    """The condition at the location, as the user wrote it; empty if none is known."""
+
+    @property
+    def severity(self) -> Severity:
+        """`warning` for what the ranks need not have in common: caches and autotuning."""
+        return "warning" if self.kind in WARNINGS else "error"
 
     @property
     def subject(self) -> str:
-        """`rank 1 differs`, `ranks 1 to 3 differ`, `rank 1 ended early`, `rank 2 cannot be compared`."""
+        """`rank 1 differs`, `ranks 0 and 1 differ`, `rank 1 ended early`, `rank 2 cannot be compared`."""
         return f"{name_ranks(self.ranks)} {self.verb}"
 
     @property
@@ -110,6 +124,8 @@ class RanksCompared(Event):
     rows: tuple[RankRow, ...]
     divergence: Divergence | None = None
     """None if the ranks agree."""
+    further: tuple[Divergence, ...] = ()
+    """The first difference of each other group of ranks, if there are more than two groups."""
     notes: tuple[str, ...] = ()
     """Sentences: what was tolerated, clock skew, unreadable files."""
     ended_early: tuple[str, ...] = ()
@@ -135,6 +151,8 @@ def name_ranks(ranks: Sequence[int]) -> str:
             spans[-1] = [spans[-1][0], number]
         else:
             spans.append([number])
+    if len(ranks) == 2 and len(spans) == 1:
+        return f"ranks {ranks[0]} and {ranks[1]}"
     texts = [" to ".join(map(str, span)) for span in spans]
     cut = [*texts[:MOST_RANKS_NAMED], *(["…"] if len(texts) > MOST_RANKS_NAMED else [])]
     return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(cut)}"

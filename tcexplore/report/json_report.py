@@ -79,11 +79,12 @@ def environment(machine: ev.Standby | None) -> Fields | None:
 def rank_fields(comparison: ev.RanksCompared | None) -> Fields:
     """Return the keys about ranks: no ranks and no divergence for a live run."""
     if comparison is None:
-        return {"ranks": [], "divergence": None, "ended_early": []}
+        return {"ranks": [], "divergence": None, "further_divergences": [], "ended_early": []}
     divergence = comparison.divergence
     return {
         "ranks": comparison.rows,
         "divergence": fields("divergence", divergence) if divergence else None,
+        "further_divergences": [fields("divergence", further) for further in comparison.further],
         "ended_early": list(comparison.ended_early),
     }
 

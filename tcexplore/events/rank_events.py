@@ -25,6 +25,17 @@ ENDED_EARLY = "tcexplore_rank_ended_early"
 
 MOST_RANKS_NAMED = 12
 
+ProcessState = Literal["runs", "waits", "stopped", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One frame of a Python stack."""
+
+    function: str
+    file: str
+    line: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRow:
@@ -48,6 +59,14 @@ class RankRow:
     """Call of generated code or of `torch.distributed` in which the process is between compiles, if it is in one."""
     waits: bool | None = None
     """Whether the process uses no CPU; None if unknown."""
+    state: ProcessState | None = None
+    """What a process of this machine does; None if unknown."""
+    since: float | None = None
+    """Time of its last progress as a timestamp: a record, or work of its main thread. None if unknown."""
+    stack: tuple[StackFrame, ...] = ()
+    """Python stack of its main thread, innermost first; empty if unknown."""
+    error: str = ""
+    """The exception that ended it; empty if there was none, or it is unknown."""
     last_record: float | None = None
     """Time at which a followed trace last grew, as a timestamp; None for a trace that is complete."""
     compile_ids: tuple[str, ...] = ()
@@ -70,6 +89,41 @@ class RankRow:
     """Median delay of its compiles after those of the first rank: clock skew and lag together."""
     group: int = 0
     """Ranks with the same number compiled the same."""
+
+
+HangKind = Literal["not reached", "other collective", "all wait", "waits"]
+"""`not reached`: some ranks wait in a collective for others. `other collective`: they wait in different ones. `all wait`:
+in the same one. `waits`: a rank waits outside of any collective."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hang:
+    """Ranks that make no progress, and those that hold them up."""
+
+    kind: HangKind
+    ranks: tuple[int, ...]
+    """Ranks that hold up the others."""
+    waiting: tuple[int, ...] = ()
+    """Ranks that wait for them."""
+    call: str = ""
+    """The collective in which these wait."""
+    location: Location | None = None
+    """The user's line of that collective."""
+    doing: str = ""
+    """What the ranks do that hold up the others: `it waits`, `it is stopped (SIGSTOP)`, `it compiles 0/1`."""
+    place: Location | None = None
+    """The user's line of what they do."""
+    since: float = 0.0
+    """Time of their last progress as a timestamp; 0 if it is unknown."""
+    waiting_since: float = 0.0
+    """Time of the last progress of the ranks that wait."""
+    severity: Severity = "error"
+    """`warning` if the ranks that hold up the others still work."""
+
+    def seconds(self, now: float) -> float:
+        """Return how long these ranks have made no progress; the others, if these still work."""
+        began = self.since if self.severity == "error" and self.since else self.waiting_since
+        return max(0.0, now - began) if began else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +178,8 @@ class RanksCompared(Event):
     rows: tuple[RankRow, ...]
     divergence: Divergence | None = None
     """None if the ranks agree."""
+    hang: Hang | None = None
+    """None if the job makes progress, or runs on other machines."""
     further: tuple[Divergence, ...] = ()
     """The first difference of each other group of ranks, if there are more than two groups."""
     notes: tuple[str, ...] = ()

@@ -43,7 +43,8 @@ def hang_sentence(hang: Hang, file: str, now: float | None = None) -> str:
         return f"all ranks wait in `{hang.call}`{at}{lasts}"
     if hang.kind == "other collective":
         verb = "waits" if len(hang.waiting) == 1 else "wait"
-        return f"{who} {hang.doing.partition(' ')[2]}{place}, but {name_ranks(hang.waiting)} {verb} in `{hang.call}`{at}{lasts}"
+        others = f"{name_ranks(hang.waiting)} {verb} in `{hang.call}`{at}{lasts}"
+        return f"{who} {hang.doing.partition(' ')[2]}{place}, but {others}"
     has = "has" if len(hang.ranks) == 1 else "have"
     waited = f"; {name_ranks(hang.waiting)} {'has' if len(hang.waiting) == 1 else 'have'} waited{lasts}"
     lasts = lasts if hang.since and hang.severity == "error" else ""

@@ -90,9 +90,9 @@ def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
     """Yield whether the ranks agree, or the first difference with its cause and both sides."""
     divergence, hang = comparison.divergence, comparison.hang
     if hang is not None:
-        badge = " ✖ HANG " if hang.severity == "error" else " ◐ WAITING "
+        mark = " ✖ HANG " if hang.severity == "error" else " ◐ WAITING "
         at = hang.place or hang.location
-        spans = Span(badge, BADGES[hang.severity]), Span("  "), Span(hang_sentence(hang, ""), "strong")
+        spans = Span(mark, BADGES[hang.severity]), Span("  "), Span(hang_sentence(hang, ""), "strong")
         yield Row(spans, links=line_links(at), location=at)
     if divergence is not None:
         yield from _divergence(divergence, width)

@@ -28,15 +28,6 @@ MOST_RANKS_NAMED = 12
 ProcessState = Literal["runs", "waits", "stopped", "ended"]
 
 
-@dataclass(frozen=True, slots=True)
-class StackFrame:
-    """One frame of a Python stack."""
-
-    function: str
-    file: str
-    line: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRow:
     """Figures of one rank."""
@@ -63,7 +54,7 @@ class RankRow:
     """What a process of this machine does; None if unknown."""
     since: float | None = None
     """Time of its last progress as a timestamp: a record, or work of its main thread. None if unknown."""
-    stack: tuple[StackFrame, ...] = ()
+    stack: tuple[Location, ...] = ()
     """Python stack of its main thread, innermost first; empty if unknown."""
     error: str = ""
     """The exception that ended it; empty if there was none, or it is unknown."""
@@ -92,8 +83,8 @@ class RankRow:
 
 
 HangKind = Literal["not reached", "other collective", "all wait", "waits"]
-"""`not reached`: some ranks wait in a collective for others. `other collective`: they wait in different ones. `all wait`:
-in the same one. `waits`: a rank waits outside of any collective."""
+"""`not reached`: some ranks wait in a collective for others. `other collective`: they wait in different ones.
+`all wait`: in the same one. `waits`: a rank waits outside of any collective."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

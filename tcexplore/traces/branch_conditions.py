@@ -36,7 +36,9 @@ def condition_at(source: str, line: int) -> Condition | None:
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert | ast.For | ast.BoolOp):
             test = node.iter if isinstance(node, ast.For) else getattr(node, "test", node)
-            if node.lineno <= line <= (test.end_lineno or test.lineno) and (found is None or _begins_first(found, node)):
+            if node.lineno <= line <= (test.end_lineno or test.lineno) and (
+                found is None or _begins_first(found, node)
+            ):
                 found = node
     return _condition(source, found) if found is not None else None
 

@@ -161,9 +161,7 @@ def _message(logged: str) -> tuple[str, str]:
     return (message, headline) if message and headline.rstrip().endswith(":") else (logged, "")
 
 
-def _user_frames(
-    sources: TraceSources, text: str, start: re.Pattern[str] = _BREAK_STACK
-) -> Iterator[ev.Location]:
+def _user_frames(sources: TraceSources, text: str, start: re.Pattern[str] = _BREAK_STACK) -> Iterator[ev.Location]:
     stack = start.search(text)
     for file, line, function, code in _FRAME.findall(stack[1] if stack else ""):
         place = sources.place(file, int(line), function, code)

@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.events.rank_events import StackFrame
 from tcexplore.processes import NoAnswerError, run_bounded
 from tcexplore.traces.trace_sources import TraceSources
 
@@ -52,7 +51,7 @@ class ProcessStack(NamedTuple):
     """Innermost call of generated code or of `torch.distributed`; empty for any other."""
     place: ev.Location | None
     """The user's innermost line."""
-    frames: tuple[StackFrame, ...] = ()
+    frames: tuple[ev.Location, ...] = ()
     """Innermost first."""
 
 
@@ -142,16 +141,16 @@ def stack_of(threads: Any, pid: int, sources: TraceSources) -> ProcessStack | No
     return None
 
 
-def _frames(frames: Any) -> Iterable[StackFrame]:
+def _frames(frames: Any) -> Iterable[ev.Location]:
     """Yield the frames, innermost first."""
     for frame in frames if isinstance(frames, list) else ():
         try:
-            yield StackFrame(ev.clean(str(frame["name"])), ev.clean(str(frame["filename"])), int(frame["line"]))
+            yield ev.Location(ev.clean(str(frame["filename"])), int(frame["line"]), ev.clean(str(frame["name"])))
         except (KeyError, TypeError, ValueError):
             continue
 
 
-def _call(frames: Iterable[StackFrame]) -> str:
+def _call(frames: Iterable[ev.Location]) -> str:
     """Return the innermost call that communicates or was generated."""
     for frame in frames:
         if _GENERATED in frame.file:
@@ -163,7 +162,7 @@ def _call(frames: Iterable[StackFrame]) -> str:
     return ""
 
 
-def _code(frame: StackFrame) -> str:
+def _code(frame: ev.Location) -> str:
     """Return the line of a generated module, of a wait the collective that it waits for; the file may be gone."""
     try:
         with open(frame.file, encoding="utf-8", errors="replace") as file:

@@ -72,7 +72,7 @@ class ProgressWatch:
         self.state: ProcessState | None = None
         """None before it is known."""
         self.since: float | None = None
-        """Time of the last progress as a timestamp; None if it is only known that there was none while it was watched."""
+        """Time of the last progress as a timestamp; None if there was none while it was watched."""
 
     def update(self) -> None:
         """Measure, at most once in a while."""

@@ -168,14 +168,15 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
 
 def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
     """Yield whether the ranks of a trace compile the same."""
-    comparisons = (run.rank_comparison for run in reversed(session.runs))
-    comparison = next(filter(None, comparisons), None) if shown.trace else None
-    if comparison is None or len(comparison.rows) < 2:
+    if not shown.trace:
         return
-    divergence = comparison.divergence
-    if divergence is not None:
-        yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
-        yield piece(divergence.subject, "", 1)
+    from tcexplore.documents.rank_alert import newest_comparison, verdict_pieces  # not imported before the first frame
+
+    comparison = newest_comparison(session, shown)
+    if comparison is None or (len(comparison.rows) < 2 and comparison.hang is None):
+        return
+    if comparison.divergence is not None or comparison.hang is not None:
+        yield from verdict_pieces(comparison, shown.file)
     elif comparison.unread:
         from tcexplore.documents.ranks_view import unread_sentence  # not imported before the first frame
 

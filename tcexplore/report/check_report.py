@@ -104,9 +104,9 @@ def _not_compiled(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
     ran_eagerly = snapshot.skipped_frames or (eager_ops(snapshot.call_account))
-    if snapshot.breaks or (ran_eagerly and snapshot.compiled):
+    if snapshot.breaks or snapshot.restarts or (ran_eagerly and snapshot.compiled):
         names = [f"break {link.where} {link.name}" for link in map(break_link, snapshot.breaks)]
-        details = frozenset((*names, *(f"{name} more" for name in names)))
+        details = frozenset((*names, *(f"{name} more" for name in names), "restarts"))
         yield from _rows(breaks_document(snapshot, details, width))
     if snapshot.breaks and snapshot.complete and not snapshot.trace:
         command = f"tcexplore fix {display_path(snapshot.file)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -11,6 +12,7 @@ from tcexplore.documents.line_facts import parts_by_line, times_of_lines
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.timing.next_view import code_of, describe_step, evidence, risk_of
+from tcexplore.documents.rank_alert import hang_sentence
 from tcexplore.documents.verdicts import recommend
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
@@ -59,7 +61,7 @@ def report(
         "collectives": tuple(collective_calls(snapshot)),
         "modules": timed_tree(snapshot).rows,
         "next": next_fields(snapshot),
-        **rank_fields(snapshot.rank_comparison),
+        **rank_fields(snapshot.rank_comparison, snapshot.file),
     }
     return fields(
         "report",
@@ -79,16 +81,30 @@ def environment(machine: ev.Standby | None) -> Fields | None:
     return {"executable": machine.environment, "source": machine.environment_source}
 
 
-def rank_fields(comparison: ev.RanksCompared | None) -> Fields:
+def rank_fields(comparison: ev.RanksCompared | None, file: str = "") -> Fields:
     """Return the keys about ranks: no ranks and no divergence for a live run."""
     if comparison is None:
-        return {"ranks": [], "divergence": None, "ended_early": []}
+        return {"ranks": [], "divergence": None, "hang": None, "further_divergences": [], "ended_early": []}
     divergence = comparison.divergence
     return {
         "ranks": comparison.rows,
         "divergence": fields("divergence", divergence) if divergence else None,
+        "hang": _hang(comparison.hang, file) if comparison.hang else None,
+        "further_divergences": [fields("divergence", further) for further in comparison.further],
         "ended_early": list(comparison.ended_early),
     }
+
+
+def _hang(hang: ev.Hang, file: str) -> Fields:
+    now, place = time.time(), hang.place
+    return fields(
+        "hang",
+        hang,
+        place_file=display_path(place.file) if place else None,
+        place_line=place.line if place else None,
+        seconds=round(hang.seconds(now), 3),
+        sentence=hang_sentence(hang, file, now),
+    )
 
 
 def _ranked_break(ranked: RankedBreak) -> Fields:

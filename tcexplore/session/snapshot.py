@@ -56,6 +56,8 @@ class Snapshot:
     op_estimates: tuple[ev.OpEstimates, ...] = ()
     splits: tuple[ev.GraphSplit, ...] = ()
     skipped_frames: tuple[ev.FrameSkipped, ...] = ()
+    restarts: tuple[ev.CompileRestarted, ...] = ()
+    """Attempts to trace that torch gave up."""
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
     frames: tuple[ev.FrameEntered, ...] = ()

@@ -159,7 +159,7 @@ PANES: tuple[PaneSpec, ...] = (
     )),
     PaneSpec("breaks", 3, "Breaks", (
         View("breaks", "tcexplore.documents.breaks_view:breaks_document",
-             shown_with=("breaks", "graphs", "skipped_frames"), kinds=frozenset({"break", "line"}),
+             shown_with=("breaks", "graphs", "skipped_frames", "restarts"), kinds=frozenset({"break", "line"}),
              keywords="graph fix reason item print where"),
     )),
     PaneSpec("guards", 4, "Guards", (

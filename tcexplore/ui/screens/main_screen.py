@@ -10,11 +10,12 @@ from textual import events, work
 from textual.app import ComposeResult
 
 from tcexplore import events as ev
+from tcexplore.documents.document import Row
 from tcexplore.documents.prose import fitted, piece
 from tcexplore.documents.strip import Elapsed, history_row, run_of, title_row, verdict_row
 from tcexplore.keymap import hint
 from tcexplore.session import Session
-from tcexplore.session.links import Link, closure, step_of
+from tcexplore.session.links import Link, closure, line_links, step_of
 from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.messages import (
@@ -70,8 +71,11 @@ class MainScreen(ReadingScreen):
         self._prefetched_run = 0
         self._assembly_awaited = False
         """Whether the assembly of the selection opens once it is known."""
+        self._alerted: Link | None = None
+        """The line of the last headline of a job."""
         self._title = RowLine(partial(title_row, self.session, None, Elapsed(0.0, 0.0)), id="title")
         self._verdict = RowLine(partial(verdict_row, self.session), id="verdict")
+        self._alert = RowLine(lambda _: Row(()), id="alert")
         self._tabs = RowLine(tabs(self.grid.current), id="tabs")
         self._peek = RowLine(_peek_line(None, (), frozenset()), id="peek")
         self._footer = RowLine(footer(self.SCOPES, self.grid.current), id="footer")
@@ -80,6 +84,7 @@ class MainScreen(ReadingScreen):
     def compose(self) -> ComposeResult:
         yield self._title
         yield self._verdict
+        yield self._alert
         yield self._tabs
         yield self.grid
         yield self._peek
@@ -105,6 +110,33 @@ class MainScreen(ReadingScreen):
         for pane in self.grid.panes.values():
             pane.watch(self.app, "session", pane.show_session, init=False)
         self.watch(self.app, "session", self.show_session, init=False)
+        self._alert.display = False
+        self.set_interval(1.0, self._show_alert)
+
+    def _show_alert(self) -> None:
+        """Show the headline of a job whose ranks differ or hang, and how long they have hung."""
+        session = self.session
+        if session.shown is None or not session.shown.trace:
+            return
+        from tcexplore.documents.rank_alert import alert_row, newest_comparison
+
+        row = alert_row(session)
+        self._verdict.update(partial(verdict_row, session))
+        self._alert.update(lambda _: row)
+        self._alert.display = bool(row.spans)
+        comparison = newest_comparison(session, session.shown)
+        if comparison is not None:
+            self._show_place(comparison)
+
+    def _show_place(self, comparison: ev.RanksCompared) -> None:
+        """Go to the user's line of a headline once, unless the user has selected something else."""
+        hang, divergence = comparison.hang, comparison.divergence
+        place = (hang.place or hang.location) if hang is not None else divergence.location if divergence else None
+        links = line_links(place)
+        if links and links[0] != self._alerted and self.selection.links in ((), (self._alerted,)):
+            self._alerted = links[0]
+            self.selection.select(links, self.session)
+            self.call_after_refresh(self._highlight, everywhere=True)
 
     def show_session(self, session: Session) -> None:
         """Update the lines, and the selection in the panes."""
@@ -114,6 +146,7 @@ class MainScreen(ReadingScreen):
             self._show_footer(self.grid.current)
         self._verdict.update(partial(verdict_row, session))
         self._history.update(partial(history_row, session))
+        self._show_alert()
         if self.selection.update(session):
             self._highlight(everywhere=False)
         elif self._assembly_awaited:

@@ -96,6 +96,7 @@ class CacheRecords:
 
     def __init__(self) -> None:
         self._keys: dict[str, list[tuple[str, dict[str, str]]]] = {}
+        self._graph_keys: set[tuple[str, str]] = set()
 
     def read_lookup(self, context: TraceContext, record: Record) -> None:
         """Emit a lookup."""
@@ -109,6 +110,10 @@ class CacheRecords:
         if parts:
             self._keys.setdefault(cache, []).append((record.graph, parts))
         context.emit(ev.CacheLookup(graph=record.graph, cache=cache, outcome=outcome, reason=reason))
+        key = facts.get("key")
+        if cache == "fx_graph" and isinstance(key, str) and key and (record.graph, key) not in self._graph_keys:
+            self._graph_keys.add((record.graph, key))
+            context.emit(ev.CompiledGraphKey(graph=record.graph, key=ev.clean(key)))
 
     def _difference(self, cache: str, parts: Mapping[str, str]) -> str:
         """Return which parts of the key differ from the lookup with the most equal parts, if few do."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _URL_MARK = "://"
 _NO_MODEL = (".log", ".gz", ".zst", ".tar", ".tgz", ".xz", ".bz2")
+_PROFILE = (".json", ".json.gz", ".json.xz", ".json.bz2", ".json.zst")
 
 
 class TraceChoiceError(Exception):
@@ -39,6 +40,8 @@ def is_trace(target: str) -> bool:
     try:
         if os.path.isdir(target):
             return any("torch_trace" in name or name.endswith(_NO_MODEL) for name in os.listdir(target))
+        if target.endswith(_PROFILE):
+            return _is_profile(TraceChoice((target,)))
         if target.endswith(".py") or not os.path.isfile(target):
             return False
         from tcexplore.traces.record_index import RecordIndex
@@ -55,6 +58,12 @@ def open_trace(request: Request) -> int:
 
     choice = request.trace
     assert choice is not None, "the parser sets it"
+    if _is_profile(choice):
+        from tcexplore.cli.profile_command import open_profile
+
+        return open_profile(request)
+    if choice.trace:
+        return refuse("--trace goes with profiles: give the trace itself as PATH")
     problem = None if choice.report else terminal_problem()
     if problem is not None:
         print_error(f"{problem}; printing a report instead")
@@ -83,8 +92,19 @@ def _follow(choice: TraceChoice, appearance: Appearance) -> int:
     return run_follow_app(FollowedTrace(choice.paths, job=choice.job), choice.rank, None, appearance)
 
 
+def _is_profile(choice: TraceChoice) -> bool:
+    from tcexplore.profiles.profile_job import is_profile_path
+
+    return any(path.endswith(_PROFILE) and is_profile_path(path) for path in choice.paths)
+
+
 def report_trace(request: Request) -> int:
     """Print the report of a trace; return the exit status."""
+    if _is_profile(request.trace or TraceChoice((request.target,))):
+        from tcexplore.cli.profile_command import open_profile
+
+        choice = request.trace or TraceChoice((request.target,))
+        return open_profile(request._replace(trace=choice._replace(report=True)))
     from tcexplore.cli.gate import publish, read_gate_files, require_outputs
     from tcexplore.studies.runs import Outcome
     from tcexplore.traces.rank_comparison import compare_ranks

@@ -45,14 +45,17 @@ class UnjoinedWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledRank:
-    """One rank of a profiled job. Times are those of a median step, in microseconds."""
+    """One rank of a profiled job. Times are in microseconds."""
 
     rank: int
-    file: str
+    path: str
+    """The profile."""
     us: float
+    """Time of the median step."""
     device_us: float | None = None
+    """Time in which the device works in it."""
     communication_us: float = 0.0
-    """Time in collectives."""
+    """Time in collectives, in the mean of all steps."""
     waiting_us: float = 0.0
     """Part of it that the fastest rank of each collective did not need: the rank waits for the last one to arrive."""
     waits_for: int | None = None
@@ -63,7 +66,7 @@ class ProfiledRank:
 class ProfileRead(Event):
     """A profile of torch.profiler. Work is the device's tasks; without a device, the ops of the host."""
 
-    file: str
+    path: str
     device: str = ""
     """Name of the device; empty for a CPU."""
     steps: tuple[ProfiledStep, ...]

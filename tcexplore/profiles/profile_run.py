@@ -118,7 +118,7 @@ def profile_events(joined: JoinedProfile) -> list[ev.Event]:
     unjoined = _unjoined(work)
     compiled = [known for known in work if _is_generated(known.place)]
     read = ev.ProfileRead(
-        file=joined.table.name,
+        path=joined.table.name,
         device=joined.table.device if joined.on_device else "",
         steps=tuple(steps),
         median=steps[median].name,
@@ -327,7 +327,6 @@ class Collective(NamedTuple):
 
     name: str
     us: float
-    step: int
 
 
 def collectives(joined: JoinedProfile) -> list[Collective]:
@@ -335,7 +334,7 @@ def collectives(joined: JoinedProfile) -> list[Collective]:
     tasks, names = joined.table.events["task"], joined.table.names
     own = [task for task, name in enumerate(tasks.names) if names[name].startswith(_COLLECTIVE)]
     own.sort(key=tasks.starts.__getitem__)
-    return [Collective(names[tasks.names[task]], tasks.lengths[task], joined.task_step(task)) for task in own]
+    return [Collective(names[tasks.names[task]], tasks.lengths[task]) for task in own]
 
 
 def compare_profiles(profiles: Sequence[tuple[int, ev.ProfileRead, list[Collective]]]) -> ev.RanksProfiled:
@@ -349,23 +348,20 @@ def compare_profiles(profiles: Sequence[tuple[int, ev.ProfileRead, list[Collecti
         for index, known in enumerate(group):
             late = known.us - group[last].us
             rank = profiles[index][0]
-            if index != last and _is_median(profiles[index][1], known.step):
-                waiting[rank] += late
-                for_whom[rank][profiles[last][0]] += late
+            if index != last:
+                share = late / len(profiles[index][1].steps)
+                waiting[rank] += share
+                for_whom[rank][profiles[last][0]] += share
     rows = []
     for rank, read, own in profiles:
         step = next(step for step in read.steps if step.name == read.median)
         blamed = for_whom.get(rank)
         rows.append(
             ev.ProfiledRank(
-                rank=rank, file=read.file, us=step.us, device_us=step.device_us,
-                communication_us=sum(known.us for known in own if _is_median(read, known.step)),
+                rank=rank, path=read.path, us=step.us, device_us=step.device_us,
+                communication_us=sum(known.us for known in own) / len(read.steps),
                 waiting_us=waiting[rank],
                 waits_for=max(blamed, key=lambda other: blamed[other]) if blamed else None,
             )
         )  # fmt: skip
     return ev.RanksProfiled(ranks=tuple(rows))
-
-
-def _is_median(read: ev.ProfileRead, step: int) -> bool:
-    return 0 <= step < len(read.steps) and read.steps[step].name == read.median

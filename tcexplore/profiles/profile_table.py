@@ -244,6 +244,13 @@ def _block_end(data: mmap | bytes, at: int) -> int:
     return brace if brace > at else len(data)
 
 
+def read_rank(head: bytes) -> int | None:
+    """Return the rank in the beginning of a profile."""
+    table = ProfileTable("")
+    _read_header(table, head)
+    return table.distributed.rank if table.distributed else None
+
+
 def _read_header(table: ProfileTable, data: mmap | bytes) -> int:
     """Read the device and the rank, and return where the events begin."""
     head = bytes(data[:HEADER])

@@ -149,7 +149,7 @@ class Snapshot:
     @property
     def compiled(self) -> bool:
         """Whether anything was compiled."""
-        return bool(self.graphs)
+        return bool(self.graphs) or (self.profile is not None and bool(self.code.kernels))
 
     @property
     def complete(self) -> bool:

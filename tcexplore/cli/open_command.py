@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,21 +15,18 @@ from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError, model_python
 from tcexplore.cli.options import Request, TraceChoice
 from tcexplore.cli.terminal import USER_ERROR, print_error, refuse
+from tcexplore.cli.trace_choice import TraceChoiceError, choose
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.traced_job import TRACE_VARIABLE
 from tcexplore.ui.appearance import Appearance
 
 if TYPE_CHECKING:
-    from tcexplore.traces.trace_job import OpenedTrace, TraceJob, TraceProcess
+    from tcexplore.traces.trace_job import TraceJob, TraceProcess
 
 _URL_MARK = "://"
 _NO_MODEL = (".log", ".gz", ".zst", ".tar", ".tgz", ".xz", ".bz2")
 _PROFILE = (".json", ".json.gz", ".json.xz", ".json.bz2", ".json.zst")
-
-
-class TraceChoiceError(Exception):
-    """The chosen part of a trace does not exist, or there is a choice to make."""
 
 
 def is_trace(target: str) -> bool:
@@ -134,29 +130,6 @@ def report_trace(request: Request) -> int:
         comparison = replace(comparison, divergence=None)  # the other ranks are missing on purpose
     snapshot = replace(read_snapshot(run), rank_comparison=comparison)
     return publish(request, Outcome(snapshot, run.machine), files) or (USER_ERROR if opened.unread else 0)
-
-
-def choose(choice: TraceChoice, *, whole: bool = True) -> tuple[OpenedTrace, TraceJob]:
-    """Return the traces, indexed as a `whole` or at their beginnings, and the chosen job. Raises `TraceChoiceError`."""
-    from tcexplore.traces.trace_inputs import trace_inputs
-    from tcexplore.traces.trace_job import NothingReadError, open_inputs
-
-    try:
-        opened = open_inputs(trace_inputs(choice.paths, print_error), whole=whole)
-    except NothingReadError as error:
-        raise TraceChoiceError("; ".join(error.problems[:5])) from None
-    jobs = opened.jobs
-    if choice.job is not None and choice.job > len(jobs):
-        raise TraceChoiceError(f"there is no job {choice.job}; {_jobs(jobs)}")
-    if choice.job is None and len(jobs) > 1:
-        raise TraceChoiceError(f"{_jobs(jobs)}\nChoose one with --job N.")
-    return opened, jobs[(choice.job or 1) - 1]
-
-
-def _jobs(jobs: Sequence[TraceJob]) -> str:
-    noun = "job" if len(jobs) == 1 else "jobs"
-    lines = [f"  job {number}: {job.describe()}" for number, job in enumerate(jobs, 1)]
-    return "\n".join([f"these traces are of {len(jobs)} {noun}:", *lines])
 
 
 def _process(job: TraceJob, rank: int | None) -> TraceProcess:

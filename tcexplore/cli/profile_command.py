@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError
-from tcexplore.cli.open_command import TraceChoiceError, choose
 from tcexplore.cli.options import Request, TraceChoice
 from tcexplore.cli.terminal import print_error, refuse, terminal_problem
+from tcexplore.cli.trace_choice import TraceChoiceError, choose
 from tcexplore.profiles.profile_job import ProfileJob, ProfileRun, is_profile_path, open_profiles
 from tcexplore.profiles.profile_table import NoProfileError
 from tcexplore.session import Snapshot

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import NamedTuple
 
 from tcexplore import events as ev
@@ -84,7 +85,9 @@ class EagerLines:
         self._table = table
         self._sources = [_Source(file, text) for file, text in sources.items() if text.strip()]
         self._functions = _Functions(table, self._sources)
-        self._optimizers = list(self._optimizer_spans())
+        self._optimizers: dict[int, list[tuple[float, float, Placed]]] = defaultdict(list)
+        for start, end, thread, placed in sorted(self._optimizer_spans(), key=lambda span: span[0]):
+            self._optimizers[thread].append((start, end, placed))
         self._forwards = self._forward_ops()
         self._known: dict[int, Placed] = {}
 
@@ -97,9 +100,10 @@ class EagerLines:
             if forward < 0:
                 return None, OF_AUTOGRAD
             return self._forward_place(forward)
-        for first, last, thread, placed in self._optimizers:
-            if first <= start < last and thread == ops.threads[op]:
-                return placed
+        spans = self._optimizers.get(ops.threads[op], [])
+        at = bisect_right(spans, start, key=itemgetter(0)) - 1
+        if at >= 0 and start < spans[at][1]:
+            return spans[at][2]
         return self._forward_place(op)
 
     def _forward_place(self, op: int) -> Placed:

@@ -1,4 +1,4 @@
-"""The generated modules of a TORCH_TRACE as the profiler sees them: calls in order, found by cache key or compile id."""
+"""The generated modules of a TORCH_TRACE as the profiler sees them: calls in order, by cache key or compile id."""
 
 from __future__ import annotations
 

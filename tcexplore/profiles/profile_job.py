@@ -194,4 +194,3 @@ class ProfileRun:
         sources = self._trace.reader.context.sources
         texts = {file: sources.whole_text(file) for file in sources.files}
         return {file: text for file, text in texts.items() if text is not None}
-

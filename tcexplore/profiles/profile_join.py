@@ -1,6 +1,6 @@
 """Each op and each task of a device joined to the call in the generated code that made it, or to its eager op.
 
-A task has the External id of the op that launched it; a graph is an op that is named after its cache key. The ops inside
+A task has the External id of the op that launched it; a graph is an op that is named after its cache key. The ops in
 it are the calls of its generated module, in order.
 """
 
@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
@@ -24,7 +25,7 @@ _REGION = "Torch-Compiled Region: "
 _BACKWARD = "CompiledFunctionBackward"
 _EVALUATE = "autograd::engine::evaluate_function: "
 _CONTAINER = re.compile(
-    rf"^(?:{_EVALUATE}|{_REGION}|CompiledFunction|TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher |ProfilerStep)"
+    rf"^(?:{_EVALUATE}|{_REGION}|CompiledFunction|TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher )"
 )
 """Ops of torch.compile and autograd around other ops."""
 _STEP = re.compile(r"^ProfilerStep\s*#?\s*\d+$")
@@ -98,10 +99,14 @@ class JoinedProfile:
     """Ops by thread and start."""
     outermost: bytearray
     """1 for each op that is a call of a graph, or not inside another op outside the graphs."""
+    _step_starts: list[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._step_starts = [step.start for step in self.steps]
 
     def step_at(self, start: float) -> int:
         """Return the number of the step at a time, -1 outside all steps."""
-        index = bisect_right(self.steps, start, key=lambda step: step.start) - 1
+        index = bisect_right(self._step_starts, start) - 1
         return index if index >= 0 and start < self.steps[index].end else -1
 
     def task_step(self, task: int) -> int:
@@ -171,10 +176,17 @@ class _Join:
 
     def _sorted_ops(self) -> list[int]:
         """Return the ops by thread, by start, outer ones first."""
-        starts, lengths, threads = self._ops.starts, self._ops.lengths, self._ops.threads
-        order = sorted(range(len(self._ops)), key=lengths.__getitem__, reverse=True)
-        order.sort(key=starts.__getitem__)
-        order.sort(key=threads.__getitem__)
+        starts, lengths = self._ops.starts, self._ops.lengths
+        by_thread: dict[int, list[int]] = defaultdict(list)
+        for op, thread in enumerate(self._ops.threads):
+            by_thread[thread].append(op)
+        order: list[int] = []
+        for own in by_thread.values():
+            own.sort(key=starts.__getitem__)
+            equal = [at for at, (op, after) in enumerate(pairwise(own)) if starts[op] == starts[after]]
+            if equal and any(lengths[own[at]] < lengths[own[at + 1]] for at in equal):
+                own.sort(key=lambda op: (starts[op], -lengths[op]))
+            order += own
         return order
 
     def _walk(self, order: Sequence[int]) -> None:
@@ -253,14 +265,14 @@ class _Join:
         return places
 
     def _place_eager(self) -> None:
-        cache: dict[tuple[object, ...], int] = {}
+        cache: dict[tuple[int, ev.Location | None, str], int] = {}
+        names = self._ops.names
         for op, around in self._eager_tops:
-            name = self._table.names[self._ops.names[op]]
-            place = self._eager.place(op, around)
-            key = (name, place)
+            location, reason = self._eager.place(op, around)
+            key = (names[op], location, reason)
             number = cache.get(key)
             if number is None:
-                location, reason = place
+                name = self._table.names[names[op]]
                 number = cache[key] = self._number(Place("eager op", name, location=location, reason=reason))
             self._op_places[op] = number
 
@@ -319,7 +331,7 @@ class _Join:
     def _place_replays(
         self, replayed: dict[tuple[int, int], list[int]], graph_of: dict[int, GraphCall], places: array[int]
     ) -> None:
-        """Place the tasks of replayed CUDA graphs: they are the calls of the generated module, in the recorded order."""
+        """Place the tasks of replayed CUDA graphs: the calls of the generated module, in the recorded order."""
         tasks = self._table.events["task"]
         used: dict[int, int] = defaultdict(int)
         known: dict[tuple[object, ...], list[int]] = {}
@@ -360,7 +372,7 @@ OTHER_ORDER = "the ops that ran are not in the order of the generated code"
 REPLAYED = "a replayed CUDA graph does not tell which library call started it"
 
 
-def match_calls(module: Module, ops: Sequence[str]) -> list[CodeCall | None | str]:
+def match_calls(module: Module, ops: Sequence[str]) -> list[CodeCall | str | None]:
     """Return the call of each op that ran in a graph; None if it is unknown.
 
     If all calls ran in their order, each op is a call. Otherwise, only a kernel that the module calls once is certain.
@@ -430,7 +442,7 @@ def _steps(table: ProfileTable) -> list[Step]:
         return sorted(steps, key=lambda step: step.start)
     ends = [
         start + length - table.first
-        for kind in ("op", "task")
-        for start, length in zip(table.events[kind].starts, table.events[kind].lengths, strict=True)  # type: ignore[index]
+        for events in (table.events["op"], table.events["task"])
+        for start, length in zip(events.starts, events.lengths, strict=True)
     ]
     return [Step("profile", 0.0, max(ends, default=0.0))]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.profiles.generated_code import CodeCall
-from tcexplore.profiles.profile_join import NOT_PLANNED, GraphCall, JoinedProfile, Place
+from tcexplore.profiles.profile_join import NOT_PLANNED, GraphCall, JoinedProfile, Place, PlaceKind
 
 ODD = 0.2
 """Share of the median by which an odd step differs from it."""
@@ -86,7 +86,9 @@ def _between(joined: JoinedProfile, call: GraphCall) -> Iterator[tuple[Place, fl
         order = place.call.call.order if place is not None and place.call is not None else None
         if place is not None and order is None:
             continue
-        between = [known for known in hidden if before < known.call.order and (order is None or known.call.order < order)]
+        between = [
+            known for known in hidden if before < known.call.order and (order is None or known.call.order < order)
+        ]
         if between and until > after:
             yield _hidden_place(call, between), until - after
         if child is not None and order is not None:
@@ -138,7 +140,7 @@ def _is_generated(place: Place) -> bool:
 
 
 def unseen_kernels(joined: JoinedProfile) -> list[ev.Kernel]:
-    """Return the generated kernels of a profile without a trace: their names, graphs and phases are all that is known."""
+    """Return the generated kernels of a profile without a trace, of which names, graphs and phases are known."""
     kernels: dict[tuple[str, str, str], int] = defaultdict(int)
     for place in joined.op_places:
         known = joined.places[place] if place >= 0 else None
@@ -220,7 +222,7 @@ def _median(steps: Sequence[ev.ProfiledStep]) -> int:
     return order[(len(order) - 1) // 2]
 
 
-_PartKey = tuple[str, str, str, str, ev.Location | None]
+_PartKey = tuple[PlaceKind, str, str, str, ev.Location | None]
 
 
 def _parts(work: Iterable[Work], steps: int) -> dict[_PartKey, list[_Part]]:
@@ -253,7 +255,7 @@ def _call(
                 kind=kind, name=name, graph=graph, phase=phase, us=part.us, low_us=min(times), high_us=max(times),
                 launches=part.launches, device="cuda" if joined.on_device else "cpu",
                 functions=tuple(part.functions), replayed=part.replayed, location=location,
-            )  # type: ignore[arg-type]
+            )
         )  # fmt: skip
     guards, lookups = _guards(joined, median)
     if lookups:

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from array import array
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from mmap import mmap
-from typing import Any, Literal, NamedTuple, get_args
+from mmap import PAGESIZE, mmap
+from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 
 from tcexplore.events import clean
+
+if sys.platform == "linux":
+    from mmap import MADV_DONTNEED
 
 BLOCK = 1 << 23
 """Bytes that are read at a time."""
@@ -35,17 +40,24 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _KIND_OF: dict[bytes, Kind] = {
     b"cpu_op": "op", b"kernel": "task", b"gpu_memcpy": "task", b"gpu_memset": "task", b"cuda_runtime": "launch",
     b"cuda_driver": "launch", b"user_annotation": "annotation", b"python_function": "python", b"overhead": "overhead",
-    b"Kernel": "task", b"Operator": "op",
 }  # fmt: skip
+_DEVICE = frozenset({b"kernel", b"gpu_memcpy", b"gpu_memset"})
 
 _EVENT = re.compile(
-    rb'"ph": "X", "cat": "(cpu_op|kernel|gpu_memcpy|gpu_memset|cuda_runtime|cuda_driver|user_annotation|python_function'
-    rb'|overhead)", "name": "((?:[^"\\]|\\.)*)", "pid": ([^,]+), "tid": ([^,]+),\s*"ts": ([\d.]+), "dur": ([\d.]+)'
-    rb'(?:,\s*"args": \{\s*(?:"External id": (\d+)[,\s]*)?([^{}]*))?'
+    rb'"ph": "X", ("cat": "\w+", "name": "[^"]*", "pid": [^\n]+?),\s+"ts": ([\d.]+), "dur": ([\d.]+)'
+    rb'(?:,\s*"args": \{\s*(?:"External id": (\d+))?([^}]*))?'
+)
+_SOURCE = re.compile(rb'"cat": "(\w+)", "name": "((?:[^"\\]|\\.)*)", "pid": (.+), "tid": (.+)$')
+_KNOWN = re.compile(
+    rb'"cat"\s*:\s*"(?:cpu_op|kernel|gpu_memcpy|gpu_memset|cuda_runtime|cuda_driver|user_annotation|python_function'
+    rb'|overhead)"'
 )
 _CORRELATION = re.compile(rb'"correlation": (\d+)')
 _SEQUENCE = re.compile(rb'"Sequence number": (\d+), "Fwd thread id": (\d+)')
 _START = re.compile(rb'"traceEvents"\s*:\s*\[')
+
+_Row = tuple[bytes, bytes, bytes, bytes]
+"""Start, duration, External id and other arguments of an event."""
 
 
 class NoProfileError(Exception):
@@ -78,7 +90,7 @@ class Thread(NamedTuple):
 
 @dataclass(slots=True)
 class Events:
-    """The events of one kind as columns, in the order of the file."""
+    """The events of one kind as columns."""
 
     names: array[int] = field(default_factory=lambda: array("i"))
     threads: array[int] = field(default_factory=lambda: array("i"))
@@ -129,54 +141,66 @@ class ProfileTable:
 
 
 class _Reader:
-    """Fills a table."""
+    """Fills a table. The events of a block are sorted by category, name and thread, so that columns grow at once."""
 
     def __init__(self, table: ProfileTable) -> None:
         self.table = table
-        self._names: dict[bytes, int] = {}
-        self._threads: dict[tuple[bytes, bytes, bool], int] = {}
+        self._names: dict[str, int] = {}
+        self._threads: dict[Thread, int] = {}
+        self._sources: dict[bytes, tuple[Events | None, Kind, int, int]] = {}
 
-    def name(self, text: bytes) -> int:
-        """Return the number of a name."""
-        number = self._names.get(text)
-        if number is None:
-            number = self._names[text] = len(self.table.names)
-            self.table.names.append(clean(_text(text)))
-        return number
-
-    def thread(self, pid: bytes, tid: bytes, device: bool) -> int:
-        """Return the number of a thread or stream."""
-        key = (pid, tid, device)
-        number = self._threads.get(key)
-        if number is None:
-            number = self._threads[key] = len(self.table.threads)
-            self.table.threads.append(Thread(clean(_text(pid.strip(b'"'))), clean(_text(tid.strip(b'"'))), device))
-        return number
-
-    def add(self, rows: list[tuple[bytes, ...]]) -> None:
+    def add(self, rows: list[tuple[bytes, bytes, bytes, bytes, bytes]]) -> None:
         """Add the events of a block."""
-        name_of, thread_of, names, threads = self.name, self.thread, self._names, self._threads
-        events = {category: self.table.events[kind] for category, kind in _KIND_OF.items()}
-        for category, name, pid, tid, start, length, external, arguments in rows:
-            own = events[category]
-            device = category in _DEVICE
-            number = names.get(name)
-            own.names.append(name_of(name) if number is None else number)
-            if category == b"cpu_op":
-                found = _SEQUENCE.search(arguments) if b"Seq" in arguments else None
-                own.sequences.append(0 if not found else (1 + int(found[1])) * (-1 if found[2] != b"0" else 1))
-            elif category in _CORRELATED:
-                found = _CORRELATION.search(arguments)
-                own.correlations.append(int(found[1]) if found else 0)
-            number = threads.get((pid, tid, device))
-            own.threads.append(thread_of(pid, tid, device) if number is None else number)
-            own.starts.append(float(start))
-            own.lengths.append(float(length))
-            own.ids.append(int(external) if external else 0)
+        by_source: dict[bytes, list[_Row]] = defaultdict(list)
+        for source, *event in rows:
+            by_source[source].append(event)  # type: ignore[arg-type]
+        for source, own in by_source.items():
+            known = self._sources.get(source)
+            if known is None:
+                known = self._sources[source] = self._source(source)
+            events, kind, name, thread = known
+            if events is not None:
+                self._extend(events, kind, name, thread, own)
+
+    def _source(self, text: bytes) -> tuple[Events | None, Kind, int, int]:
+        """Return where the events of a category, name and thread belong; None for those that are not read."""
+        match = _SOURCE.match(text)
+        kind = _KIND_OF.get(match[1]) if match else None
+        if match is None or kind is None:
+            return None, "overhead", 0, 0
+        pid, tid = (clean(_text(part.strip(b'"'))) for part in match.group(3, 4))
+        thread, name = Thread(pid, tid, match[1] in _DEVICE), clean(_text(match[2]))
+        for known, listed, item in ((self._names, self.table.names, name), (self._threads, self.table.threads, thread)):
+            if item not in known:
+                known[item] = len(listed)  # type: ignore[index]
+                listed.append(item)  # type: ignore[arg-type]
+        return self.table.events[kind], kind, self._names[name], self._threads[thread]
+
+    @staticmethod
+    def _extend(events: Events, kind: Kind, name: int, thread: int, rows: list[_Row]) -> None:
+        starts, lengths, ids, arguments = zip(*rows, strict=True)
+        events.names.extend(array("i", [name]) * len(rows))
+        events.threads.extend(array("i", [thread]) * len(rows))
+        events.starts.extend(map(float, starts))
+        events.lengths.extend(map(float, lengths))
+        events.ids.extend(int(known or 0) for known in ids)
+        if kind == "op":
+            events.sequences.extend(
+                (1 + int(number)) * (1 if forward == b"0" else -1) if number else 0
+                for number, forward in _found(_SEQUENCE, arguments, (b"", b""))
+            )
+        elif kind in ("task", "launch"):
+            events.correlations.extend(int(number or 0) for number in _found(_CORRELATION, arguments, b""))
 
 
-_DEVICE = frozenset({b"kernel", b"gpu_memcpy", b"gpu_memset"})
-_CORRELATED = _DEVICE | {b"cuda_runtime", b"cuda_driver"}
+def _found(pattern: re.Pattern[bytes], texts: Sequence[bytes], none: Any) -> list[Any]:
+    """Return what a pattern finds in each text, `none` where it finds nothing."""
+    found = pattern.findall(b"\n".join(texts))
+    if len(found) == len(texts):
+        return found
+    if not found:
+        return [none] * len(texts)
+    return [next(iter(pattern.findall(text)), none) for text in texts]
 
 
 def _text(name: bytes) -> str:
@@ -206,10 +230,13 @@ def read_profile(name: str, data: mmap | bytes, progress: Callable[[float], None
     reader = _Reader(table)
     while at < len(data):
         end = _block_end(data, at)
-        rows = _EVENT.findall(data, at, end)
-        if len(rows) < _count_known(data, at, end):
-            rows = _general_rows(table, bytes(data[at:end]))
+        block = bytes(data[at:end])
+        rows = _EVENT.findall(block)
+        if len(rows) < len(_KNOWN.findall(block)):
+            rows = _general_rows(table, block)
         reader.add(rows)
+        if isinstance(data, mmap):
+            _release(data, at, end)
         at = end
         if progress is not None:
             progress(at / len(data))
@@ -220,15 +247,11 @@ def read_profile(name: str, data: mmap | bytes, progress: Callable[[float], None
     return table
 
 
-def _count_known(data: mmap | bytes, at: int, end: int) -> int:
-    """Return the number of complete events of known categories in a block of Kineto's form."""
-    return len(_KNOWN.findall(data, at, end))
-
-
-_KNOWN = re.compile(
-    rb'"cat"\s*:\s*"(?:cpu_op|kernel|gpu_memcpy|gpu_memset|cuda_runtime|cuda_driver|user_annotation|python_function'
-    rb'|overhead|Kernel|Operator)"'
-)
+def _release(data: mmap, at: int, end: int) -> None:
+    """Tell the system that a part of the file is not needed any more: it counts as memory of this process."""
+    first = -(-at // PAGESIZE) * PAGESIZE
+    if sys.platform == "linux" and end > first:
+        data.madvise(MADV_DONTNEED, first, end - first)
 
 
 def _block_end(data: mmap | bytes, at: int) -> int:
@@ -271,35 +294,32 @@ def _read_header(table: ProfileTable, data: mmap | bytes) -> int:
     return start.end() if start is not None else 0
 
 
-def _general_rows(table: ProfileTable, block: bytes) -> list[tuple[bytes, ...]]:
+def _general_rows(table: ProfileTable, block: bytes) -> list[tuple[bytes, bytes, bytes, bytes, bytes]]:
     """Return the rows of a block of any form."""
-    rows: list[tuple[bytes, ...]] = []
+    rows: list[tuple[bytes, bytes, bytes, bytes, bytes]] = []
     for event in _json_events(table, block):
-        category = str(event.get("cat") or "").encode()
+        category = str(event.get("cat") or "")
         start, length = event.get("ts"), event.get("dur")
-        if event.get("ph") != "X" or category not in _KIND_OF or not _number(start) or not _number(length):
+        if event.get("ph") != "X" or category.encode() not in _KIND_OF or not _number(start) or not _number(length):
             continue
         arguments = event.get("args")
         arguments = arguments if isinstance(arguments, dict) else {}
-        external = arguments.get("External id", arguments.get("external id"))
+        external, sequence = arguments.get("External id"), arguments.get("Sequence number")
         text = ""
-        if isinstance(arguments.get("correlation"), int):
-            text = f'"correlation": {arguments["correlation"]}'
-        elif isinstance(arguments.get("Sequence number"), int):
-            thread = arguments.get("Fwd thread id")
-            text = f'"Sequence number": {arguments["Sequence number"]}, "Fwd thread id": {int(bool(thread))}'
-        category = {b"Kernel": b"kernel", b"Operator": b"cpu_op"}.get(category, category)
+        if isinstance(correlation := arguments.get("correlation"), int):
+            text = f'"correlation": {correlation}'
+        elif isinstance(sequence, int):
+            text = f'"Sequence number": {sequence}, "Fwd thread id": {int(bool(arguments.get("Fwd thread id")))}'
+        pid, tid = json.dumps(event.get("pid")), json.dumps(event.get("tid"))
+        source = f'"cat": "{category}", "name": {json.dumps(str(event.get("name")))}, "pid": {pid}, "tid": {tid}'
+        number = str(external) if isinstance(external, int) else ""
         rows.append(
-            (
-                category, json.dumps(str(event.get("name")))[1:-1].encode(), json.dumps(event.get("pid")).encode(),
-                json.dumps(event.get("tid")).encode(), repr(float(start)).encode(), repr(float(length)).encode(),
-                str(external).encode() if isinstance(external, int) else b"", text.encode(),
-            )
-        )  # fmt: skip
+            (source.encode(), repr(float(start)).encode(), repr(float(length)).encode(), number.encode(), text.encode())
+        )
     return rows
 
 
-def _number(value: Any) -> bool:
+def _number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

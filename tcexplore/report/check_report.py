@@ -23,7 +23,6 @@ from tcexplore.documents.output_view import failure_rows, last_output_rows, miss
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.ranks_view import collective_rows, ranks_document, split_rows, verdict_rows
 from tcexplore.documents.strip import run_verdict
-from tcexplore.documents.timing.profile_view import profile_rows
 from tcexplore.documents.timing.hot_lines_view import hottest_line_rows
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
@@ -187,7 +186,6 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Kernels", kernel_figure_rows),
     ("Autotuning", _autotuning),
     ("Timing", _timing),
-    ("Profile", profile_rows),
     ("Hottest lines", hottest_line_rows),
     ("Timeline", _timeline),
     ("State", _state),

@@ -127,9 +127,11 @@ class _Kernels:
         comment = written.comment
         if source is not None:
             defined = self._module.text.comments.get(written.name, CommentBlock())
+            # The comment at the definition is about the first call of equal code.
+            own = defined if self._first_calls[written.name] == order else CommentBlock()
             comment = CommentBlock(
-                comment.ops or defined.ops, comment.nodes or defined.nodes,
-                comment.source_nodes or defined.source_nodes, comment.handles,
+                comment.ops or defined.ops, comment.nodes or own.nodes or self._named_nodes(comment),
+                comment.source_nodes or own.source_nodes, comment.handles,
             )  # fmt: skip
         nodes = self._nodes(written.name, comment, order, extern=source is None)
         placed = (self._by_name[name].location for name in nodes)
@@ -150,6 +152,23 @@ class _Kernels:
         comments = (call.comment.source_nodes for call in text.calls)
         return match_nodes(self._module.nodes, text.steps, text.kernels, ops, comments)
 
+    @cached_property
+    def _first_calls(self) -> dict[str, int]:
+        """Position of the first call of each kernel."""
+        first: dict[str, int] = {}
+        for order, call in enumerate(self._module.text.calls):
+            first.setdefault(call.name, order)
+        return first
+
+    def _named_nodes(self, comment: CommentBlock) -> tuple[str, ...]:
+        """Return the nodes of a later call of equal code, if its comment names nodes of this graph only.
+
+        A comment has the names of Dynamo's nodes, and of nodes that come from none, as in a backward.
+        """
+        names = comment.source_nodes
+        own = all(name in self._by_name and name not in self._dynamo for name in names)
+        return names if names and own else ()
+
     def _candidate_line(self, order: int) -> tuple[ev.Location, ...]:
         """Return the line of a library call of an unknown node, if all nodes that it may be have the same."""
         call = self._flow.calls[order]
@@ -165,8 +184,8 @@ class _Kernels:
             names = (call.node,) if call.node else self._flow.kernel_nodes(call) if not call.op else ()
         if not names:
             names = self._extern_nodes(name, comment) if extern else self._only_nodes(name)
-        order = {node.name: index for index, node in enumerate(self._module.nodes)}
-        return tuple(sorted({node for node in names if node in order}, key=order.__getitem__))
+        places = {node.name: index for index, node in enumerate(self._module.nodes)}
+        return tuple(sorted({node for node in names if node in places}, key=places.__getitem__))
 
     def _extern_nodes(self, name: str, comment: CommentBlock) -> tuple[str, ...]:
         """Return the node of a library call if its op and its lines leave one."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from tcexplore.events import FxNode
@@ -154,7 +155,11 @@ class Dataflow:
         """Return the buffer or input that an argument is, or is a view of; empty for any other."""
         match = _REINTERPRETED.match(text)
         name = match[1] if match else text
-        return name if _NAME.fullmatch(name) and (name in self._values or name.startswith("buf") or name in self._nodes) else ""
+        return (
+            name
+            if _NAME.fullmatch(name) and (name in self._values or name.startswith("buf") or name in self._nodes)
+            else ""
+        )
 
     # ---- the nodes
 
@@ -168,24 +173,16 @@ class Dataflow:
 
     def solve(self) -> None:
         """Find the nodes of library calls; each one that is found tells more about the others."""
-        library = [call for call in self.calls if call.op]
-        changed = True
-        while changed:
-            changed = False
-            taken = {call.node for call in library if call.node}
-            for position, call in enumerate(self.calls):
-                if not call.op or call.node:
-                    continue
-                fitting = [
-                    name for name in self._by_op.get(call.op, ())
-                    if name not in taken and self._fits(call, name) and self._in_order(position, name)
-                ]  # fmt: skip
-                named = [name for name in fitting if name in call.names]
-                fitting = named if len(named) == 1 else fitting
-                if len(fitting) == 1:
-                    self._assign(call, fitting[0])
-                    taken.add(fitting[0])
-                    changed = True
+        while True:
+            fitting = {at: self.candidates(call) for at, call in enumerate(self.calls) if call.op and not call.node}
+            single = {at: names[0] for at, names in fitting.items() if len(names) == 1} or self._chains(fitting)
+            taken: set[str] = set()
+            for at, name in single.items():
+                if name not in taken:
+                    self._assign(self.calls[at], name)
+                    taken.add(name)
+            if not taken:
+                return
 
     def candidates(self, call: FlowCall) -> list[str]:
         """Return the nodes that a library call may be."""
@@ -193,10 +190,26 @@ class Dataflow:
             return [call.node]
         position = self.calls.index(call)
         taken = {other.node for other in self.calls if other.node}
-        return [
+        fitting = [
             name for name in self._by_op.get(call.op, ())
             if name not in taken and self._fits(call, name) and self._in_order(position, name)
         ]  # fmt: skip
+        named = [name for name in fitting if name in call.names]
+        return named if len(named) == 1 else fitting
+
+    def _chains(self, fitting: Mapping[int, Sequence[str]]) -> dict[int, str]:
+        """Return the nodes of calls that fit the same nodes, if there are as many and each one needs the one before."""
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for at, names in fitting.items():
+            groups.setdefault(tuple(sorted(names, key=self._order.__getitem__)), []).append(at)
+        return {
+            at: name
+            for names, calls in groups.items()
+            if len(names) == len(calls) > 1 and all(
+                self._ancestors[after] & (1 << self._order[before]) for before, after in pairwise(names)
+            )
+            for at, name in zip(sorted(calls), names, strict=True)
+        }  # fmt: skip
 
     def _fits(self, call: FlowCall, name: str) -> bool:
         node = self._nodes[name]
@@ -211,7 +224,7 @@ class Dataflow:
         )
 
     def _in_order(self, position: int, name: str) -> bool:
-        """Return whether a node can run at a position: what ran before needs it not, and it needs nothing that runs later."""
+        """Return whether a node can run at a position: nothing before needs it, and it needs nothing after."""
         own, bits = 1 << self._order[name], self._ancestors[name]
         for index, other in enumerate(self.calls):
             if not other.node or index == position:

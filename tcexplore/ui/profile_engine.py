@@ -46,7 +46,8 @@ class ProfileEngine(RankEngine):
                 if self._profiled is not None:
                     self._deliver(replace(self._profiled, run=self._count))
             if self._job.trace is not None and len(self._job.trace.ranks) > 1:
-                self._compared = self._compared or await asyncio.to_thread(self._compare)
+                if self._compared is None:
+                    self._compared = await asyncio.to_thread(self._compare)
                 self._deliver(replace(self._compared, run=self._count))
 
     async def _read_rank(self, rank: int) -> None:

@@ -1,27 +1,18 @@
-"""The profile view of the timing pane: steps, ranks side by side, and what is on no line."""
+"""Rows of the timing pane about a profile: its steps, ranks side by side, and what is on no line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Parts, Row, Span, fixed
+from tcexplore.documents.document import Row, Span
 from tcexplore.documents.prose import BLANK, Column, heading, row, shortened, table, wrapped
-from tcexplore.documents.timing.timing_view import shorten_device_function
+from tcexplore.documents.timing.device_rows import shorten_device_function
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 
-EMPTY_TEXT = "`tcexplore open PROFILE.json --trace TRACE` shows a profile of torch.profiler here."
-
 LISTED = 30
 """Names with reasons that are shown; the report as JSON has all."""
-
-
-def profile_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
-    """Return the document of the view."""
-    if snapshot.profile is None:
-        return Parts("", [fixed(wrapped(EMPTY_TEXT, width, "muted"))])
-    return Parts(count(len(snapshot.profile.steps), "step"), [fixed([*profile_rows(snapshot, width)])])
 
 
 def profile_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -61,11 +52,17 @@ def _step_rows(profile: ev.ProfileRead) -> Iterator[Row]:
         Column("time", lambda step: duration(step.us / 1e6)),
         Column(
             "device busy",
-            lambda step: None if step.device_us is None else f"{duration(step.device_us / 1e6)} {step.device_us / step.us:>4.0%}",
+            lambda step: (
+                None if step.device_us is None else f"{duration(step.device_us / 1e6)} {step.device_us / step.us:>4.0%}"
+            ),
             optional=True,
         ),
         Column("tasks", lambda step: step.tasks or None, optional=True),
-        Column("", lambda step: Span("median: shown in all panes", "muted") if step.name == profile.median else None, left=True),
+        Column(
+            "",
+            lambda step: Span("median: shown in all panes", "muted") if step.name == profile.median else None,
+            left=True,
+        ),
     ]
     yield from table(columns, profile.steps)
 

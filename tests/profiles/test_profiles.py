@@ -77,6 +77,82 @@ def test_library_calls_have_the_lines_of_a_label_by_hand(profiles: Path):
     assert found == list(library_lines())
 
 
+FIRST_LAYER = (
+    ("triton_per_fused__fused_rms_norm_embedding_0", {31, 17}),
+    ("extern_kernels.mm", {17}),
+    ("triton_poi_fused_addmm_clone_permute_select_view_1", {17, 18}),
+    ("triton_poi_fused_addmm_clone_permute_select_transpose_view_2", {17, 18}),
+    ("extern_kernels.bmm", {18}),
+    ("triton_per_fused__softmax_amax_div_mul_sub_view_3", {18}),
+    ("triton_poi_fused_addmm_clone_permute_select_view_4", {17, 19}),
+    ("extern_kernels.bmm", {19}),
+    ("triton_poi_fused_clone_transpose_view_5", {19}),
+    ("extern_kernels.addmm", {19}),
+    ("triton_per_fused__fused_rms_norm_add_view_6", {19, 20}),
+    ("extern_kernels.addmm", {21}),
+    ("extern_kernels.addmm", {21}),
+    ("triton_poi_fused_mul_silu_view_7", {21}),
+    ("extern_kernels.mm", {21}),
+    ("triton_per_fused__fused_rms_norm_add_addmm_view_8", {19, 21, 17}),
+)
+"""The kernels of the first layer in the forward with their lines, labeled by hand: the norms of lines 17 and 20 run in
+library code, and the last kernel belongs to the next layer's norm, too."""
+
+LAST_LAYER_BACKWARD = (
+    ("triton_per_fused__fused_rms_norm_backward_view_1", {34}),
+    ("triton_red_fused__fused_rms_norm_backward_view_2", {34}),
+    ("triton_per_fused__fused_rms_norm_backward_view_3", {34}),
+    ("extern_kernels.mm", {21}),
+    ("extern_kernels.mm", {21}),
+    ("triton_red_fused_sum_view_4", {21}),
+    ("triton_per_fused__fused_rms_norm_backward_view_3", {21}),
+    ("triton_red_fused_mul_silu_silu_backward_sum_view_5", {21}),
+    ("extern_kernels.mm", {21}),
+    ("extern_kernels.mm", {21}),
+    ("triton_per_fused_mul_silu_sum_view_6", {21}),
+    ("extern_kernels.mm", {21}),
+    ("extern_kernels.mm", {21}),
+    ("triton_per_fused_mul_silu_sum_view_6", {21}),
+    ("triton_per_fused__fused_rms_norm_backward_add_view_7", {21, 20}),
+    ("triton_red_fused__fused_rms_norm_backward_add_view_8", {21, 20}),
+    ("triton_per_fused__fused_rms_norm_backward_view_3", {21, 20}),
+    ("extern_kernels.mm", {19}),
+    ("extern_kernels.mm", {19}),
+    ("triton_red_fused_sum_view_4", {19}),
+    ("triton_per_fused__fused_rms_norm_backward_view_3", {19}),
+)
+"""The same for the beginning of the backward, after the loss and the head: one kernel reduces several sums."""
+
+
+def test_generated_kernels_have_the_lines_of_a_label_by_hand(profiles: Path):
+    joined, _ = read(job(profiles / "gpt" / "gpt_train.json", trace=profiles / "gpt" / "trace"))
+    for phase, first, labels in (("forward", 0, FIRST_LAYER), ("backward", 3, LAST_LAYER_BACKWARD)):
+        call = next(call for call in joined.graph_calls if call.module and call.module.phase == phase)
+        assert call.module is not None
+        own = call.module.calls[first : first + len(labels)]
+        found = [
+            (known.kernel.name.partition(":")[0], {place.line for place in known.call.source_lines}) for known in own
+        ]
+        assert found == list(labels)
+
+
+def test_nodes_have_the_modules_of_their_parameters(profiles: Path):
+    run = ProfileRun(job(profiles / "gpt" / "gpt_train.json", trace=profiles / "gpt" / "trace"), 0, 1)
+    run.start()
+    events = [event for batch in run.batches() for event in batch]
+    (graph,) = (event for event in events if isinstance(event, ev.GraphCaptured))
+    modules = {node.name: node.module for node in graph.nodes}
+    assert modules["rms_norm"] == "self.blocks.0.n1"
+    assert modules["matmul"] == "self.blocks.0"
+    assert modules["x_2"] is None, "the sum after a block is before the next one: its module is not certain"
+    backward = next(
+        e for e in events if isinstance(e, ev.AtenGraph) and (e.stage, e.phase) == ("post_grad", "backward")
+    )
+    assert {node.module for node in backward.nodes if node.name.startswith("bmm")} == {
+        f"self.blocks.{layer}" for layer in range(4)
+    }
+
+
 def test_kernels_of_a_replayed_cuda_graph_have_the_recorded_order(profiles: Path):
     joined, profile = read(job(profiles / "gpu" / "graphs_0.json", trace=profiles / "gpu" / "t_graphs"))
     assert profile.compiled_on_lines_us == pytest.approx(profile.compiled_us)

@@ -73,6 +73,8 @@ class TraceChoice(NamedTuple):
     """Traces, and which part of them to show."""
 
     paths: tuple[str, ...]
+    trace: str = ""
+    """The TORCH_TRACE of profiled processes; empty for none."""
     job: int | None = None
     """Number of the job, from 1; None if there is one."""
     rank: int | None = None
@@ -291,8 +293,11 @@ OPTIONS: tuple[Option, ...] = (
            variable="TCEXPLORE_NO_HISTORY"),
     Option("--targets", APP, "a TARGET.toml to offer in the list of targets; repeat for more", kind.target_file, "FILE",
            action="append"),
-    Option("paths", "open", "a folder, trace files, .gz, .zst or tar files of them, or a URL", metavar="PATH",
-           nargs="+"),
+    Option("paths", "open",
+           "a folder, trace files, .gz, .zst or tar files of them, or a URL; or the profiles of a job, one per rank",
+           metavar="PATH", nargs="+"),
+    Option("--trace", "open", "with profiles: the TORCH_TRACE of the same processes, for lines, ops and guards", None,
+           "PATH", default="", one_call=True),
     Option("--job", "open", "the job to open if there are several, from 1", kind.at_least_one, "N", one_call=True),
     Option("--rank", "open", "the rank to show first (default: 0)", kind.count, "N", one_call=True),
     Option("--against", "open", "another trace, such as yesterday's, to diff this one with", None, "PATH", default="",

@@ -147,6 +147,8 @@ class CallPart:
     """Device functions; several for one call of a library."""
     replayed: bool = False
     """Launched by a CUDA graph."""
+    location: Location | None = None
+    """Line of an eager op, from a profile with Python functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

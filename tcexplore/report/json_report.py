@@ -155,6 +155,7 @@ def _measurements(snapshot: Snapshot, calls: int | None) -> Fields:
     return {
         "timing": timing_fields(snapshot, calls),
         "call_account": account_fields(snapshot),
+        "profiled_ranks": snapshot.profiled_ranks.ranks if snapshot.profiled_ranks else (),
         "eager_ops": eager_op_fields(snapshot),
         **line_time_fields(snapshot),
         "accuracy": accuracy_fields(snapshot.accuracy),

@@ -86,6 +86,9 @@ class Snapshot:
     call_profile: ev.CallProfiled | None = None
     call_account: CallAccount | None = None
     """Parts of the compiled call of `timing`, from `call_profile`."""
+    profile: ev.ProfileRead | None = None
+    """The profile that the call is of, if the run was read from one."""
+    profiled_ranks: ev.RanksProfiled | None = None
     eager_lines: ev.EagerLinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
     first_break_costs: ev.BreakCosts | None = None
@@ -152,7 +155,7 @@ class Snapshot:
     @property
     def compiled(self) -> bool:
         """Whether anything was compiled."""
-        return bool(self.graphs)
+        return bool(self.graphs) or (self.profile is not None and bool(self.code.kernels))
 
     @property
     def complete(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,7 +12,13 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import describe_failed_guard
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
-from tcexplore.documents.timing.device_rows import cuda_graph_rows, describe_device_share, device_rows
+from tcexplore.documents.timing.device_rows import (
+    cuda_graph_rows,
+    describe_device_share,
+    device_rows,
+    shorten_device_function,
+)
+from tcexplore.documents.timing.profile_rows import profile_rows
 from tcexplore.documents.timing.step_rows import step_rows
 from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.documents.verdicts import format_reservation, recommend
@@ -87,7 +92,9 @@ def _title(snapshot: Snapshot) -> str:
 
 def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     estimate = snapshot.timing
-    if snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
+    if snapshot.profile is not None:
+        yield from profile_rows(snapshot, width)
+    elif snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
         yield from _cut_short(snapshot, width)
     elif estimate is not None:
         if wrong_result(snapshot):
@@ -494,15 +501,6 @@ def _part_line(part: CallPart, whole: float) -> PartLine:
     low, high = duration(part.low_us / 1e6), duration(part.high_us / 1e6)
     ends = f"{low} to {high}" if low != high else ""
     return PartLine(duration(part.us / 1e6), _percent(part.us, whole), f"{name}{times}{graph}", ends)
-
-
-def shorten_device_function(name: str) -> str:
-    """Return the name of a device function without types and arguments: `at::native::reduce_kernel`."""
-    short = name.removeprefix("void ").replace("(anonymous namespace)::", "")
-    while (shorter := re.sub(r"<[^<>]*>", "", short)) != short:
-        short = shorter
-    # The parentheses of `Memcpy DtoH (Device -> Pinned)` are part of its name.
-    return short if " (" in short else short.partition("(")[0]
 
 
 def _percent(microseconds: float, whole: float) -> str:

@@ -23,7 +23,7 @@ FRONT = ("cli", "documents", "environments", "events", "files", "fixes", "keymap
 PURE = ("documents", "events", "files", "fixes", "keymap", "quantities", "session", "studies", "torch_text", "traces")
 """Packages that need no terminal app."""
 
-TORCH = ("capture", "timing", "accuracy")
+TORCH = ("capture", "timing", "accuracy", "numerics")
 """Packages of the worker's process, which load torch."""
 
 MAY_IMPORT = {
@@ -61,6 +61,7 @@ MAY_IMPORT = {
     "supervisor": {"events", "model_python", "supervisor", "torch_text"},
     "capture": {"capture", "events", "torch_text"},
     "accuracy": {"accuracy", "capture", "events", "quantities", "torch_text"},
+    "numerics": {"capture", "events", "numerics", "torch_text"},
     "timing": {"capture", "events", "quantities", "timing", "torch_text"},
 }
 """Packages of tcexplore that each package may import: data flows one way."""

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from tcexplore.keymap import ACTIONS
 
-StudyName = Literal["modes", "sweep", "recompiles", "bisect", "artifacts", "cold", "fix"]
+StudyName = Literal["modes", "sweep", "recompiles", "bisect", "numerics", "artifacts", "cold", "fix"]
 
 
 class StudyEntry(NamedTuple):
@@ -27,6 +27,7 @@ STUDIES = (
     StudyEntry("sweep", _TITLES["sweep"]),
     StudyEntry("recompiles", _TITLES["recompiles"]),
     StudyEntry("bisect", _TITLES["bisect"]),
+    StudyEntry("numerics", _TITLES["numerics"]),
     StudyEntry("artifacts", _TITLES["artifacts"]),
     StudyEntry("cold", _TITLES["cold"], command=False),
     StudyEntry("fix", "Try a fix for each graph break and verify it"),

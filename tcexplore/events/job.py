@@ -42,6 +42,10 @@ class Job:
     """Whether to compare results and memory of eager and compiled after the compile."""
     profile: bool = True
     """Whether to profile eager and compiled calls after the timing."""
+    numerics: bool = False
+    """Whether to judge the numerics of each kernel after the compile."""
+    numerics_folder: str = ""
+    """Folder for the inputs of the kernel that is wrong or differs; empty for none."""
     graph_scripts: bool = False
     """Whether to emit torch's repro script for each graph of Inductor."""
     runnable: bool = False

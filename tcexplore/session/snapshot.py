@@ -83,6 +83,11 @@ class Snapshot:
     """The steps of a script."""
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
+    kernels_judged: tuple[ev.KernelJudged, ...] = ()
+    first_op: ev.FirstOp | None = None
+    switches_tried: tuple[ev.SwitchTried, ...] = ()
+    numerics: ev.NumericsJudged | None = None
+    kernel_reproducer: ev.KernelReproducer | None = None
     call_profile: ev.CallProfiled | None = None
     call_account: CallAccount | None = None
     """Parts of the compiled call of `timing`, from `call_profile`."""

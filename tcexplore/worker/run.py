@@ -62,6 +62,7 @@ from tcexplore.worker.target_codegen import TargetCodegen
 
 if TYPE_CHECKING:
     from tcexplore.timing.step_timing import StepTiming
+    from tcexplore.worker.numerics_stage import NumericsStage
     from tcexplore.worker.timing_process import TimingProcesses, TimingSeed
 
 SAME_STATE = "eager calls from the state of the compiled ones"
@@ -125,6 +126,7 @@ class Run:
         self._overrides = CompileOverrides(job.config)
         self._activity_timer = compile_phases.ActivityTimer()
         self.calls = ProgramCalls(job, self._hooks, self._stages, self._activity_timer)
+        self._numerics = self._numerics_stage() if job.numerics else None
         self._eager_failure = ""
         """Why the program cannot be called eagerly."""
 
@@ -156,6 +158,8 @@ class Run:
         if self.job.save_artifacts or self.job.load_artifacts:
             install_cache_keys(self._hooks, trace)
         self._frames = CompiledFrames(trace)
+        if self._numerics is not None:
+            self._numerics.install()
 
     def _run_script(self, model_file: ModelFile) -> None:
         refuse_for_script(self.job)
@@ -303,6 +307,8 @@ class Run:
             self.progress.stage = stage
             raise
         examination.note_compiled()
+        if self._numerics is not None:
+            self._numerics.close()
         self._recorder.close_graphs()
         self._emit_modules()
         self._emit_sources()
@@ -370,10 +376,24 @@ class Run:
                 recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=2 * recompile_trials.BUDGET_S
             )
         self._lower()
+        if self._numerics is not None:
+            self._judge_numerics(self._numerics, program, examination)
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
+
+    def _numerics_stage(self) -> NumericsStage:
+        from tcexplore.worker.numerics_stage import NumericsStage
+
+        return NumericsStage(self._hooks, self.user_files, self._recorder)
+
+    def _judge_numerics(self, numerics: NumericsStage, program: Program, examination: Examination) -> None:
+        from tcexplore.worker.numerics_stage import FACT, LIMIT_S, SYMBOL
+
+        self.progress.enter("accuracy")
+        run = partial(numerics.run, program, self._frames, examination.restore)
+        self._stages.run(FACT, SYMBOL, run, limit_s=LIMIT_S)
 
     def _time(self, program: Program) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts

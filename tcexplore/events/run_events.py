@@ -186,6 +186,8 @@ class Failed(Event):
     type: str
     message: str
     location: Location | None = None
+    values: tuple[str, ...] = ()
+    """The values that the failed line works with, such as `x = f32[2, 64]`."""
     hint: str = ""
     """Suggestion for the user."""
     traceback: str = ""

@@ -96,6 +96,13 @@ class StepsTried(Message):
 
 
 @dataclass
+class RunNeeded(Message):
+    """A screen needs the snapshot of a run that is compressed or on disk."""
+
+    run: int
+
+
+@dataclass
 class RunChosen(Message):
     """The user chose a run of the history."""
 

@@ -18,7 +18,7 @@ import torch
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
 from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
-from tcexplore.capture.compiled_regions import Regions
+from tcexplore.capture.compiled_regions import FailedCall, Regions
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
 from tcexplore.capture.entry import Entry, describe_call, find_entry
 from tcexplore.capture.hooks import Hooks
@@ -27,6 +27,7 @@ from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.module_paths import name_modules
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.user_ops import has_custom_ops
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
@@ -48,7 +49,7 @@ from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination, state_keys
-from tcexplore.worker.failure import OptionalStages, describe_error, to_failed
+from tcexplore.worker.failure import OptionalStages, describe_error, is_caused_by, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
@@ -182,6 +183,9 @@ class Run:
                 run_script(script, self.job.config.follow, regions.emit_calls, self._emit)
                 if self.job.config.repeat:
                     self._repeat_script(script, regions, steps)
+        except Exception as error:
+            self._make_failed_call_eagerly(regions.failed_call, error)
+            raise
         finally:
             steps.finish()
             self._emit_sources()
@@ -222,6 +226,27 @@ class Run:
             # A run of a study waits for its turn. In the app, a script goes on while timing is paused.
             wait=(lambda: None) if self.job.time_for is None else partial(self._handle_commands, 0.0),
         )  # fmt: skip
+
+    def _make_failed_call_eagerly(self, call: FailedCall | None, error: Exception) -> None:
+        """Make the call of a region that ended the script eagerly, to tell whose fault it is.
+
+        If it raises an exception, too, that one is the failure.
+        """
+        if call is None or not is_caused_by(error, call.error):
+            return
+        stage = self.progress.stage
+        self.progress.enter("eager")
+        limit = self._stages.limit_s
+        try:
+            with self._hooks.paused(), process_limit(limit), time_limit(limit):
+                call.make_eagerly()
+        except TimeLimitError:
+            pass
+        except Exception as eager_error:
+            raise eager_error from None
+        else:
+            self.calls.eager_works = True
+        self.progress.stage = stage
 
     def _answer_commands(self) -> None:
         """Handle the commands that have arrived; in the app, wait for more until it ends this process."""

@@ -24,7 +24,7 @@ from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.documents.verdicts import format_reservation, recommend
 from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, factor
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import CallAccount
 from tcexplore.session.compile_time import (
@@ -119,7 +119,7 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield why a run ended without a verdict."""
     yield row((" NOT TIMED" if snapshot.timing_skipped else " NO VERDICT", "heading"))
-    over = "superseded by a newer run" if snapshot.status == "superseded" else "the run ended"
+    over = "the next run began" if snapshot.status == "superseded" else "the run ended"
     yield from wrapped(snapshot.timing_skipped or f"{over} before it had enough pairs", width, "muted")
 
 
@@ -129,8 +129,10 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
         yield row((f" {word}", style), (f"  {count(estimate.pairs, 'pair')} so far", "muted"))
         yield from wrapped(means, width, "muted")
         return
-    figure = f"  {estimate.speedup:.2f}×"
-    interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
+    slower = estimate.verdict == "slower"
+    ends = (1 / estimate.high, 1 / estimate.low) if slower else (estimate.low, estimate.high)
+    figure = f"  {factor(estimate.speedup) if slower else f'{estimate.speedup:.2f}×'}"
+    interval = f"  [{ends[0]:.2f}, {ends[1]:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(f"{means} {estimate.load}".rstrip(), width, "muted")

@@ -21,6 +21,7 @@ from tcexplore.documents.graph.modules_view import modules_document
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.highlight import colored
 from tcexplore.documents.locations import display_path
+from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.source_view import source_document
 from tcexplore.documents.strip import run_verdict
 from tcexplore.documents.style_names import KERNELS
@@ -32,7 +33,6 @@ from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.session.links import Link, closure
-from tcexplore.session.module_tree import module_rows
 from tcexplore.session.next_steps import next_steps
 
 WIDTH = 110
@@ -65,7 +65,7 @@ class Section(NamedTuple):
 
 SECTIONS = (
     Section("What to do next", next_document, whole=True, has=next_steps),
-    Section("Modules", modules_document, whole=True, opened=True, has=module_rows),
+    Section("Modules", modules_document, whole=True, opened=True, has=lambda run: timed_tree(run).rows),
     Section("Source", source_document),
     Section("Graph breaks", breaks_document, opened=True),
     Section("Graph", graph_document),

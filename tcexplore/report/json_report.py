@@ -11,8 +11,8 @@ from tcexplore import events as ev
 from tcexplore.documents.line_facts import parts_by_line, times_of_lines
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.module_folds import timed_tree
-from tcexplore.documents.timing.next_view import code_of, describe_step, evidence, risk_of
 from tcexplore.documents.rank_alert import hang_sentence
+from tcexplore.documents.timing.next_view import code_of, describe_step, evidence, risk_of
 from tcexplore.documents.verdicts import recommend
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot

@@ -1,4 +1,6 @@
-"""Share of seeded faults whose op, statement and line `tcexplore numerics` finds: `python -m tests.benchmarks.numeric_faults`.
+"""Share of seeded faults whose op, statement and line `tcexplore numerics` finds.
+
+    python -m tests.benchmarks.numeric_faults
 
 Give parts of names as arguments to run only those faults.
 """
@@ -33,7 +35,7 @@ def misses(fault: NumericFault, run: Snapshot) -> list[str]:
         *([f"line {line} for {fault.line}"] if line != fault.line else []),
         *(
             [f"statement {first.statement!r}"]
-            if fault.statement not in first.statement or not first.statement and not fault.stage
+            if fault.statement not in first.statement or (not first.statement and not fault.stage)
             else []
         ),
     ]
@@ -49,7 +51,7 @@ async def main(wanted: Sequence[str]) -> None:
             async with Runs(supervisor.study_queue) as runs:
                 for number, fault in enumerate(faults):
                     file = Path(folder, f"model{number}.py")
-                    file.write_text(fault.source)
+                    file.write_text(fault.source)  # noqa: ASYNC240
                     config = ev.Config(train=fault.train)
                     job = ev.Job(
                         run=1, file=str(file), source=fault.source, config=config, time_for=0.0, profile=False,

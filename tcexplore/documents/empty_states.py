@@ -30,6 +30,7 @@ PHASES = {
     "answering": "finished, recompile checks available",
     "comparing": "comparing with the original",
     "switching": "lowering for another target",
+    "profile": "reading the profile",
 }
 """Names of the phases of a run; the empty one comes before the first."""
 

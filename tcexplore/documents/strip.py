@@ -20,6 +20,7 @@ from tcexplore.targets.target_names import NATIVE
 
 if TYPE_CHECKING:
     from tcexplore.session import Snapshot
+    from tcexplore.session.next_steps import NextStep  # not imported before the first frame
 
 
 # ---- title: the file, the machine, the configuration, the run in progress or in view
@@ -122,8 +123,9 @@ def _seconds(seconds: float) -> str:
 ROUNDED_FROM = 1.1
 """Gain from which one decimal is enough."""
 
-KEYS = 5
-"""Priority of the pieces about keys."""
+NEXT, COUNTS, KEYS = 4, 5, 6
+"""Priorities of the pieces about what to do next, about graphs and kernels, which the panes count too, and about keys.
+"""
 
 _SHORT_HINT = 100
 """Characters of a suggestion that fits the line."""
@@ -154,8 +156,8 @@ def _results(session: Session, shown: Snapshot, *, brief: bool) -> Iterator[Piec
 
 
 def run_verdict(snapshot: Snapshot) -> Row:
-    """Return the verdict on one run for a report: every figure, and no keys."""
-    pieces = [item for item in (*_failure(snapshot), *_compiled(snapshot)) if item.priority != KEYS]
+    """Return the verdict on one run for a report: every figure, no keys, and no next step, which has its section."""
+    pieces = [item for item in (*_failure(snapshot), *_compiled(snapshot)) if item.priority not in (NEXT, KEYS)]
     return Row(tuple(span for item in pieces if item.width for span in (*item.spans, Span("  ")))[:-1])
 
 
@@ -169,14 +171,15 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
 
 def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
     """Yield whether the ranks of a trace compile the same."""
-    comparisons = (run.rank_comparison for run in reversed(session.runs))
-    comparison = next(filter(None, comparisons), None) if shown.trace else None
-    if comparison is None or len(comparison.rows) < 2:
+    if not shown.trace:
         return
-    divergence = comparison.divergence
-    if divergence is not None:
-        yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
-        yield piece(divergence.subject, "", 1)
+    from tcexplore.documents.rank_alert import newest_comparison, verdict_pieces  # not imported before the first frame
+
+    comparison = newest_comparison(session, shown)
+    if comparison is None or (len(comparison.rows) < 2 and comparison.hang is None):
+        return
+    if comparison.divergence is not None or comparison.hang is not None:
+        yield from verdict_pieces(comparison, shown.file)
     elif comparison.unread:
         from tcexplore.documents.ranks_view import unread_sentence  # not imported before the first frame
 
@@ -218,10 +221,13 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     yield _breaks(shown)
     if figures.uncompiled:
         yield piece(f" ✖ {count(figures.uncompiled, 'function')} not compiled ", "badge.break")
-    fix = list(_fix(shown))
+    first = _first_step(shown)
+    fix = () if first is not None and first.gain.helps and first.action != "fix_break" else tuple(_fix(shown))
     yield from fix
-    yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
-    yield piece(count_kernels(shown) if shown.code.kernels else "", "", 3)
+    if first is not None and not fix:
+        yield from _next(first, shown)
+    yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", COUNTS)
+    yield piece(count_kernels(shown) if shown.code.kernels else "", "", COUNTS)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     now = "now " if fix and not brief else ""
     yield from _speed(shown, label="" if brief and not fix else f"{now}vs. eager: ")
@@ -260,6 +266,25 @@ def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
         yield piece(timing.load, "muted", 3)
     elif shown.timing_skipped:
         yield piece("not timed", "muted", 2)
+
+
+def _first_step(shown: Snapshot) -> NextStep | None:
+    """Return the first of the next steps, once what it rests on is measured."""
+    from tcexplore.documents.timing.next_view import first_step  # not imported before the first frame
+
+    measured = shown.complete and (shown.status != "running" or shown.call_account is not None)
+    return first_step(shown) if measured else None
+
+
+def _next(step: NextStep, shown: Snapshot) -> Iterator[Piece]:
+    """Yield what to do next, with its gain if it is measured."""
+    from tcexplore.documents.timing.next_view import short_gain, short_step
+
+    style = "ok" if step.gain.helps else ""
+    yield Piece(
+        (Span("next", "strong"), Span(f" ({hint('next')})", "key"), Span(f": {short_step(step, shown)}", style)), NEXT
+    )
+    yield piece(short_gain(step), style or "muted", NEXT)
 
 
 def _fix(shown: Snapshot) -> Iterator[Piece]:
@@ -329,7 +354,17 @@ def history_row(session: Session, width: int) -> Row:
         cells = [cell(index, words=index == at and width >= _WORDS_FROM) for index in range(len(saves))]
     first, last = _window([item.width for item in cells], at, room)
     spans = [Span(name, "muted"), Span(EARLIER if first else "", "muted")]
-    return Row((*spans, *(span for item in cells[first:last] for span in item.spans)))
+    spans += [span for item in cells[first:last] for span in item.spans]
+    return fitted([Piece(tuple(spans))], width - 1, list(_page(session)))
+
+
+def _page(session: Session) -> Iterator[Piece]:
+    """Yield how to save the first run of a file as a page, once it is over; a second run takes the hint away."""
+    newest = session.newest
+    if len(session.summaries) == 1 and newest is not None and newest.complete and newest.compiled and not newest.trace:
+        yield Piece(
+            (Span(f"{hint('export-html')}", "key"), Span(" export HTML: this run as a page to share", "muted")), 1
+        )
 
 
 def run_of(session: Session, text: str) -> int | None:

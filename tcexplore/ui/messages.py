@@ -10,7 +10,7 @@ from textual.message import Message
 from tcexplore.documents.document import Link, Row
 
 if TYPE_CHECKING:
-    from tcexplore.events import GuardFilterTried, Job  # not imported before the first frame
+    from tcexplore.events import GuardFilterTried, Job, StepTried  # not imported before the first frame
 
 
 @dataclass
@@ -83,6 +83,21 @@ class GuardFiltersTried(Message):
 @dataclass
 class NewestRequested(Message):
     """The user leaves the history: the newest run comes into view again."""
+
+
+@dataclass
+class StepRequested(Message):
+    """The user wants to try the next step with this key."""
+
+    step: str
+
+
+@dataclass
+class StepsTried(Message):
+    """A study tried next steps on a job of the model file."""
+
+    steps: tuple[StepTried, ...]
+    job: Job
 
 
 @dataclass

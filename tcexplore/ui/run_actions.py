@@ -19,7 +19,15 @@ from tcexplore.session import Session
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link
 from tcexplore.targets.target_names import NATIVE
 from tcexplore.ui.engine import Engine, RankEngine
-from tcexplore.ui.messages import FixRequested, GuardFiltersTried, RecompileCheckRequested, RunChosen, RunNeeded
+from tcexplore.ui.messages import (
+    FixRequested,
+    GuardFiltersTried,
+    RecompileCheckRequested,
+    RunChosen,
+    RunNeeded,
+    StepRequested,
+    StepsTried,
+)
 from tcexplore.ui.navigation import break_of
 from tcexplore.ui.pane_grid import Place
 from tcexplore.ui.saved_settings import Settings
@@ -205,6 +213,35 @@ class RunActions(App[int]):
         newest = self.session.newest
         if newest is not None and newest.run == message.job.run:
             for tried in message.filters:
+                self.session = self.session.apply(replace(tried, run=newest.run))
+
+    def on_step_requested(self, message: StepRequested) -> None:
+        if self._trace_only():
+            return
+        from tcexplore.session.next_steps import next_steps
+
+        newest = self.session.newest
+        steps = next_steps(newest) if newest is not None else ()
+        step = next((step for step in steps if step.key == message.step), None)
+        if newest is None or step is None:
+            self.main.say("The newest run gives no reason for this step.")
+        elif not newest.complete:
+            self.main.say("The run is not over yet.")
+        elif step.trial == "fix":
+            self.on_fix_requested(FixRequested(step.links))
+        elif step.trial == "bisect":
+            self._study("bisect")
+        elif step.trial == "run":
+            from tcexplore.studies.next import NextOptions
+
+            self._study("next", NextOptions(only=step.key, run=newest, step=step))
+        else:
+            self.main.say(f"It cannot be tried: it is an edit of your file. {hint('follow')} goes to what it rests on.")
+
+    def on_steps_tried(self, message: StepsTried) -> None:
+        newest = self.session.newest
+        if newest is not None and newest.run == message.job.run:
+            for tried in message.steps:
                 self.session = self.session.apply(replace(tried, run=newest.run))
 
     def _fix_screen(self, links: Sequence[Link]) -> FixScreen | str:
@@ -473,6 +510,10 @@ def _make_screen(study: Study[Any, Any], context: StudyContext, options: object)
 
         several = options is None and len(context.engine.pythons) > 1
         return EnvironmentsScreen(context) if several else ModesScreen(context, options)
+    if study.name == "next":
+        from tcexplore.ui.screens.next_screen import NextScreen
+
+        return NextScreen(context, options)
     if study.name == "bisect":
         from tcexplore.ui.screens.bisect_screen import BisectScreen
 

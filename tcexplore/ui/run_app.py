@@ -15,6 +15,7 @@ from tcexplore.ui.appearance import Appearance
 if TYPE_CHECKING:
     from tcexplore.cli.options import Request
     from tcexplore.processes import Deadline
+    from tcexplore.profiles.profile_job import ProfileJob
     from tcexplore.traced_job import TracedJob
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.traces.trace_job import OpenedTrace, TraceJob
@@ -78,6 +79,17 @@ def run_trace_app(
         from tcexplore.ui.trace_engine import TraceEngine
 
         return TraceEngine(job, rank, opened.problems, before, opened.unread)
+
+    return _show(engine, appearance)
+
+
+def run_profile_app(job: ProfileJob, rank: int | None, appearance: Appearance) -> int:
+    """Show the app on the profiles of a job until the user leaves it; return the exit status."""
+
+    def engine() -> Engine:
+        from tcexplore.ui.profile_engine import ProfileEngine
+
+        return ProfileEngine(job, rank)
 
     return _show(engine, appearance)
 

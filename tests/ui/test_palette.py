@@ -110,7 +110,7 @@ async def test_a_view_is_listed_with_its_keys():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         notes = {command.title: command.note for command in CommandProvider(ui.app.main).commands()}
     assert notes["View timing in Timing"] == "timing pane, key 6"
-    assert notes["View timeline in Timing"] == "timing pane, key 6, then 2 × v"
+    assert notes["View timeline in Timing"] == "timing pane, key 6, then 3 × v"
 
 
 def test_a_number_finds_the_line_first():

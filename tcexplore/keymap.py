@@ -223,7 +223,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("studies-back", "q", "studies", "leave", "back", "Back to the panes", APP, way_out="closes"),
     Action("ranks-back", "o,q", "ranks", "leave", "back", "Back to the panes", APP, way_out="back to the panes"),
     Action("studies", "S", "app", "studies", "studies", "Choose a study: more runs that answer one question", STUDY,
-           priority=9, panes="timing guards code", keywords="menu question compare", live=True),
+           priority=7, panes="timing guards code", keywords="menu question compare", live=True),
     Action("modes", "", "app", "study('modes')", "modes", "Compare all modes and backends", STUDY,
            keywords="options backends config fastest best mode", live=True, menu="M",
            question="Which mode or backend is fastest for this model?"),

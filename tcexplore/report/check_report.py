@@ -27,7 +27,7 @@ from tcexplore.documents.timing.hot_lines_view import hottest_line_rows
 from tcexplore.documents.timing.next_view import next_rows
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
-from tcexplore.documents.timing.timing_view import CALL_PROFILE, COMPILE_TIME, timing_document
+from tcexplore.documents.timing.timing_view import CALL_PROFILE, COMPILE_TIME, NOTES, timing_document
 from tcexplore.documents.verdicts import recommend
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import eager_ops
@@ -139,7 +139,7 @@ def _autotuning(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 def _timing(snapshot: Snapshot, width: int) -> Iterable[Row]:
     known = snapshot.timing or snapshot.timing_skipped or snapshot.calls or snapshot.regions
-    return _rows(timing_document(snapshot, frozenset([CALL_PROFILE, COMPILE_TIME]), width)) if known else ()
+    return _rows(timing_document(snapshot, frozenset([CALL_PROFILE, COMPILE_TIME, NOTES]), width)) if known else ()
 
 
 def _timeline(snapshot: Snapshot, width: int) -> Iterable[Row]:

@@ -65,7 +65,7 @@ def test_kernels_of_a_graph_that_was_not_lowered_are_counted_for_this_machine():
     document = kernels_document(run)
     assert document.title == counted
     assert counted in verdict_row(Session(runs=(run,))).text
-    assert " 1/0 forward  for this machine" in [document.row(index).text for index in range(len(document))]
+    assert " graph 1/0 forward  for this machine" in [document.row(index).text for index in range(len(document))]
 
 
 def test_without_a_target_the_device_view_says_what_fills_it():

@@ -191,7 +191,7 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
     entries: list[Kernel | Row] = []
     for (graph, phase), group in groups:
         machine = ("  for this machine" if is_of_this_machine(snapshot, group[0]) else "", "warn")
-        entries += [row((f" {graph}", "title"), (f" {phase}", "muted"), machine)] if len(groups) > 1 else []
+        entries += [row((f" graph {graph}", "title"), (f" {phase}", "muted"), machine)] if len(groups) > 1 else []
         entries += group
     entries.append(BLANK)
 

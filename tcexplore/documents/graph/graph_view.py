@@ -91,14 +91,14 @@ def _rows(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) ->
 def graph_heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
     """Return the first row of a graph: compile id, number of ops, frame, and the reason if it is a recompile."""
     taken = [node for node in captured.nodes if node.op == "placeholder" and not is_parameter(node)]
-    facts = [count(captured.ops, "op"), count(len(taken), "input")]
     frame = captured.frame
-    facts += filter(None, [describe_frame(captured.graph, frame, places(snapshot.file).describe(frame))])
+    function = describe_frame(captured.graph, frame, places(snapshot.file).describe(frame))
+    facts = [*filter(None, [count(captured.ops, "op"), function]), count(len(taken), "input")]
     again = next((recompile for recompile in snapshot.recompiles if recompile.graph == captured.graph), None)
     why = f"  ↻ recompiled: {name_carried(again.failed_guard) or again.reason}" if again else ""
     ops = "" if opened else f"  {_op_names(captured)}"
     return fold(
-        f"graph {captured.graph}", opened, (captured.graph, "title"), (f"  {' · '.join(facts)}", "muted"),
+        f"graph {captured.graph}", opened, (f"graph {captured.graph}", "title"), (f"  {' · '.join(facts)}", "muted"),
         ops, (why, "recompile"), location=frame, links=line_links(frame), indent=0,
     )  # fmt: skip
 

@@ -14,8 +14,8 @@ from tcexplore.ui.actions import bindings
 from tcexplore.ui.messages import RowEntered
 from tcexplore.ui.screens.reading_screen import BoxScreen
 
-STUDIES = tuple(action for action in ACTIONS if action.menu)
-"""The actions in the menu."""
+STUDIES = tuple(sorted((action for action in ACTIONS if action.menu), key=lambda action: action.scope == "main"))
+"""The actions in the menu: those of the selected kernel are last."""
 
 
 class StudiesScreen(BoxScreen):

@@ -13,6 +13,7 @@ from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.document import Builder, Document, Row
 from tcexplore.documents.graph.graph_view import graph_document
+from tcexplore.documents.graph.modules_view import modules_document
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.highlight import colored
 from tcexplore.documents.locations import display_path
@@ -32,11 +33,15 @@ MOST_LINKS = 400
 CLOSED = "▸"
 """Mark of a closed fold."""
 
-BREAK_LEVELS = 2
-"""Levels of folds in the list of breaks."""
+LEVELS = 2
+"""Levels of folds that are open."""
+
+OPENED = ("module ", "same kernel ", "file ")
+"""Beginnings of the names of the folds that are open, besides those of the breaks."""
 
 SECTIONS: tuple[tuple[str, Builder], ...] = (
-    ("Source", source_document), ("Graph breaks", breaks_document), ("Graph", graph_document),
+    ("Source", source_document), ("Graph breaks", breaks_document), ("Modules", modules_document),
+    ("Graph", graph_document),
     ("Code", kernels_document), ("Guards", guards_document), ("Timing", timing_document),
 )  # fmt: skip
 
@@ -113,13 +118,13 @@ class _Numbers:
 
 
 def _opened(snapshot: Snapshot, build: Builder) -> Document:
-    """Return a document; of the graph breaks with all details."""
+    """Return a document with the folds open that a reader of a page cannot open: of equal layers the first one."""
     opened: frozenset[str] = frozenset()
-    if build is breaks_document:
-        for _ in range(BREAK_LEVELS):
-            document = build(snapshot, opened, WIDTH)
-            rows = (document.row(index) for index in range(len(document)))
-            opened |= {row.fold for row in rows if row.fold and CLOSED in row.text}
+    for _ in range(LEVELS):
+        document = build(snapshot, opened, WIDTH)
+        rows = (document.row(index) for index in range(len(document)))
+        closed = (row.fold for row in rows if row.fold and CLOSED in row.text)
+        opened |= {name for name in closed if build is breaks_document or name.startswith(OPENED)}
     return build(snapshot, opened, WIDTH)
 
 

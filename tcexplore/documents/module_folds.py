@@ -122,6 +122,8 @@ class Block(NamedTuple):
     """The module; None for nodes without a fold."""
     members: Sequence[Block] = ()
     """Several equal modules, with the nodes between them."""
+    reads: Sequence[str] = ()
+    """Nodes outside the block that a block of a module reads."""
 
 
 def blocks(nodes: Sequence[FxNode], paths: Sequence[Path], outer: Path, folds: ModuleFolds | None) -> Iterator[Block]:
@@ -129,8 +131,11 @@ def blocks(nodes: Sequence[FxNode], paths: Sequence[Path], outer: Path, folds: M
     runs = []
     for path, members in groupby(range(len(nodes)), key=lambda index: _block_path(paths[index], outer)):
         indices = list(members)
-        named = path if path is not None and len(indices) >= SHORTEST else None
-        runs.append(Block(nodes[indices[0] : indices[-1] + 1], named))
+        of_run = nodes[indices[0] : indices[-1] + 1]
+        if path is not None and len(indices) >= SHORTEST:
+            runs.append(Block(of_run, path, reads=_reads(of_run)))
+        else:
+            runs.append(Block(of_run, None))
     return _merged(runs, folds.same) if folds is not None else iter(runs)
 
 
@@ -168,7 +173,12 @@ def _joined(runs: Sequence[Block]) -> Iterator[Block]:
         yield from runs
         return
     nodes = [node for run in runs for node in run.nodes]
-    yield Block(nodes, runs[0].path, runs)
+    yield Block(nodes, runs[0].path, runs, _reads(nodes))
+
+
+def _reads(nodes: Sequence[FxNode]) -> tuple[str, ...]:
+    own = {node.name for node in nodes}
+    return tuple(dict.fromkeys(name for node in nodes for name in node.inputs if name not in own))
 
 
 # ---- kernels of equal layers

@@ -23,8 +23,8 @@ OWN = "the model itself"
 _REST_NAMES = {"eager op": "eager ops", "idle": "Python and launch"}
 """Names of the parts of a compiled call that are no kernels; others have the name of their kind."""
 
-MOST_ODD = 0.25
-"""Share of equal modules that may differ in their kernels to be called odd."""
+MOST_ODD = 2
+"""Number of equal modules that may be compiled in another way to be called odd: more of them are no exception."""
 
 Path = tuple[str, ...]
 """Names of the modules from the outermost one on; empty for that."""
@@ -575,7 +575,7 @@ def _part_by_compile(group: list[Module], siblings: Sequence[Module]) -> Iterato
         return bool(module.ops) and ((inside and other_kernels) or module.recompiles > 0)
 
     odd = [module for module in group if is_odd(module)]
-    if not odd or len(odd) > MOST_ODD * len(group):
+    if not odd or len(odd) > MOST_ODD or len(group) <= 2 * MOST_ODD:
         yield group
         return
     yield [module for module in group if not any(module is other for other in odd)]

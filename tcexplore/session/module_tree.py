@@ -336,8 +336,7 @@ class _TreeBuilder:
         scale = timing.eager_us / timed.call_us if timing and timed.call_us else 1.0
         self.root.eager_us = timed.call_us * scale
         times = [(self._paths.of_eager(module), module) for module in timed.modules]
-        known = sum(module.us for path, module in times if not path or self._contains(path))
-        if known > sum(module.us for _, module in times) / 2:
+        if any(path and self._contains(path) for path, _ in times):
             yield from self._add_eager_modules(times, scale)
             left = timed.call_us - sum(module.us for module in timed.modules)
             between = dict(timed.rest).get("Python and launch", 0.0)
@@ -631,6 +630,8 @@ def difference(usual: Module, odd: Module) -> str:
         texts.append(f"graph break: {odd.breaks[-1].kind}" if odd.breaks else "no graph break")
     elif odd.recompiles > usual.recompiles:
         texts.append("recompiled" if odd.recompiles == 1 else f"recompiled {odd.recompiles} times")
+    dtypes = {op.node.dtype for op in odd.ops if op.node.dtype} - {op.node.dtype for op in usual.ops}
+    texts.append(f"computes in {', '.join(sorted(map(str, dtypes)))}" if dtypes else "")
     texts.append(_first_op_difference(usual, odd))
     if not any(texts):
         more, fewer = odd.inner_kernels - usual.inner_kernels, usual.inner_kernels - odd.inner_kernels

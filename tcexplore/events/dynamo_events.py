@@ -219,6 +219,23 @@ class FrameSkipped(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompileRestarted(Event):
+    """An attempt to trace a frame that torch gave up: it traced the frame again, and only the last attempt counts."""
+
+    graph: str
+    kind: str
+    """torch's name of the reason: that of a graph break, or the class of the restart."""
+    reason: str
+    """A sentence; of a break, the same as in the list of breaks."""
+    location: Location | None = None
+    """The user's line that caused it, else the line of the function."""
+    code: str = ""
+    """Text of the line."""
+    count: int = 1
+    """Attempts that were given up for this reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """A condition under which a compiled graph may be used again."""
 

@@ -101,6 +101,8 @@ class Step:
     """Whether something was compiled in it."""
     waited_ns: int
     """Time that it waited for batches."""
+    batches: int
+    """Batches that it took from DataLoaders."""
 
 
 Program = Generator[NextStep, Step, None]
@@ -116,6 +118,7 @@ class _StepInProgress:
     compiles: int = 0
     own_ns: int = 0
     waited_ns: int = 0
+    batches: int = 0
     uncomparable: bool = False
     """Whether the user's own stance has its regions run eagerly."""
 
@@ -326,6 +329,7 @@ class StepTiming:
             shapes=tuple(step.shapes),
             compiled=bool(step.graphs) or self._compiles() != step.compiles,
             waited_ns=self._loaders.waited_ns - step.waited_ns,
+            batches=self._loaders.batches - step.batches,
         )
         self._counts = replace(
             self._counts, steps=self._counts.steps + 1,
@@ -345,7 +349,10 @@ class StepTiming:
             self._program = self._run()
             self._next = next(self._program)
         self._step = _StepInProgress(
-            compiles=self._compiles(), waited_ns=self._loaders.waited_ns, began_ns=self._clock.now_ns()
+            compiles=self._compiles(),
+            waited_ns=self._loaders.waited_ns,
+            batches=self._loaders.batches,
+            began_ns=self._clock.now_ns(),
         )
 
     def _guarded(self, function: Callable[[], None]) -> None:
@@ -413,7 +420,9 @@ class StepTiming:
     def _note_usual(self, steps: list[Step]) -> None:
         """Note which calls a step has, and its shapes if most steps have the same."""
         self._usual, _ = Counter(step.calls for step in steps if step.calls).most_common(1)[0]
-        alike = [step.shapes for step in steps if step.calls == self._usual]
+        usual = [step for step in steps if step.calls == self._usual]
+        self._batches = sum(step.batches for step in usual), len(usual)
+        alike = [step.shapes for step in usual]
         shapes, number = Counter(alike).most_common(1)[0]
         self._usual_shapes = shapes if number >= USUAL_SHARE * len(alike) else None
         name = self._finder.name or self._function or ""
@@ -560,7 +569,7 @@ class StepTiming:
     def _profile_steps(self) -> Program:
         """Profile compiled steps, which are not timed."""
         self._hooks.attempt(PROFILE_FACT, PROFILER, self._start_profile)
-        total_ns, batches = 0, self._loaders.batches
+        total_ns = 0
         for _ in range(PROFILED_STEPS):
             step = yield NextStep(synchronize=True)
             total_ns += step.ns
@@ -573,7 +582,6 @@ class StepTiming:
             return
         self._hooks.attempt(PROFILE_FACT, PROFILER, profile.stop)
         if total_ns:
-            self._batches = self._loaders.batches - batches, PROFILED_STEPS
             self._hooks.attempt(PROFILE_FACT, PROFILER, self._note_parts, profile, total_ns / 1e9)
             self._parts = self._parts or StepParts({}, {})
 
@@ -620,7 +628,7 @@ class StepTiming:
         """Emit what is known when the script has ended, or why nothing is."""
         self._over = True
         self.report(ended=True)
-        if not self._samples.measured.taken:
+        if self._decision is None or self._decision.verdict == "measuring":
             self._hooks.emit(TimingSkipped(reason=self.stopped or self._too_few()))
 
     @property

@@ -110,7 +110,8 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield why a run ended without a verdict."""
-    yield row((" NOT TIMED" if snapshot.timing_skipped else " NO VERDICT", "heading"))
+    timed = snapshot.timing is not None or not snapshot.timing_skipped
+    yield row((" NO VERDICT" if timed else " NOT TIMED", "heading"))
     over = "superseded by a newer run" if snapshot.status == "superseded" else "the run ended"
     yield from wrapped(snapshot.timing_skipped or f"{over} before it had enough pairs", width, "muted")
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from tcexplore.capture.dynamo.dynamo_graphs import name_modules
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.dynamo.frame_entries import watch_entries
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.module_paths import name_modules
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
@@ -167,6 +167,20 @@ _IN_PLACE_CALLS = ("_call_impl", "_wrapped_call_impl")
 """Methods of a module that `module.compile()` compiles."""
 
 
+class FailedCall(NamedTuple):
+    """A call of a region that raised an exception."""
+
+    compiled: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    error: BaseException
+
+    def make_eagerly(self) -> None:
+        """Make the call again without the compiler."""
+        with torch.compiler.set_stance("force_eager"):
+            self.compiled(*self.args, **self.kwargs)
+
+
 class Regions:
     """Emits `RegionCreated`, `RegionGraph` and `RegionCompiled` at once, and `RegionCalls` a few times a second."""
 
@@ -195,6 +209,8 @@ class Regions:
         self._again: list[RegionCreated] | None = None
         """While the script runs again: the regions of its first run that it did not make again so far."""
         self._created: list[RegionCreated] = []
+        self.failed_call: FailedCall | None = None
+        """The last call of a region, if it raised an exception."""
         self._emitted_at = 0.0
         self._thread = _ThreadState()
 
@@ -280,9 +296,11 @@ class Regions:
             call = begin(region, args, kwargs)
             try:
                 result = eagerly(call, args, kwargs) if call.eager else compiled(*args, **kwargs)
-            except BaseException:
+            except BaseException as error:
+                self.failed_call = FailedCall(compiled, args, kwargs, error)
                 end(call, args, kwargs, raised=True)
                 raise
+            self.failed_call = None
             end(call, args, kwargs, raised=False)
             return result
 

@@ -86,3 +86,9 @@ class Config:
     """Further arguments of `torch.compile`, such as `recompile_limit=4` or `options={'max_autotune': True}`."""
     settings: tuple[str, ...] = ()
     """Values in torch's configuration, such as `torch._dynamo.config.nested_graph_breaks=True`."""
+    autocast: str = ""
+    """Type such as `bfloat16` in which the calls run under `torch.autocast`; empty for the file's own types."""
+    channels_last: bool = False
+    """Whether the model and its inputs of four dimensions are converted to `torch.channels_last`."""
+    matmul_precision: str = ""
+    """Argument of `torch.set_float32_matmul_precision` during the calls; empty for that of the file."""

@@ -312,12 +312,28 @@ RestName = Literal["Python and launch", "unattributed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EagerModule:
+    """A module that ran in the eager call; a backward op counts for the module of its forward op."""
+
+    path: str
+    """From the outermost module; empty for that one, and for what ran in no module if `root` is empty too."""
+    root: str
+    """Class of the outermost module, with a number if the program has several of it."""
+    type: str
+    """Name of its class."""
+    us: float
+    """Without the modules inside it. On a CPU with its share of the time between the ops, by measured gaps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EagerLinesTimed(Event):
     """One warm eager call by line; lines and rest add up to it. On a GPU, ops have the time of the device."""
 
     call_us: float
     lines: tuple[EagerLine, ...]
     rest: tuple[tuple[RestName, float], ...] = ()
+    modules: tuple[EagerModule, ...] = ()
+    """The same call by module, in the order of execution. On a CPU they add up to the call, on a GPU to the lines."""
     estimated: bool = False
     """Whether the machine ran over 10% faster or slower than in the timing, or the lines add up to more than the
     call."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,13 +12,19 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import describe_failed_guard
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
-from tcexplore.documents.timing.device_rows import cuda_graph_rows, describe_device_share, device_rows
+from tcexplore.documents.timing.device_rows import (
+    cuda_graph_rows,
+    describe_device_share,
+    device_rows,
+    shorten_device_function,
+)
+from tcexplore.documents.timing.profile_rows import profile_rows
 from tcexplore.documents.timing.step_rows import step_rows
 from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.documents.verdicts import format_reservation, recommend
 from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, factor
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import CallAccount
 from tcexplore.session.compile_time import (
@@ -33,6 +38,7 @@ from tcexplore.session.compile_time import (
 )
 from tcexplore.session.economics import economics
 from tcexplore.session.history import wrong_result
+from tcexplore.session.next_steps import CALL_FOLD, COMPILE_FOLD
 
 MOST = 8
 """Calls that are listed one by one."""
@@ -86,7 +92,9 @@ def _title(snapshot: Snapshot) -> str:
 
 def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     estimate = snapshot.timing
-    if snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
+    if snapshot.profile is not None:
+        yield from profile_rows(snapshot, width)
+    elif snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
         yield from _cut_short(snapshot, width)
     elif estimate is not None:
         if wrong_result(snapshot):
@@ -112,7 +120,7 @@ def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield why a run ended without a verdict."""
     timed = snapshot.timing is not None or not snapshot.timing_skipped
     yield row((" NO VERDICT" if timed else " NOT TIMED", "heading"))
-    over = "superseded by a newer run" if snapshot.status == "superseded" else "the run ended"
+    over = "the next run began" if snapshot.status == "superseded" else "the run ended"
     yield from wrapped(snapshot.timing_skipped or f"{over} before it had enough pairs", width, "muted")
 
 
@@ -122,8 +130,10 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
         yield row((f" {word}", style), (f"  {count(estimate.pairs, 'pair')} so far", "muted"))
         yield from wrapped(means, width, "muted")
         return
-    figure = f"  {estimate.speedup:.2f}×"
-    interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
+    slower = estimate.verdict == "slower"
+    ends = (1 / estimate.high, 1 / estimate.low) if slower else (estimate.low, estimate.high)
+    figure = f"  {factor(estimate.speedup) if slower else f'{estimate.speedup:.2f}×'}"
+    interval = f"  [{ends[0]:.2f}, {ends[1]:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(f"{means} {estimate.load}".rstrip(), width, "muted")
@@ -312,8 +322,6 @@ SLOWEST = 5
 """Kernels that are named."""
 
 
-COMPILE_TIME = "compile time"
-
 PHASES = {"queued": "waiting for a worker", "querying_cache": "reading caches"}
 """torch's phases of a job, as text where its name says little."""
 
@@ -434,7 +442,7 @@ ESTIMATED = (
     "scaled to the timing."
 )
 
-CALL_PROFILE = "one call"
+CALL_PROFILE, COMPILE_TIME = CALL_FOLD, COMPILE_FOLD
 
 
 class PartLine(NamedTuple):
@@ -496,15 +504,6 @@ def _part_line(part: CallPart, whole: float) -> PartLine:
     low, high = duration(part.low_us / 1e6), duration(part.high_us / 1e6)
     ends = f"{low} to {high}" if low != high else ""
     return PartLine(duration(part.us / 1e6), _percent(part.us, whole), f"{name}{times}{graph}", ends)
-
-
-def shorten_device_function(name: str) -> str:
-    """Return the name of a device function without types and arguments: `at::native::reduce_kernel`."""
-    short = name.removeprefix("void ").replace("(anonymous namespace)::", "")
-    while (shorter := re.sub(r"<[^<>]*>", "", short)) != short:
-        short = shorter
-    # The parentheses of `Memcpy DtoH (Device -> Pinned)` are part of its name.
-    return short if " (" in short else short.partition("(")[0]
 
 
 def _percent(microseconds: float, whole: float) -> str:

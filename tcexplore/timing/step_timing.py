@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -220,7 +220,7 @@ class StepTiming:
             return False
         if in_backward():
             return self._runs_eagerly(region)
-        thread = threading.get_ident()
+        entered, thread = self._clock.now_ns(), threading.get_ident()
         if self._thread is None:
             self._thread = thread
             self._use_device(device_of(args, kwargs))
@@ -229,7 +229,7 @@ class StepTiming:
         self._regions[region.number] = region
         kind = CallKind(region.number, torch.is_grad_enabled())
         if self._begins_step(region, kind):
-            self._guarded(self._next_step)
+            self._guarded(partial(self._next_step, entered))
         if (step := self._step) is not None:
             step.calls[kind] += 1
             step.shapes += shapes_of(args, kwargs)
@@ -238,13 +238,15 @@ class StepTiming:
             self._profile.begin_call(region.number)
         if self._watch_random:
             self._random_before = random_states(self._device)
+        if step is not None:
+            self._add_own_ns(self._clock.now_ns() - max(entered, step.began_ns))
         return self._runs_eagerly(region)
 
     def end_call(self, graphs: int) -> None:
         """Note how many graphs were compiled in a call outside all other regions."""
         if self._step is not None:
             self._step.graphs += graphs
-        if in_backward() or threading.get_ident() != self._thread:
+        if self._over or in_backward() or threading.get_ident() != self._thread:
             return
         if self._profile is not None:
             self._profile.end_call()
@@ -260,8 +262,12 @@ class StepTiming:
 
     def add_own_time(self, seconds: float) -> None:
         """Take time that tcexplore spent for itself out of the step."""
-        if self._step is not None:
-            self._step.own_ns += int(seconds * 1e9)
+        self._add_own_ns(int(seconds * 1e9))
+
+    def _add_own_ns(self, nanoseconds: int) -> None:
+        # On a GPU, the device works meanwhile.
+        if self._step is not None and self._device.type == "cpu":
+            self._step.own_ns += nanoseconds
 
     def step_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that the user named, with a step from its call to its return."""
@@ -276,7 +282,7 @@ class StepTiming:
                 return function(*args, **kwargs)
             finally:
                 self._inside_function = False
-                self._guarded(self._end_step)
+                self._guarded(partial(self._end_step, self._clock.now_ns()))
 
         setattr(step, STEP_FUNCTION, function)
         return skip_in_dynamo(step)
@@ -311,18 +317,19 @@ class StepTiming:
         self._finder = StepFinder(self._optimizers)
         self._counts = replace(self._counts, repeats=self._counts.repeats + 1)
 
-    def _next_step(self) -> None:
-        self._end_step()
+    def _next_step(self, ended_ns: int) -> None:
+        self._end_step(ended_ns)
         self._begin_step()
 
-    def _end_step(self) -> None:
+    def _end_step(self, ended_ns: int) -> None:
         """End the step in progress, and let the program decide how the next one runs."""
         step = self._step
         if step is None:
             return
-        if self._next.synchronize:
+        if self._next.synchronize and self._device.type != "cpu":
             self._synchronize()
-        ns = self._clock.now_ns() - step.began_ns - step.own_ns
+            ended_ns = self._clock.now_ns()
+        ns = ended_ns - step.began_ns - step.own_ns
         ended = Step(
             ns=max(1, ns),
             calls=frozenset(step.calls.items()) if not step.uncomparable else frozenset(),

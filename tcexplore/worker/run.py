@@ -173,7 +173,7 @@ class Run:
         steps = self._step_timing()
         regions = Regions(
             self._hooks, self.user_files, self.progress.now, queries, self._answer_queries,
-            lambda: self._arguments.current, steps,
+            lambda: self._arguments.current, None if self.job.config.no_eager_steps else steps,
         )  # fmt: skip
         regions.install(self._trace)
         steps.install()

@@ -96,6 +96,8 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from profile_rows(snapshot, width)
     elif snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
         yield from _cut_short(snapshot, width)
+        if estimate is None:
+            yield from region_rows(snapshot, width)
     elif estimate is not None:
         if wrong_result(snapshot):
             yield row((" ✖ WRONG RESULT", "error"), ("  the speedup is meaningless", "muted"))

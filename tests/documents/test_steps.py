@@ -90,8 +90,8 @@ def test_json():
     validate(run)
     steps = script_fields(run)["steps"]
     assert (steps["eager_us"], steps["compiled_us"], steps["speedup"]) == (211_300, 174_500, 1.21)
-    assert (steps["ci95"], steps["verdict"], steps["pairs"]) == ((1.18, 1.24), "faster", 23)
+    assert (steps["ci95"], steps["verdict"], steps["pairs"]) == ([1.18, 1.24], "faster", 23)
     assert [(one["region"], one["share"], one["ci95"]) for one in steps["regions"]] == [
-        (0, 0.58, (1.16, 1.22)), (1, 0.07, None),
+        (0, 0.58, [1.16, 1.22]), (1, 0.07, None),
     ]  # fmt: skip
     assert steps["break_even_epochs"] == pytest.approx(197 / 50)

@@ -62,6 +62,9 @@ PROFILED_STEPS = 2
 USUAL_SHARE = 0.6
 """Share of the steps that must have the same shapes for others to be left out. Else shapes vary."""
 
+MOST_UNUSUAL = 8
+"""Steps in a row that differ from the usual ones, after which these are not usual any more."""
+
 WAIT_SHARE = 0.02
 """If a compiled step waits longer than this share for batches, the loader's workers limit it."""
 
@@ -78,6 +81,10 @@ COMPILED_AUTOGRAD = (
 )
 DISTRIBUTED = "the script is one rank of a distributed job, in which all ranks would have to switch at the same step"
 FORCED_EAGER = "force_eager"
+
+
+class OtherStepsError(Exception):
+    """The steps have other calls or sizes than those that were timed so far, as after a change of the image size."""
 
 
 class NextStep(NamedTuple):
@@ -294,9 +301,13 @@ class StepTiming:
         begins = self._finder.observe(kind)
         if before != (self._finder.border, self._finder.name):
             self._begin_again()
-            self._samples, self._alone, self._decision = Samples(), {}, None
+            self._forget()
             self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
         return begins
+
+    def _forget(self) -> None:
+        """Forget what was measured: other steps are timed now."""
+        self._samples, self._alone, self._decision, self._parts = Samples(), {}, None, None
 
     def _runs_eagerly(self, region: Region) -> bool:
         return self._next.eager is None or region.number in self._next.eager
@@ -386,6 +397,16 @@ class StepTiming:
     # ---- the course of the timing
 
     def _run(self) -> Program:
+        while True:
+            try:
+                yield from self._time_usual_steps()
+            except OtherStepsError:
+                self._forget()
+            else:
+                return
+
+    def _time_usual_steps(self) -> Program:
+        """Time the steps that are usual now. Raises `OtherStepsError` once they are not any more."""
         steady = yield from self._reach_steady_state()
         if self._usual is None:
             return
@@ -526,7 +547,7 @@ class StepTiming:
         yield from self._pair(pairs, (frozenset([region]), NONE), swapped=bool(pairs.taken % 2))
 
     def _pair(self, pairs: Pairs, sides: tuple[Eager, Eager], swapped: bool) -> Program:
-        """Measure one block of each side; drop both if something was compiled or the device was not idle between."""
+        """Measure one block of each side; drop both if something was compiled."""
         order = sides[::-1] if swapped else sides
         times = []
         for side in order:
@@ -548,7 +569,10 @@ class StepTiming:
         return self._sizes[0] if side is None or side else self._sizes[1]
 
     def _block(self, side: Eager) -> Generator[NextStep, Step, float | None]:
-        """Run a block of steps; return the nanoseconds of one, None if something was compiled."""
+        """Run a block of steps; return the nanoseconds of one, None if something was compiled.
+
+        Raises `OtherStepsError` if the steps are not the usual ones any more.
+        """
         size = self._size(side)
         for number in range(size.warm):
             step = yield NextStep(side, synchronize=number == size.warm - 1)
@@ -557,13 +581,18 @@ class StepTiming:
         self._synchronize()
         on_device = self._device.type != "cpu"
         times: list[int] = []
+        unusual = 0
         while len(times) < size.units:
             step = yield NextStep(side, synchronize=not on_device or len(times) == size.units - 1)
             if step.compiled:
                 return None
             if self._is_usual(step):
                 times.append(step.ns)
+                unusual = 0
                 continue
+            unusual += 1
+            if unusual == MOST_UNUSUAL:
+                raise OtherStepsError
             self._counts = replace(self._counts, irregular=self._counts.irregular + 1)
             if on_device:  # without a wait for the device after each step, their times cannot be told apart
                 self._synchronize()

@@ -86,8 +86,8 @@ def steps_row(folder: Path, name: str, pairs: int) -> Iterator[str]:
 
 
 def distance_of(figures: list[float], others: list[float]) -> float:
-    """Return the median relative distance of figures."""
-    return median(abs(a - b) / max(abs(a), abs(b), 1e-12) for a, b in zip(figures, others, strict=False))
+    """Return the largest relative distance of figures."""
+    return max(abs(a - b) / max(abs(a), abs(b), 1e-12) for a, b in zip(figures, others, strict=False))
 
 
 def overhead_row(folder: Path, name: str, pairs: int) -> Iterator[str]:

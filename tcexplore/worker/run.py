@@ -73,6 +73,9 @@ NOT_SET_BACK = (
 )
 """Fact and reason of state that eager calls meet changed."""
 
+IDLE_REPEATS = 2
+"""Runs of a script in a row without a new pair, after which it does not run again."""
+
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
 
@@ -170,7 +173,7 @@ class Run:
         steps = self._step_timing()
         regions = Regions(
             self._hooks, self.user_files, self.progress.now, queries, self._answer_queries,
-            lambda: self._arguments.current, steps,
+            lambda: self._arguments.current, None if self.job.config.no_eager_steps else steps,
         )  # fmt: skip
         regions.install(self._trace)
         steps.install()
@@ -199,9 +202,9 @@ class Run:
 
     def _repeat_script(self, script: Callable[[], object], regions: Regions, steps: StepTiming) -> None:
         """Run the script again until there are enough steps for a verdict, within its time limit."""
-        limit, before = self.job.config.follow, -1
+        limit, idle = self.job.config.follow, 0
         self._recorder.close_graphs()
-        while steps.needs_steps and steps.pairs > before:
+        while steps.needs_steps and idle < IDLE_REPEATS:
             left = limit - self.progress.now()
             if limit and left <= 0:
                 break
@@ -215,6 +218,7 @@ class Run:
                 message, _ = describe_error(error, self.user_files)
                 self._hooks.report_missing("another run of the script", "--repeat", message)
                 break
+            idle = 0 if steps.pairs > before else idle + 1
 
     def _step_timing(self) -> StepTiming:
         from tcexplore.timing.step_timing import StepTiming

@@ -99,6 +99,8 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from profile_rows(snapshot, width)
     elif snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
         yield from _cut_short(snapshot, width)
+        if estimate is None:
+            yield from region_rows(snapshot, width)
     elif estimate is not None:
         if wrong_result(snapshot):
             yield row((" ✖ WRONG RESULT", "error"), ("  the speedup is meaningless", "muted"))
@@ -121,7 +123,8 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield why a run ended without a verdict."""
-    yield row((" NOT TIMED" if snapshot.timing_skipped else " NO VERDICT", "heading"))
+    timed = snapshot.timing is not None or not snapshot.timing_skipped
+    yield row((" NO VERDICT" if timed else " NOT TIMED", "heading"))
     over = "the next run began" if snapshot.status == "superseded" else "the run ended"
     yield from wrapped(snapshot.timing_skipped or f"{over} before it had enough pairs", width, "muted")
 

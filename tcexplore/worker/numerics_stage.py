@@ -10,7 +10,7 @@ from tcexplore.accuracy.accuracy_check import MEMORY_DIVISOR, free_memory
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import NumericsJudged
+from tcexplore.events import Job, NumericsJudged
 from tcexplore.numerics.judgement import Judge
 from tcexplore.numerics.lowered_graphs import LoweredGraphs
 from tcexplore.numerics.wrapper_values import ValueRecorder
@@ -29,7 +29,8 @@ UNKNOWN_MEMORY = 1 << 30
 class NumericsStage:
     """Records the graphs of a run as they are lowered, and judges their kernels after the compile."""
 
-    def __init__(self, hooks: Hooks, user_files: UserFiles, recorder: EventRecorder) -> None:
+    def __init__(self, job: Job, hooks: Hooks, user_files: UserFiles, recorder: EventRecorder) -> None:
+        self._job = job
         self._hooks = hooks
         self._user_files = user_files
         self._recorder = recorder
@@ -58,5 +59,6 @@ class NumericsStage:
                 frames.measure_warm(lambda: program.call_all(program.compiled))
         restore()
         with self._hooks.paused(), torch.no_grad():
-            Judge(self._hooks, self._user_files, self._recorder.kernels).judge(graphs, recorder)
+            judge = Judge(self._hooks, self._user_files, self._recorder.kernels, self._job.numerics_folder)
+            judge.find_first(judge.judge(graphs, recorder))
         restore()

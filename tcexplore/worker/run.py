@@ -137,6 +137,8 @@ class Run:
             gc.unfreeze()
         self._codegen.prepare()
         torch_settings.apply(self.job, self._threads, self._emit)
+        if self.job.eager_ops:
+            self._stages.run("ops that call eager's kernels", "torch._inductor.lowering", self._use_eager_kernels)
         self._install_observers()
         self._arguments.install(self._hooks)
         self._overrides.install(self._hooks)
@@ -347,10 +349,15 @@ class Run:
             examination.emit_results()
         self._assemble()
 
+    def _use_eager_kernels(self) -> None:
+        from tcexplore.numerics.eager_kernels import use_eager_kernels
+
+        use_eager_kernels(self.job.eager_ops)
+
     def _numerics_stage(self) -> NumericsStage:
         from tcexplore.worker.numerics_stage import NumericsStage
 
-        return NumericsStage(self._hooks, self.user_files, self._recorder)
+        return NumericsStage(self.job, self._hooks, self.user_files, self._recorder)
 
     def _judge_numerics(self, numerics: NumericsStage, program: Program, examination: Examination) -> None:
         from tcexplore.worker.numerics_stage import FACT, LIMIT_S, SYMBOL

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 PRELUDE = """
+import functools
+
 import torch
 from torch._inductor import config, lowering
 from torch._inductor.codegen.cpp import CppOverrides, CppVecOverrides
@@ -20,7 +22,8 @@ def generate(name, change):
     # Change the C++ expression of an op.
     for owner in (CppOverrides, CppVecOverrides):
         original = getattr(owner, name)
-        setattr(owner, name, staticmethod(lambda *args, original=original: change(original, *args)))
+        changed = functools.wraps(original)(functools.partial(change, original))
+        setattr(owner, name, staticmethod(changed))
 
 
 def scale(factor):
@@ -172,7 +175,7 @@ CODEGEN = (
         "relu is 1 % too large", "relu", 'generate("relu", scale(1.01))\n', pointwise("torch.relu(a - 1.5)"), ""
     ),
     NumericFault(
-        "expm1 is 1 % too small", "expm1", 'generate("expm1", scale(0.99))\n', pointwise("torch.expm1(a)"), "expm1"
+        "expm1 is 1 % too small", "expm1", 'generate("expm1", scale(0.99))\n', pointwise("torch.expm1(a)"), "exp()"
     ),
     NumericFault(
         "atan is 2 % too large", "atan", 'generate("atan", scale(1.02))\n', pointwise("torch.atan(a)"), "atan"

@@ -69,6 +69,8 @@ class Job:
     baseline: str | None = None
     """Text of the file before a change in `source` or `overlay`. Results and compiled times of both are compared,
     instead of timing eager against compiled."""
+    baseline_config: Config | None = None
+    """Configuration of `baseline`; None for that of the job."""
     baseline_tests: tuple[BranchTest, ...] = ()
     """Tests in the baseline that the change replaces: each must be seen to hold and not to hold."""
     overlay: tuple[tuple[str, str], ...] = ()

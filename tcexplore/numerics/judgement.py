@@ -27,6 +27,7 @@ from tcexplore.events import (
 )
 from tcexplore.numerics.comparison import Comparison, compare, same
 from tcexplore.numerics.exposed_kernels import compile_kernel, exposable, kernel_graph, run_compiled
+from tcexplore.numerics.graph_stages import Decomposed, GraphCheck, WrongNode, time_limit
 from tcexplore.numerics.kernel_replay import GraphValues, Replay
 from tcexplore.numerics.kernel_reproducer import kernel_reproducer
 from tcexplore.numerics.lowered_graphs import LoweredGraph
@@ -36,6 +37,9 @@ from tcexplore.numerics.wrapper_values import ValueRecorder, WrapperCall
 
 BUDGET_S = 60.0
 """No further kernel is judged after this many seconds."""
+
+GRAPHS_S = 20.0
+"""Time for the check of decompositions and passes."""
 
 EXPLAIN_S = 20.0
 """No further switch is tried after this many seconds."""
@@ -79,6 +83,8 @@ class Judge:
         self._kernels = kernels
         self._folder = folder
         self._began = time.perf_counter()
+        self._worst: KernelVerdict = NOT_JUDGED
+        self._calls, self._reason = 0, ""
 
     def judge(self, graphs: Sequence[LoweredGraph], recorder: ValueRecorder) -> list[CalledKernel]:
         """Judge every kernel; emit a `KernelJudged` for each."""
@@ -97,24 +103,62 @@ class Judge:
         if not (reason or judged):
             reason = "Inductor generated no kernel"
         worst: KernelVerdict = max((called.verdict for called in judged), key=VERDICTS.index, default=NOT_JUDGED)
-        self._hooks.emit(NumericsJudged(verdict=worst, calls=len(recorder.calls), seconds=self._seconds, reason=reason))
+        self._calls, self._worst, self._reason = len(recorder.calls), worst, reason
         return judged
 
-    def find_first(self, judged: Sequence[CalledKernel]) -> None:
-        """Emit the first op that is not finite, and the first that is wrong, or else that differs from eager and why."""
+    def find_first(self, judged: Sequence[CalledKernel], decompositions: Sequence[Decomposed] = ()) -> None:
+        """Emit the first op that is not finite, and the first that is wrong, or else differs from eager, and why."""
+        wrong_nodes = self._first_wrong_nodes(judged, decompositions)
+        verdict: KernelVerdict = "wrong" if wrong_nodes else self._worst
+        self._hooks.emit(NumericsJudged(verdict=verdict, calls=self._calls, seconds=self._seconds, reason=self._reason))
         for called in judged:
             if (first := self._first_not_finite(called)) is not None:
                 self._hooks.emit(first)
                 break
         wrong = next((called for called in judged if called.verdict == "wrong"), None)
-        if wrong is not None:
+        if wrong_nodes is not None:
+            self._hooks.emit(wrong_nodes)
+        elif wrong is not None:
             self._hooks.emit(self._first_wrong(wrong))
+        if wrong is not None:
             self._emit_reproducer(wrong)
-            return
-        differing = [called for called in judged if called.verdict == "differs, not wrong"]
-        self._explain(differing)
-        if differing:
-            self._emit_reproducer(differing[0])
+        if wrong is None and wrong_nodes is None:
+            differing = [called for called in judged if called.verdict == "differs, not wrong"]
+            self._explain(differing)
+            if differing:
+                self._emit_reproducer(differing[0])
+
+    def _first_wrong_nodes(
+        self, judged: Sequence[CalledKernel], decompositions: Sequence[Decomposed]
+    ) -> FirstOp | None:
+        """Return the first op whose decomposition, or a pass, made nodes that compute something else."""
+        in_time = time_limit(GRAPHS_S)
+        checks = {
+            id(called.values): (called, GraphCheck(called.values.graph, called.values, in_time)) for called in judged
+        }
+        for called, check in checks.values():
+            wrong = check.wrong_decomposition(decompositions) or check.wrong_pass()
+            if wrong is not None:
+                return self._wrong_node(wrong, called, judged)
+        return None
+
+    def _wrong_node(self, wrong: WrongNode, of: CalledKernel, judged: Sequence[CalledKernel]) -> FirstOp:
+        graph = of.values.graph
+        name = wrong.node.name
+        node = next((each for each in graph.module.graph.nodes if each.name == name), wrong.node)
+        inside = (called for called in judged if called.values is of.values and name in called.call.nodes)
+        called = next(inside, None) or of
+        statement = self._statement(called, node)
+        difference = torch.nan_to_num((wrong.right - wrong.wrong).abs(), nan=math.inf)
+        index = _unraveled(int(difference.argmax()), wrong.right)
+        record = aten_node(node, self._user_files)
+        return FirstOp(
+            kind="wrong", graph=graph.graph, phase=graph.phase, kernel=called.kernel.name, order=called.call.order,
+            op=wrong.op, node=name, statement=statement[1], statement_line=statement[0], location=record.location,
+            module=record.module or "", dtype=record.dtype or "", index=index, eager=_text(wrong.right[index]),
+            float64=_text(wrong.right[index]), compiled=_text(wrong.wrong[index]), bound="0", exposed=True,
+            stage=wrong.stage, culprit=wrong.culprit,
+        )  # fmt: skip
 
     @property
     def _seconds(self) -> float:
@@ -281,7 +325,7 @@ class Judge:
     ) -> FirstOp:
         record = aten_node(node, self._user_files)
         statement = self._statement(called, node)
-        index = tuple(int(i) for i in torch.unravel_index(torch.tensor(one.worst), real.shape)) if real.dim() else ()
+        index = _unraveled(one.worst, real)
         bound = value.bound[index] if isinstance(value.bound, torch.Tensor) else 0.0
         kind: FirstOpKind = "wrong" if one.wrong else "not finite" if one.not_finite else "differs"
         return FirstOp(
@@ -342,6 +386,10 @@ def _is_finite(value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return not isinstance(value, float) or math.isfinite(value)
     return bool(torch.isfinite(value).all())
+
+
+def _unraveled(index: int, tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(int(i) for i in torch.unravel_index(torch.tensor(index), tensor.shape)) if tensor.dim() else ()
 
 
 def _operands(node: Any, replay: Replay, index: tuple[int, ...]) -> Iterator[OperandValue]:

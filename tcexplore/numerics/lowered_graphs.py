@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
+
+from torch.fx import GraphModule
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.aten_graphs import compilation, root
@@ -34,7 +37,8 @@ class LoweredGraph:
     """The Python module with the function `call`."""
     nodes: dict[str, HeldNode]
     """The post-grad node whose value a buffer holds, by the name of the buffer."""
-    constants: dict[str, Any] = field(default_factory=dict)
+    before: Any = None
+    """The `GraphModule` before Inductor's post-grad passes; None if it is not known."""
     mutated_inputs: frozenset[str] = frozenset()
 
 
@@ -44,10 +48,12 @@ class LoweredGraphs:
     def __init__(self) -> None:
         self.graphs: list[LoweredGraph] = []
         self.recording = True
+        self._before: Any = None
         self._results: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
     def install(self, hooks: Hooks) -> None:
         """Watch nodes being lowered, and wrappers being loaded."""
+        hooks.watch(FACT, "torch._inductor.compile_fx:post_grad_passes", before=self._passes_begin)
         hooks.watch(FACT, "torch._inductor.graph:GraphLowering.run_node", after=self._lowered)
         hooks.watch(FACT, "torch._inductor.graph:GraphLowering._compile_to_module_lines", after=self._loaded)
 
@@ -69,9 +75,14 @@ class LoweredGraphs:
         self.graphs.append(
             LoweredGraph(
                 graph=graph, phase=phase, module=lowering.module, wrapper=wrapper, nodes=nodes,
-                constants=dict(lowering.constants), mutated_inputs=frozenset(lowering.mutated_inputs),
+                before=self._before, mutated_inputs=frozenset(lowering.mutated_inputs),
             )
         )  # fmt: skip
+        self._before = None
+
+    def _passes_begin(self, module: Any, *_: Any, **__: Any) -> None:
+        if self.recording:
+            self._before = GraphModule(module, copy.deepcopy(module.graph))
 
 
 def _place(result: Any) -> tuple[str | None, tuple[Any, Any, Any] | None]:

@@ -11,6 +11,7 @@ from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Job, NumericsJudged
+from tcexplore.numerics.graph_stages import Decompositions
 from tcexplore.numerics.judgement import Judge
 from tcexplore.numerics.lowered_graphs import LoweredGraphs
 from tcexplore.numerics.wrapper_values import ValueRecorder
@@ -34,16 +35,17 @@ class NumericsStage:
         self._hooks = hooks
         self._user_files = user_files
         self._recorder = recorder
-        self._graphs = LoweredGraphs()
+        self._graphs, self._decompositions = LoweredGraphs(), Decompositions()
 
     def install(self) -> None:
         """Start to record; called again if the calls begin again."""
-        self._graphs = LoweredGraphs()
+        self._graphs, self._decompositions = LoweredGraphs(), Decompositions()
         self._graphs.install(self._hooks)
+        self._decompositions.install(self._hooks)
 
     def close(self) -> None:
         """Stop recording: later compiles are not the program's."""
-        self._graphs.recording = False
+        self._graphs.recording = self._decompositions.recording = False
 
     def run(self, program: Program, frames: CompiledFrames, restore: Callable[[], object]) -> None:
         """Call the compiled program twice, and judge the kernels of the first call of each graph."""
@@ -60,5 +62,5 @@ class NumericsStage:
         restore()
         with self._hooks.paused(), torch.no_grad():
             judge = Judge(self._hooks, self._user_files, self._recorder.kernels, self._job.numerics_folder)
-            judge.find_first(judge.judge(graphs, recorder))
+            judge.find_first(judge.judge(graphs, recorder), self._decompositions.all)
         restore()

@@ -158,7 +158,7 @@ class Replay:
             stored = unit(inexact) if narrows else 0.0
         op = OpCall(node.target, args, kwargs, exact, eager, arithmetic, stored)
         bound = bound_of(op)
-        rounds = low and not cast and (node in self._values.real or is_extern(node))
+        rounds = low and not cast and (node in self._own or node in self._values.real or is_extern(node))
 
         def complete(leaf: Any, value: Any) -> Any:
             if not isinstance(leaf, torch.Tensor) or not leaf.dtype.is_floating_point or leaf.dtype is torch.bool:

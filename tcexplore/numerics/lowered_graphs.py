@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -46,6 +47,8 @@ class LoweredGraphs:
     """Recorder of the graphs that are compiled while `recording`."""
 
     def __init__(self) -> None:
+        self.notify: Callable[[LoweredGraph], None] = lambda _: None
+        """Called with each graph before its wrapper is called."""
         self.graphs: list[LoweredGraph] = []
         self.recording = True
         self._before: Any = None
@@ -79,6 +82,7 @@ class LoweredGraphs:
             )
         )  # fmt: skip
         self._before = None
+        self.notify(self.graphs[-1])
 
     def _passes_begin(self, module: Any, *_: Any, **__: Any) -> None:
         if self.recording:

@@ -98,6 +98,7 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
     examples = ("model.py", "model.py --train", "model.py --fail-on differs", "model.py --repro repro/")
     exit_note = "1: a kernel exceeds --fail-on or --max-ulps"
     timed = True
+    studies_scripts = True
     default_options = NumericsOptions()
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

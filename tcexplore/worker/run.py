@@ -179,6 +179,8 @@ class Run:
         if queries is not None:
             self._queries.use_regions(queries)
         load_artifacts(self.job, self._hooks)
+        if self._numerics is not None:
+            self._numerics.record_script()
         try:
             with self._reporting_import():
                 script = partial(model_file.run_as_script, steps.step_function)
@@ -192,6 +194,9 @@ class Run:
             steps.finish()
             self._emit_sources()
         self._stages.compiled = True
+        if self._numerics is not None:
+            self._numerics.close()
+            self._judge_numerics(self._numerics.run_script)
         self._overrides.require_calls()
         save_artifacts(self.job, self._hooks)
         self._lower()
@@ -404,7 +409,7 @@ class Run:
             )
         self._lower()
         if self._numerics is not None:
-            self._judge_numerics(self._numerics, program, examination)
+            self._judge_numerics(partial(self._numerics.run, program, self._frames, examination.restore))
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
             self.progress.enter("accuracy")
             examination.emit_results()
@@ -420,12 +425,11 @@ class Run:
 
         return NumericsStage(self.job, self._hooks, self.user_files, self._recorder)
 
-    def _judge_numerics(self, numerics: NumericsStage, program: Program, examination: Examination) -> None:
+    def _judge_numerics(self, judge: Callable[[], None]) -> None:
         from tcexplore.worker.numerics_stage import FACT, LIMIT_S, SYMBOL
 
         self.progress.enter("accuracy")
-        run = partial(numerics.run, program, self._frames, examination.restore)
-        self._stages.run(FACT, SYMBOL, run, limit_s=LIMIT_S)
+        self._stages.run(FACT, SYMBOL, judge, limit_s=LIMIT_S)
 
     def _time(self, program: Program) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts

@@ -41,7 +41,7 @@ BUDGET_S = 60.0
 GRAPHS_S = 20.0
 """Time for the check of decompositions and passes."""
 
-EXPLAIN_S = 20.0
+EXPLAIN_S = 15.0
 """No further switch is tried after this many seconds."""
 
 NOT_JUDGED: Final = "not judged"

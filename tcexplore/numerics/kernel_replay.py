@@ -80,8 +80,8 @@ class Replay:
 
     @property
     def inputs(self) -> list[Any]:
-        """The nodes whose real values the kernel reads."""
-        return [node for node in self.values if self._is_input(node)]
+        """The nodes whose real values the kernel reads, or that do not run alone."""
+        return [node for node in self.values if self._is_input(node) or node in self.failed]
 
     @property
     def given(self) -> list[Any]:

@@ -112,26 +112,25 @@ def explain(
     in_time: Callable[[], bool],
     label: dict[str, Any],
 ) -> Switch | None:
-    """Try each switch alone, then added to those before it, until the bits are eager's; return what gives them.
+    """Try the first switch, then add one at a time, until the bits are eager's; return what gives them.
 
     `label` has the graph, phase and kernel of the events.
     """
     graph, inputs = kernel_graph(replay, outputs), replay.given
     tried: Switch | None = None
     for switch in found:
-        for attempt in (switch, tried.joined(switch) if tried is not None else None):
-            if attempt is None or not in_time():
-                continue
-            differing = _differing(graph, inputs, replay, outputs, attempt)
-            hooks.emit(
-                SwitchTried(
-                    **label, name=attempt.name, settings=attempt.setting_texts, ops=tuple(map(str, attempt.ops)),
-                    equal=differing == 0, differing=differing,
-                )
-            )  # fmt: skip
-            if differing == 0:
-                return attempt
+        if not in_time():
+            break
         tried = switch if tried is None else tried.joined(switch)
+        differing = _differing(graph, inputs, replay, outputs, tried)
+        hooks.emit(
+            SwitchTried(
+                **label, name=tried.name, settings=tried.setting_texts, ops=tuple(map(str, tried.ops)),
+                equal=differing == 0, differing=differing,
+            )
+        )  # fmt: skip
+        if differing == 0:
+            return tried
     return None
 
 

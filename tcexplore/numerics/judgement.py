@@ -63,7 +63,6 @@ class CalledKernel:
     """Post-grad nodes whose values it writes."""
     repeats: bool | None = None
     verdict: KernelVerdict = NOT_JUDGED
-    replay: Replay | None = None
     compared: dict[Any, Comparison] | None = None
 
     @property
@@ -133,10 +132,8 @@ class Judge:
     ) -> FirstOp | None:
         """Return the first op whose decomposition, or a pass, made nodes that compute something else."""
         in_time = time_limit(GRAPHS_S)
-        checks = {
-            id(called.values): (called, GraphCheck(called.values.graph, called.values, in_time)) for called in judged
-        }
-        for called, check in checks.values():
+        for called in _first_of_each_graph(judged):
+            check = GraphCheck(called.values.graph, called.values, in_time)
             wrong = check.wrong_decomposition(decompositions) or check.wrong_pass()
             if wrong is not None:
                 return self._wrong_node(wrong, called, judged)
@@ -191,8 +188,7 @@ class Judge:
         return replace(
             event, output=node.name, dtype=dtype_text(called.values.real[node].dtype),
             elements=sum(each.elements for each in every), differing=sum(each.differing for each in every),
-            ulps=one.ulps,
-            error_ulps=one.error_ulps, eager_error_ulps=one.eager_error_ulps, error=one.error,
+            ulps=one.ulps, error_ulps=one.error_ulps, eager_error_ulps=one.eager_error_ulps, error=one.error,
             eager_error=one.eager_error, bound_share=_finite(one.share), eager_share=one.eager_share,
         )  # fmt: skip
 
@@ -207,7 +203,7 @@ class Judge:
         if not replay.failed and all(same(reals[node], replay.values[node].eager) for node in called.outputs):
             called.compared = {node: Comparison(False, reals[node].numel(), 0) for node in called.outputs}
             return "bitwise equal", ""
-        replay = called.replay = called.values.replay(called.outputs)
+        replay = called.values.replay(called.outputs)
         for node in called.outputs:
             if node not in replay.failed:
                 called.compared[node] = compare(called.values.real[node], replay.values[node])
@@ -229,18 +225,13 @@ class Judge:
             self._hooks.report_missing("the op of a wrong kernel", "torch._inductor:compile_fx_inner", str(error))
             exposed = None
         if exposed is not None:
-            return self._first_op(called, *exposed, exposed=True)
-        assert called.replay is not None
-        assert called.compared
-        node = called.worst
-        real = called.values.real[node]
-        return self._first_op(
-            called, node, called.replay.values[node], real, called.compared[node], called.replay, exposed=False
-        )
+            return self._first_op("wrong", called, *exposed, exposed=True)
+        node, replay = called.worst, called.values.replay(called.outputs)
+        real, one = called.values.real[node], (called.compared or {})[node]
+        return self._first_op("wrong", called, node, replay.values[node], real, one, replay, exposed=False)
 
     def _exposed(self, called: CalledKernel) -> tuple[Any, Value, Any, Comparison, Replay] | None:
         """Compile the kernel with every intermediate as an output; return the first one that is outside its bound."""
-        assert called.replay
         wrong = [node for node, one in (called.compared or {}).items() if one.wrong]
         replay = called.values.replay(wrong)
         nodes = exposable(replay)
@@ -269,7 +260,8 @@ class Judge:
             real = called.values.real.get(node, value)
             bad = torch.isfinite(value).logical_not().flatten()
             one = Comparison(False, value.numel(), 0, worst=int(bad.to(torch.uint8).argmax()), not_finite=True)
-            return self._first_op(called, node, Value.given(value), real, one, replay, exposed=node in called.outputs)
+            known, exposed = Value.given(value), node in called.outputs
+            return self._first_op("not finite", called, node, known, real, one, replay, exposed=exposed)
         return None
 
     def _explain(self, differing: Sequence[CalledKernel]) -> None:
@@ -299,7 +291,8 @@ class Judge:
             value = replay.values[node]
             real = local.values[node] if local is not None else called.values.real[node]
             one = compare(real.to(value.eager.dtype), value)
-            self._hooks.emit(self._first_op(called, node, value, real, one, replay, exposed=local is not None))
+            exposed = local is not None
+            self._hooks.emit(self._first_op("differs", called, node, value, real, one, replay, exposed=exposed))
         if local is not None:
             label = {"graph": called.kernel.graph, "phase": called.kernel.phase, "kernel": called.kernel.name}
             explain(self._hooks, replay, outputs, list(switches(replay, nodes)), in_time, label)
@@ -314,6 +307,7 @@ class Judge:
 
     def _first_op(
         self,
+        kind: FirstOpKind,
         called: CalledKernel,
         node: Any,
         value: Value,
@@ -327,7 +321,6 @@ class Judge:
         statement = self._statement(called, node)
         index = _unraveled(one.worst, real)
         bound = value.bound[index] if isinstance(value.bound, torch.Tensor) else 0.0
-        kind: FirstOpKind = "wrong" if one.wrong else "not finite" if one.not_finite else "differs"
         return FirstOp(
             kind=kind,
             graph=called.kernel.graph, phase=called.kernel.phase, kernel=called.kernel.name, order=called.call.order,
@@ -351,6 +344,14 @@ class Judge:
         users = {user.name for user in node.users}
         loads = [line for line in lines if users & set(line.nodes) and _LOAD.search(source[line.n - 1])]
         return (loads[0].n, source[loads[0].n - 1].strip()) if loads else (None, "")
+
+
+def _first_of_each_graph(judged: Sequence[CalledKernel]) -> Iterator[CalledKernel]:
+    seen: set[int] = set()
+    for called in judged:
+        if id(called.values) not in seen:
+            seen.add(id(called.values))
+            yield called
 
 
 def _computing(lines: Sequence[Any], source: Sequence[str]) -> tuple[int | None, str]:

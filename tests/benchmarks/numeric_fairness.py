@@ -83,8 +83,9 @@ def describe(name: str, run: Snapshot, seconds: float) -> str:
     equal = [one.name for one in run.switches_tried if one.equal]
     mark = "✖" if numerics.verdict == "wrong" else "✔"
     text = f"{first.op} ({first.node}) {first.stage}" if first else ""
+    calls = len(run.kernels_judged)
     return (
-        f"{mark} {seconds:5.1f} s  {name}: {numerics.verdict}, {numerics.seconds:.1f} s, {len(run.kernels_judged)} calls; "
+        f"{mark} {seconds:5.1f} s  {name}: {numerics.verdict}, {numerics.seconds:.1f} s, {calls} calls; "
         f"first {text}; equal with {equal}; not judged {left_out}"
     )
 

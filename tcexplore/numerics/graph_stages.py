@@ -223,7 +223,7 @@ def _draws(op: Any) -> bool:
 
 
 def _outputs(module: Any) -> Iterator[Any]:
-    yield from next(node for node in reversed(module.graph.nodes) if node.op == "output").args[0]
+    yield from tree_leaves(next(node for node in reversed(module.graph.nodes) if node.op == "output").args)
 
 
 def _agree(right: Any, wrong: Any, dtype: torch.dtype) -> bool:

@@ -388,9 +388,8 @@ def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
     if text := _source_line(run, first.location):
         yield row("   line       ", text)
     if first.stage != "kernel":
-        yield row(
-            "   cause      ", f"{first.stage} {first.culprit}: the nodes are wrong, not the code generated from them"
-        )
+        cause = f"{first.stage} {culprit(run, first)}".strip()
+        yield row("   cause      ", f"{cause}: the nodes are wrong, not the code generated from them")
     yield row("   kernel     ", f"{_short(first.kernel, 60)}, {first.phase} of graph {first.graph}")
     if first.statement:
         yield row("   statement  ", first.statement, (f"  line {first.statement_line} of the kernel", "muted"))
@@ -403,6 +402,20 @@ def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
     yield row("     eager    ", first.eager)
     yield row("     float64  ", first.float64, (f"  ± {first.bound} is what rounding explains", "muted"))
     yield row("     compiled ", (first.compiled, style))
+
+
+def culprit(run: Snapshot, first: FirstOp) -> str:
+    """Return the op whose decomposition is wrong, or the last pass that changed the wrong node; empty if unknown."""
+    if first.stage != "pass":
+        return first.culprit
+    line = f"{first.node} = "
+    changed = (
+        passed.name
+        for passed in reversed(run.code.passes)
+        if (passed.graph, passed.phase, passed.stage) == (first.graph, first.phase, "post_grad")
+        and any(text.strip().startswith(line) for hunk in passed.hunks for text in hunk.added)
+    )
+    return next(changed, "")
 
 
 def _source_line(run: Snapshot, location: Location | None) -> str:
@@ -425,7 +438,9 @@ def numerics_fields(run: Snapshot, timed: Sequence[NumericsRun] = ()) -> Fields 
         "verdict": numerics.verdict,
         "reason": numerics.reason or None,
         "seconds": numerics.seconds,
-        "first": None if run.first_op is None else _first_fields(run.first_op),
+        "first": None
+        if run.first_op is None
+        else {**_first_fields(run.first_op), "culprit": culprit(run, run.first_op) or None},
         "kernels": [_nulls({name: getattr(one, name) for name in KERNEL_KEYS}) for one in run.kernels_judged],
         "not_finite": next((_first_fields(one) for one in run.first_ops if one.kind == "not finite"), None),
         "switches": [{name: getattr(one, name) for name in SWITCH_KEYS} for one in run.switches_tried],

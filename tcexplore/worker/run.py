@@ -142,6 +142,8 @@ class Run:
             gc.unfreeze()
         self._codegen.prepare()
         torch_settings.apply(self.job, self._threads, self._emit)
+        if self.job.eager_ops:
+            self._stages.run("ops that call eager's kernels", "torch._inductor.lowering", self._use_eager_kernels)
         self._install_observers()
         self._arguments.install(self._hooks)
         self._overrides.install(self._hooks)
@@ -180,6 +182,8 @@ class Run:
         if queries is not None:
             self._queries.use_regions(queries)
         load_artifacts(self.job, self._hooks)
+        if self._numerics is not None:
+            self._numerics.record_script()
         try:
             with self._reporting_import():
                 script = partial(model_file.run_as_script, steps.step_function)
@@ -193,6 +197,9 @@ class Run:
             steps.finish()
             self._emit_sources()
         self._stages.compiled = True
+        if self._numerics is not None:
+            self._numerics.close()
+            self._judge_numerics(self._numerics.run_script)
         self._overrides.require_calls()
         save_artifacts(self.job, self._hooks)
         self._lower()
@@ -406,23 +413,27 @@ class Run:
             )
         self._lower()
         if self._numerics is not None:
-            self._judge_numerics(self._numerics, program, examination)
+            self._judge_numerics(partial(self._numerics.run, program, self._frames, examination.restore))
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
 
+    def _use_eager_kernels(self) -> None:
+        from tcexplore.numerics.eager_kernels import use_eager_kernels
+
+        use_eager_kernels(self.job.eager_ops)
+
     def _numerics_stage(self) -> NumericsStage:
         from tcexplore.worker.numerics_stage import NumericsStage
 
-        return NumericsStage(self._hooks, self.user_files, self._recorder)
+        return NumericsStage(self.job, self._hooks, self.user_files, self._recorder)
 
-    def _judge_numerics(self, numerics: NumericsStage, program: Program, examination: Examination) -> None:
+    def _judge_numerics(self, judge: Callable[[], None]) -> None:
         from tcexplore.worker.numerics_stage import FACT, LIMIT_S, SYMBOL
 
         self.progress.enter("accuracy")
-        run = partial(numerics.run, program, self._frames, examination.restore)
-        self._stages.run(FACT, SYMBOL, run, limit_s=LIMIT_S)
+        self._stages.run(FACT, SYMBOL, judge, limit_s=LIMIT_S)
 
     def _time(self, program: Program) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts

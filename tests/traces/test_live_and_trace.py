@@ -86,7 +86,7 @@ def _node(node: ev.FxNode) -> tuple[object, ...]:
 
 
 def _break(graph_break: ev.GraphBreak) -> tuple[object, ...]:
-    return graph_break.graph, graph_break.id, graph_break.kind, graph_break.reason, _line(graph_break.location)
+    return graph_break.graph, graph_break.registry_id, graph_break.kind, graph_break.reason, _line(graph_break.location)
 
 
 def _recompile(recompile: ev.Recompiled) -> tuple[object, ...]:

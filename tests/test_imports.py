@@ -15,12 +15,13 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python", "processes",
-         "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces", "trust", "ui",
-         "watch")  # fmt: skip
+FRONT = ("answers", "cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python",
+         "processes", "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces",
+         "trust", "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
-PURE = ("documents", "events", "files", "fixes", "keymap", "quantities", "session", "studies", "torch_text", "traces")
+PURE = ("answers", "documents", "events", "files", "fixes", "keymap", "quantities", "session", "studies", "torch_text",
+        "traces")  # fmt: skip
 """Packages that need no terminal app."""
 
 TORCH = ("capture", "timing", "accuracy")
@@ -58,6 +59,19 @@ MAY_IMPORT = {
         "watch",
     },
     "report": {
+        "documents",
+        "events",
+        "files",
+        "fixes",
+        "keymap",
+        "notebook",
+        "quantities",
+        "report",
+        "session",
+        "targets",
+    },
+    "answers": {
+        "answers",
         "documents",
         "events",
         "files",

@@ -34,6 +34,7 @@ from tcexplore.cli.options import (
     Export,
     Launch,
     Parser,
+    Question,
     Request,
     TraceChoice,
     chosen,
@@ -54,6 +55,7 @@ EXIT_STATUS = "2 error in FILE or arguments, 3 error in the compiler or the work
 _COMMAND_HELP = {
     "FILE[:NAME]": "open the explorer, recompile on every save",
     "check FILE[:NAME]": "run once and print a report, or JSON",
+    "ask FILE[:NAME] WHAT": "answer one question briefly, for agents and scripts",
     **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
     "export FILE[:NAME]": "write a kernel as files, down to machine code",
     "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
@@ -86,6 +88,17 @@ _PARSERS: dict[str, dict[str, Any]] = {
             "traces/ --max-recompiles 3",
         ),
         "epilog": f"exit status: 0 ok, 1 a limit was exceeded, {EXIT_STATUS}",
+    },
+    "ask": {
+        "description": "Answer one question about FILE in a few lines: a model file, a trace, or a report of check "
+        "--json. A running session, or the app, answers at once; else the file is run.",
+        "examples": (
+            "model.py", "model.py breaks", "model.py kernels --slowest 5", "model.py why-not-fused k-3f2a91c04 k-90b1",
+            "model.py guards --line 21", "model.py recompile 'f32[33, 512]'", "model.py diff --against report.json",
+            "model.py b-3f2a91c04 --json",
+        ),
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "intermixed": True,
     },
     "export": {
         "description": "Write one kernel into a folder: its source, a file that runs and times it if torch provides "
@@ -123,6 +136,21 @@ _PARSERS: dict[str, dict[str, Any]] = {
 """Texts of the help of each command that is no study."""
 
 
+def _questions() -> str:
+    """Return the list of questions for the help of `ask`."""
+    from tcexplore.answers.questions import QUESTIONS
+
+    lines = [f"  {f'{question.name} {question.usage}':<40}{question.summary}" for question in QUESTIONS.values()]
+    return "\n".join(["questions:", *lines, "", f"exit status: 0 answered, {EXIT_STATUS}", ""])
+
+
+def ask_parser() -> Parser:
+    """Return the parser of `ask`, whose help lists the questions."""
+    parser = make_parser("ask")
+    parser.epilog = _questions()
+    return parser
+
+
 def make_parser(command: str) -> Parser:
     """Return the parser of a command that is no study."""
     parser = Parser(prog="tcexplore" if command == APP else f"tcexplore {command}", **_PARSERS[command])
@@ -156,6 +184,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     APP: partial(make_parser, APP),
     "check": partial(make_parser, "check"),
     **{entry.name: partial(study_parser, entry.name) for entry in STUDIES if entry.command},
+    "ask": ask_parser,
     **{name: partial(make_parser, name) for name in ("export", "open", "run", "serve", "doctor")},
 }
 """Functions that make the parser of each command whose options a configuration file may set."""
@@ -282,7 +311,27 @@ def complete_app(parser: Parser, given: argparse.Namespace, request: Request) ->
 
 def complete_check(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
     require_one_python(parser, given)
+    if request.select is not None:
+        from tcexplore.answers.selection import BadSelectionError, parse_selection
+
+        try:
+            parse_selection(request.select)
+        except BadSelectionError as error:
+            parser.error(f"--select: {error}")
+        request = request._replace(json=True)
     return request
+
+
+def complete_ask(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
+    from tcexplore.answers.questions import QuestionError, asked_of
+
+    require_one_python(parser, given)
+    question = Question(**chosen(Question, given))
+    try:
+        asked_of(question.words, question.line, question.slowest)
+    except QuestionError as error:
+        parser.error(str(error))
+    return request._replace(question=question)
 
 
 def complete_export(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
@@ -322,6 +371,7 @@ def complete_study(parser: Parser, given: argparse.Namespace, request: Request) 
 _COMPLETE: dict[str, Callable[[Parser, argparse.Namespace, Request], Request]] = {
     "app": complete_app,
     "serve": complete_app,
+    "ask": complete_ask,
     "check": complete_check,
     "export": complete_export,
     "open": complete_open,

@@ -58,10 +58,11 @@ def make_job(request: Request) -> ev.Job:
         name=name,
         argv=request.argv,
         config=request.config,
-        time_for=request.time_for,
+        time_for=0.0 if request.quick else request.time_for,
+        structure_only=request.quick,
         caches=_cache_folder() if request.limits.min_cache_hits is not None else "",
         recompile_queries=request.recompile_check,
-        try_recompile_fixes=request.command == "check",
+        try_recompile_fixes=request.command == "check" and not request.quick,
     )
 
 

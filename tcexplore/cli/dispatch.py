@@ -122,6 +122,7 @@ def _imported(place: str) -> Callable[[Request], int]:
 
 _COMMANDS: dict[str, Callable[[Request], int]] = {
     "app": _app,
+    "ask": _imported("ask_command:ask"),
     "check": _check,
     "config": _imported("config_command:show_config"),
     "doctor": _imported("doctor_command:doctor"),

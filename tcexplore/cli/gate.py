@@ -375,7 +375,15 @@ def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
     if request.json:
         from tcexplore.report.json_report import report
 
-        json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
+        if request.select is None:
+            json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
+        else:
+            from tcexplore.answers.selection import parse_selection, selected_report
+
+            selection = parse_selection(request.select)
+            keys = [chosen.key for chosen in selection]
+            whole = report(outcome.snapshot, outcome.machine, limits, request.calls, keys)
+            json.dump(selected_report(whole, selection), sys.stdout, separators=(",", ":"))
         sys.stdout.write("\n")
         return
     from tcexplore.report.check_report import check_report, summary_report

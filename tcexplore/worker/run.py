@@ -24,6 +24,7 @@ from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
 from tcexplore.capture.entry import Entry, describe_call, find_entry
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_cache_keys, install_graph_scripts
+from tcexplore.capture.inductor.unloaded_code import UnloadedCode
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace
@@ -69,6 +70,8 @@ NOT_SET_BACK = (
     "with them, are of a later state"
 )
 """Fact and reason of state that eager calls meet changed."""
+
+STRUCTURE_ONLY = "only the structure was asked for (--quick)"
 
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
@@ -150,6 +153,8 @@ class Run:
         trace = self._trace = install_all(self._hooks, self.user_files, probe=not self.job.cold)
         compile_phases.install(self._hooks, trace, self.progress.enter, self._arrived, self._activity_timer)
         self._codegen.install(self._hooks, self.user_files)
+        if self.job.structure_only:
+            UnloadedCode(self._hooks).install()
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
         if self.job.save_artifacts or self.job.load_artifacts:
@@ -207,6 +212,9 @@ class Run:
             self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
         if self.job.passes > 1:
             self._emit(TimingSkipped(reason="the calls were repeated instead"))
+        elif self.job.structure_only:
+            self._emit(TimingSkipped(reason=STRUCTURE_ONLY))
+            self._answer_commands()
         elif self._codegen.uncompiled:
             self._emit(TimingSkipped(reason="; ".join(self._codegen.uncompiled)))
             self._answer_commands()
@@ -270,6 +278,10 @@ class Run:
         self._recorder.close_graphs()
         self._emit_modules()
         self._emit_sources()
+        if self.job.structure_only:
+            self._restore(program, state)
+            self._stages.compiled = True
+            return examination
         if changed := self._restore(program, state):
             self._hooks.report_missing(SAME_STATE, ", ".join(changed), NOT_SET_BACK)
         self._call_eagerly(program)
@@ -321,7 +333,8 @@ class Run:
 
     def _examine(self, program: Program, examination: Examination, module: ModuleType) -> None:
         """Emit what the state of the process after the calls shows."""
-        self._check_custom_ops(program)
+        if not self.job.structure_only:
+            self._check_custom_ops(program)
         skip_guard_evaluation(self.job.config)
         save_artifacts(self.job, self._hooks)
         self._stages.run("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
@@ -334,7 +347,7 @@ class Run:
                 recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=2 * recompile_trials.BUDGET_S
             )
         self._lower()
-        if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
+        if self.job.examine and not (self._codegen.uncompiled or self._eager_failure or self.job.structure_only):
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()

@@ -66,11 +66,14 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     monkeypatch.setattr(Playback, "closed", 0)
 
     def run(
-        *story: ev.Event, arguments: Sequence[str] = ("model.py",), second: Sequence[ev.Event] | None = None
+        *story: ev.Event,
+        arguments: Sequence[str] = ("model.py",),
+        second: Sequence[ev.Event] | None = None,
+        command: str = "check",
     ) -> int:
         Playback.jobs.clear()
         monkeypatch.setattr(Playback, "story", story)
         monkeypatch.setattr(Playback, "second", second)
-        return main(["check", *arguments])
+        return main([command, *arguments])
 
     return run

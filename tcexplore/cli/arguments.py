@@ -60,6 +60,7 @@ _COMMAND_HELP = {
     "export FILE[:NAME]": "write a kernel as files, down to machine code",
     "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
     "run -- COMMAND": "run a job such as `torchrun train.py`, and show what its ranks compile",
+    "serve-session FILE": "watch a file without a screen, and answer `ask` at once",
     "serve FILE[:NAME]": "open the explorer in a browser of this machine, or through an SSH tunnel",
     "config [FILE]": "show which configuration applies, and where each value is from",
     "doctor": "show what this machine can do, and what is missing",
@@ -123,6 +124,12 @@ _PARSERS: dict[str, dict[str, Any]] = {
         "examples": ("-- python train.py", "-- torchrun --nproc-per-node 2 train.py", "--detach -- python train.py"),
         "epilog": "exit status: that of COMMAND",
     },
+    "serve-session": {
+        "description": "Watch FILE without a screen, and answer `tcexplore ask FILE` within about a second of an edit, "
+        "over a socket that only you can open. A save is run for its structure, and timed when a question needs it.",
+        "examples": ("model.py", "model.py --mode max-autotune"),
+        "epilog": f"exit status: 0 ended by a signal, {EXIT_STATUS}",
+    },
     "serve": {
         "description": "Serve the explorer to a browser: only on this machine, and only with the token that is "
         "printed. From another machine, use an SSH tunnel. The other options are those of `tcexplore FILE`.",
@@ -144,16 +151,17 @@ def _questions() -> str:
     return "\n".join(["questions:", *lines, "", f"exit status: 0 answered, {EXIT_STATUS}", ""])
 
 
-def ask_parser() -> Parser:
-    """Return the parser of `ask`, whose help lists the questions."""
-    parser = make_parser("ask")
-    parser.epilog = _questions()
-    return parser
+class _AskParser(Parser):
+    """Lists the questions in its help: only there, since a session is asked without importing them."""
+
+    def format_help(self) -> str:
+        self.epilog = _questions()
+        return super().format_help()
 
 
-def make_parser(command: str) -> Parser:
+def make_parser(command: str, kind: type[Parser] = Parser) -> Parser:
     """Return the parser of a command that is no study."""
-    parser = Parser(prog="tcexplore" if command == APP else f"tcexplore {command}", **_PARSERS[command])
+    parser = kind(prog="tcexplore" if command == APP else f"tcexplore {command}", **_PARSERS[command])
     if command == APP:
         parser.add_argument("--version", action="version", version=f"tcexplore {__version__}")
     parser.add_options(options_of(command), grouped=command != "doctor")
@@ -184,8 +192,8 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     APP: partial(make_parser, APP),
     "check": partial(make_parser, "check"),
     **{entry.name: partial(study_parser, entry.name) for entry in STUDIES if entry.command},
-    "ask": ask_parser,
-    **{name: partial(make_parser, name) for name in ("export", "open", "run", "serve", "doctor")},
+    "ask": partial(make_parser, "ask", _AskParser),
+    **{name: partial(make_parser, name) for name in ("export", "open", "run", "serve", "serve-session", "doctor")},
 }
 """Functions that make the parser of each command whose options a configuration file may set."""
 
@@ -323,15 +331,8 @@ def complete_check(parser: Parser, given: argparse.Namespace, request: Request) 
 
 
 def complete_ask(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
-    from tcexplore.answers.questions import QuestionError, asked_of
-
     require_one_python(parser, given)
-    question = Question(**chosen(Question, given))
-    try:
-        asked_of(question.words, question.line, question.slowest)
-    except QuestionError as error:
-        parser.error(str(error))
-    return request._replace(question=question)
+    return request._replace(question=Question(**chosen(Question, given)))
 
 
 def complete_export(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
@@ -371,6 +372,7 @@ def complete_study(parser: Parser, given: argparse.Namespace, request: Request) 
 _COMPLETE: dict[str, Callable[[Parser, argparse.Namespace, Request], Request]] = {
     "app": complete_app,
     "serve": complete_app,
+    "serve-session": complete_check,
     "ask": complete_ask,
     "check": complete_check,
     "export": complete_export,

@@ -130,5 +130,6 @@ _COMMANDS: dict[str, Callable[[Request], int]] = {
     "open": _imported("open_command:open_trace"),
     "run": _imported("run_command:run_job"),
     "serve": _imported("serve_command:serve"),
+    "serve-session": _imported("session_command:serve_session"),
     **{entry.name: _imported("study_command:run_study_command") for entry in STUDIES},
 }

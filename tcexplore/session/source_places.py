@@ -107,12 +107,12 @@ class SourcePlaces:
         """Return the number of equal statements before this one in its function."""
         function = statement.function
         if function not in self._counted:
-            self._counted.add(function)
             seen: defaultdict[str, int] = defaultdict(int)
             for other in self._in_function[function]:
                 text = self._text(other)
                 self._repeats[id(other.node)] = seen[text]
                 seen[text] += 1
+            self._counted.add(function)
         return self._repeats[id(statement.node)]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Literal
 
@@ -43,20 +43,17 @@ def is_id(text: str) -> bool:
 
 
 class StableIds:
-    """The ids of one run. Parts are known by identity: they belong to the snapshot that this was made of."""
+    """The ids of one run. Parts are known by identity: they belong to the snapshot that this was made of.
+
+    Several threads may use it: what two of them compute at the same time is equal.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._used: dict[str, tuple[object, ...]] = {}
-        self._counts: Counter[tuple[object, ...]] = Counter()
         self._files: dict[str, SourcePlaces] = {}
-        self._lines: dict[tuple[str, int], str] = {}
-        self._modules: dict[str, str] = {}
-        self._breaks: dict[int, str] = {}
         self.linked: dict[str, dict[Link, str]] = {}
         """Ids by link, by target."""
-        for graph_break in snapshot.breaks:
-            self._breaks[id(graph_break)] = self._new("break", *self._break_key(graph_break))
 
     # ---- the parts
 
@@ -90,17 +87,11 @@ class StableIds:
 
     def line(self, file: str, line: int) -> str:
         """Return the id of a line."""
-        key = (file, line)
-        if key not in self._lines:
-            self._lines[key] = self._new("line", self._source(file).at(line))
-        return self._lines[key]
+        return self._claim("line", self._source(file).at(line), owner=file)
 
     def module(self, row: ModuleRow) -> str:
         """Return the id of a module, that of the first one if the row has several."""
-        path = row.paths[0] if row.paths else row.path
-        if path not in self._modules:
-            self._modules[path] = self._new("module", path)
-        return self._modules[path]
+        return self._claim("module", row.paths[0] if row.paths else row.path)
 
     def place(self, location: ev.Location | None, code: str = "") -> SourcePlace | None:
         """Return the statement of a location, on whichever of its lines; None for none."""
@@ -108,10 +99,14 @@ class StableIds:
             return None
         return self._source(location.file).at(location.line, location.function, code)._replace(part="")
 
+    # ---- how they are made
+
     def _break_key(self, graph_break: ev.GraphBreak) -> tuple[str, SourcePlace | None]:
         return graph_break.kind, self.place(graph_break.location, graph_break.code)
 
-    # ---- how they are made
+    @cached_property
+    def _breaks(self) -> dict[int, str]:
+        return self._numbered("break", ((each, self._break_key(each)) for each in self._snapshot.breaks))
 
     @cached_property
     def _frames(self) -> dict[str, tuple[object, ...]]:
@@ -133,40 +128,42 @@ class StableIds:
 
     @cached_property
     def _guards(self) -> dict[int, str]:
-        return {
-            id(guard): self._new("guard", self._frame(installed.graph), *_checked(guard))
-            for installed in self._snapshot.guards
-            for guard in installed.guards
-        }
+        return self._numbered(
+            "guard",
+            (
+                (guard, (self._frame(installed.graph), *_checked(guard)))
+                for installed in self._snapshot.guards
+                for guard in installed.guards
+            ),
+        )
 
     @cached_property
     def _kernels(self) -> dict[int, str]:
-        return {
-            id(kernel): self._new(
-                "kernel", code.target, self._frame(kernel.graph), kernel.phase, kernel.generated, kernel.ops,
-                "" if kernel.ops or kernel.generated else kernel.name.partition(":")[0],
-                tuple(sorted({repr(self.place(location)) for location in kernel.source_lines})),
-            )
-            for code in self._snapshot.codes
-            for kernel in code.kernels
-        }  # fmt: skip
+        kernels = ((code.target, kernel) for code in self._snapshot.codes for kernel in code.kernels)
+        return self._numbered("kernel", ((kernel, self._kernel_key(target, kernel)) for target, kernel in kernels))
+
+    def _kernel_key(self, target: str, kernel: ev.Kernel) -> tuple[object, ...]:
+        name = "" if kernel.ops or kernel.generated else kernel.name.partition(":")[0]
+        places = tuple(sorted({repr(self.place(location)) for location in kernel.source_lines}))
+        return target, self._frame(kernel.graph), kernel.phase, kernel.generated, kernel.ops, name, places
 
     @cached_property
     def _ops(self) -> dict[int, str]:
-        ops: dict[int, str] = {}
+        return self._numbered("op", self._op_keys())
+
+    def _op_keys(self) -> Iterator[tuple[ev.FxNode, tuple[object, ...]]]:
         for graph in self._snapshot.graphs:
-            self._add_ops(ops, graph.all_nodes, "dynamo", self._frame(graph.graph))
+            frame = self._frame(graph.graph)
+            yield from ((node, self._op_key(node, "dynamo", frame)) for node in graph.all_nodes)
         for code in self._snapshot.codes:
             for aten in code.aten_graphs:
                 where = (code.target, self._frame(aten.graph), aten.phase)
-                self._add_ops(ops, aten.all_nodes, aten.stage, where)
-        return ops
+                yield from ((node, self._op_key(node, aten.stage, where)) for node in aten.all_nodes)
 
-    def _add_ops(self, ops: dict[int, str], nodes: Iterable[ev.FxNode], stage: str, where: tuple[object, ...]) -> None:
-        for node in nodes:
-            # Without a line, as for an input, only the name tells nodes apart.
-            place = self.place(node.location) or node.name.rstrip("0123456789_")
-            ops[id(node)] = self._new("op", stage, where, node.op, node.target, place, node.module)
+    def _op_key(self, node: ev.FxNode, stage: str, where: tuple[object, ...]) -> tuple[object, ...]:
+        # Without a line, as for an input, only the name tells nodes apart.
+        place = self.place(node.location) or node.name.rstrip("0123456789_")
+        return stage, where, node.op, node.target, place, node.module
 
     def _source(self, file: str) -> SourcePlaces:
         if file not in self._files:
@@ -176,15 +173,21 @@ class StableIds:
             self._files[file] = SourcePlaces(file_name(file, snapshot.file), text)
         return self._files[file]
 
-    def _new(self, kind: IdKind, *content: object) -> str:
-        """Return the id of a part. Equal parts are numbered in the order of the run."""
-        key = (kind, *content)
-        number = self._counts[key]
-        self._counts[key] += 1
-        whole = (*key, number)
-        made = _hashed(kind, *content, number)
+    def _numbered(self, kind: IdKind, parts: Iterable[tuple[object, tuple[object, ...]]]) -> dict[int, str]:
+        """Return the ids of parts by identity, from their keys. Equal ones are numbered in the order of the run."""
+        counts: Counter[tuple[object, ...]] = Counter()
+        made: dict[int, str] = {}
+        for part, key in parts:
+            made[id(part)] = self._claim(kind, *key, counts[key])
+            counts[key] += 1
+        return made
+
+    def _claim(self, kind: IdKind, *content: object, owner: str = "") -> str:
+        """Return the id of a part, another one if a different part has it."""
+        whole = (*content, owner)
+        made = _hashed(kind, *content)
         while self._used.setdefault(made, whole) != whole:
-            made = _hashed(kind, made)
+            made = _hashed(kind, made, owner)
         return made
 
 
@@ -226,7 +229,7 @@ def _linked(snapshot: Snapshot, ids: StableIds) -> dict[Link, str]:
     """Return the ids of the parts of a run by their links, which are those of the target in view."""
     links = ids.linked.get(snapshot.target)
     if links is None:
-        links = ids.linked[snapshot.target] = {}
+        links = {}
         for graph_break in snapshot.breaks:
             links.setdefault(break_link(graph_break), ids.graph_break(graph_break))
         for graph in snapshot.graphs:
@@ -237,6 +240,7 @@ def _linked(snapshot: Snapshot, ids: StableIds) -> dict[Link, str]:
         for installed in snapshot.guards:
             for guard in installed.guards:
                 links.setdefault(guard_link(installed.graph, guard), ids.guard(guard))
+        ids.linked[snapshot.target] = links
     return links
 
 

@@ -178,6 +178,7 @@ async def _run(
     try:
         await app.run_async()
     finally:
+        await app.close_answers()
         if app.engine is not None:
             await app.engine.close()
         if app.history is not None:

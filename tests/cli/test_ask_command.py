@@ -45,16 +45,18 @@ def test_a_recompile_check_asks_the_program(check: Check, capsys: pytest.Capture
     assert "would_recompile: yes" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [(("brakes",), "there is no question 'brakes'"), (("--max-tokens", "-1"), "--max-tokens")],
-)
-def test_a_bad_question_exits_2(check: Check, words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as ended:
-        ask(check, ENTRY, DONE, words=words)
-    assert ended.value.code == 2
-    assert message in capsys.readouterr().err
+def test_a_bad_question_exits_2_before_a_run(check: Check, capsys: pytest.CaptureFixture[str]):
+    assert ask(check, ENTRY, DONE, words=("brakes",)) == 2
+    assert "there is no question 'brakes'" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        ask(check, ENTRY, DONE, words=("--max-tokens", "-1"))
     assert Playback.jobs == []
+
+
+def test_the_help_lists_the_questions(check: Check, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        check(command="ask", arguments=("--help",))
+    assert "why-not-fused [A B]" in capsys.readouterr().out
 
 
 def test_a_missing_report_exits_2(check: Check, capsys: pytest.CaptureFixture[str]):

@@ -309,7 +309,7 @@ OPTIONS: tuple[Option, ...] = (
            "also compile C++ kernels to assembly, which takes some seconds each", group=GPU, action="store_true"),
     Option("--opcheck", f"{APP} check",
            "test each custom op with torch.library.opcheck, on the arguments of its first call", action="store_true"),
-    Option("--standbys", APP,
+    Option("--standbys", f"{APP} serve-session",
            "processes to keep ready where each must prepare itself, such as on a GPU, where each holds a context of "
            "about 500 MiB (default: %(default)s)", kind.at_least_one, "N"),
     Option("--no-history", APP,

@@ -138,6 +138,13 @@ class SessionServer:
             message = json.loads(line)
             if message["protocol"] != PROTOCOL:
                 return {"refused": "the session is of another version of tcexplore"}
+        except (ValueError, KeyError, TypeError) as error:
+            return {"refused": f"the question cannot be read: {type(error).__name__}"}
+        return await self.answer(message, lambda text: writer.write(encoded({"progress": text})))
+
+    async def answer(self, message: Message, say: Callable[[str], None]) -> Message:
+        """Return the reply to a question; `say` gets what it waits for."""
+        try:
             if message["options"] not in (None, self.options()):
                 return {"refused": "the session runs the file with other options"}
             asked = asked_of(tuple(message["words"]), message["line"], message["slowest"])
@@ -145,7 +152,7 @@ class SessionServer:
             return {"bad_question": str(error)}
         except (ValueError, KeyError, TypeError) as error:
             return {"refused": f"the question cannot be read: {type(error).__name__}"}
-        return await self._text(asked, message, lambda text: writer.write(encoded({"progress": text})))
+        return await self._text(asked, message, say)
 
     async def _text(self, asked: Asked, message: Message, say: Callable[[str], None]) -> Message:
         question = QUESTIONS[asked.question]

@@ -128,6 +128,26 @@ def _answer(lines: Any, say: Callable[[str], None]) -> Message:
     raise NoSessionError("the session ended before it answered")
 
 
+def question(
+    words: Sequence[str],
+    command: str,
+    *,
+    line: int | None = None,
+    slowest: int | None = None,
+    max_tokens: int = 2000,
+    skip: int = 0,
+    as_json: bool = False,
+    quick: bool = False,
+    before: Fields | None = None,
+    options: Fields | None = None,
+) -> Message:
+    """Return the message of a question. `before` is a report to compare with, `options` None for any."""
+    return {
+        "words": list(words), "command": command, "line": line, "slowest": slowest, "max_tokens": max_tokens,
+        "skip": skip, "json": as_json, "quick": quick, "before": before, "options": options,
+    }  # fmt: skip
+
+
 def run_options(config: Config, name: str | None, argv: Sequence[str]) -> Fields:
     """Return the options of a run as JSON has them, to compare those of a session and of a question."""
     options: Fields = json.loads(json.dumps({"config": asdict(config), "name": name, "argv": list(argv)}))

@@ -60,6 +60,7 @@ _COMMAND_HELP = {
     "export FILE[:NAME]": "write a kernel as files, down to machine code",
     "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
     "run -- COMMAND": "run a job such as `torchrun train.py`, and show what its ranks compile",
+    "mcp": "tools for agents (Model Context Protocol)",
     "serve-session FILE": "watch a file without a screen, and answer `ask` at once",
     "serve FILE[:NAME]": "open the explorer in a browser of this machine, or through an SSH tunnel",
     "config [FILE]": "show which configuration applies, and where each value is from",
@@ -130,6 +131,12 @@ _PARSERS: dict[str, dict[str, Any]] = {
         "examples": ("model.py", "model.py --mode max-autotune"),
         "epilog": f"exit status: 0 ended by a signal, {EXIT_STATUS}",
     },
+    "mcp": {
+        "description": "Serve tools for agents over standard input and output (Model Context Protocol): ask, fix, "
+        "study, check. Only files below the working folder are run. Each has a session that notices edits.",
+        "examples": ("", "--python .venv"),
+        "epilog": "exit status: 0 the client has closed standard input, 2 the package mcp is missing",
+    },
     "serve": {
         "description": "Serve the explorer to a browser: only on this machine, and only with the token that is "
         "printed. From another machine, use an SSH tunnel. The other options are those of `tcexplore FILE`.",
@@ -193,7 +200,10 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     "check": partial(make_parser, "check"),
     **{entry.name: partial(study_parser, entry.name) for entry in STUDIES if entry.command},
     "ask": partial(make_parser, "ask", _AskParser),
-    **{name: partial(make_parser, name) for name in ("export", "open", "run", "serve", "serve-session", "doctor")},
+    **{
+        name: partial(make_parser, name)
+        for name in ("export", "open", "run", "serve", "serve-session", "mcp", "doctor")
+    },
 }
 """Functions that make the parser of each command whose options a configuration file may set."""
 
@@ -373,6 +383,7 @@ _COMPLETE: dict[str, Callable[[Parser, argparse.Namespace, Request], Request]] =
     "app": complete_app,
     "serve": complete_app,
     "serve-session": complete_check,
+    "mcp": complete_check,
     "ask": complete_ask,
     "check": complete_check,
     "export": complete_export,

@@ -9,7 +9,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tcexplore.answers.session_socket import NoSessionError, ask_session, run_options
+from tcexplore.answers.session_socket import NoSessionError, ask_session, question, run_options
 from tcexplore.cli.file_argument import BadFileError, split
 from tcexplore.cli.options import Question, Request, TraceChoice
 from tcexplore.cli.terminal import USER_ERROR, print_error, refuse
@@ -44,11 +44,11 @@ def _ask_session(request: Request, wanted: Question) -> int | None:
     except (BadFileError, _NoAnswerError):
         return None  # reported by the run
     given = request.config != Config() or name is not None or bool(request.argv)
-    message = {
-        "words": wanted.words, "line": wanted.line, "slowest": wanted.slowest, "skip": wanted.skip,
-        "max_tokens": wanted.max_tokens, "json": request.json, "command": _command(request, wanted), "before": before,
-        "quick": request.quick, "options": run_options(request.config, name, request.argv) if given else None,
-    }  # fmt: skip
+    message = question(
+        wanted.words, _command(request, wanted), line=wanted.line, slowest=wanted.slowest, skip=wanted.skip,
+        max_tokens=wanted.max_tokens, as_json=request.json, quick=request.quick, before=before,
+        options=run_options(request.config, name, request.argv) if given else None,
+    )  # fmt: skip
     waits: list[str] = []
     try:
         reply = ask_session(path, message, request.timeout, waits.append)
@@ -111,15 +111,15 @@ def _facts(request: Request, asked: Asked) -> tuple[Fields, int]:
     from tcexplore.report.json_report import report
     from tcexplore.studies.runs import failure_status
 
-    question, kind = QUESTIONS[asked.question], _kind(request.target)
-    if kind and question.needs_program:
-        raise _NoAnswerError(f"a {kind} cannot answer `{question.name}`: name the model file")
+    known, kind = QUESTIONS[asked.question], _kind(request.target)
+    if kind and known.needs_program:
+        raise _NoAnswerError(f"a {kind} cannot answer `{known.name}`: name the model file")
     if kind == "saved report":
         return _saved_report(request.target), 0
     outcome = read_trace(TraceChoice((request.target,))) if kind == "trace" else _run(request, asked)
     if outcome.late:
         print_error(f"the run was ended after {request.timeout:g} s (--timeout)")
-    return report(outcome.snapshot, outcome.machine, keys=question.keys), failure_status(outcome.snapshot)
+    return report(outcome.snapshot, outcome.machine, keys=known.keys), failure_status(outcome.snapshot)
 
 
 def _run(request: Request, asked: Asked) -> Outcome:
@@ -132,12 +132,12 @@ def _run(request: Request, asked: Asked) -> Outcome:
     from tcexplore.cli.file_argument import model_python
     from tcexplore.cli.run_once import progress, run_once
 
-    question = QUESTIONS[asked.question]
-    quick = request.quick or not question.timed
+    known = QUESTIONS[asked.question]
+    quick = request.quick or not known.timed
     job = make_job(request._replace(quick=quick))
     job = replace(
-        job, recompile_queries=asked.arguments if question.needs_program else (),
-        try_recompile_fixes=question.name == "recompiles" and not request.quick,
+        job, recompile_queries=asked.arguments if known.needs_program else (),
+        try_recompile_fixes=known.name == "recompiles" and not request.quick,
     )  # fmt: skip
     python = model_python(request, job.file)
     with progress(sys.stderr) as line:

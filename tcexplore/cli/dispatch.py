@@ -127,6 +127,7 @@ _COMMANDS: dict[str, Callable[[Request], int]] = {
     "config": _imported("config_command:show_config"),
     "doctor": _imported("doctor_command:doctor"),
     "export": _imported("export_command:export"),
+    "mcp": _imported("mcp_command:serve_mcp"),
     "open": _imported("open_command:open_trace"),
     "run": _imported("run_command:run_job"),
     "serve": _imported("serve_command:serve"),

@@ -288,11 +288,11 @@ OPTIONS: tuple[Option, ...] = (
            None, "SPEC", HOW, "append"),
     Option("--seed", MODEL, "seed of all random generators (default: %(default)s)", kind.integer, group=HOW, default=0),
     Option("--threads", MODEL, "torch.set_num_threads(N)", kind.at_least_one, "N", HOW),
-    Option("--python", f"{MODEL} doctor",
+    Option("--python", f"{MODEL} mcp doctor",
            "the model's Python: an interpreter, or the folder of a virtual or conda environment (default: the active "
            "environment, or .venv beside FILE or above it, or the Python of tcexplore)",
            kind.name, "PATH", HOW, "append"),
-    Option("--trust", f"{MODEL} doctor",
+    Option("--trust", f"{MODEL} mcp doctor",
            "run the .venv or the Python that the repository of FILE names, now and later (default: ask once on a "
            "terminal, else no); FILE itself is always run", group=HOW, action="store_true", one_call=True),
     Option("--follow", f"{APP} check",
@@ -309,7 +309,7 @@ OPTIONS: tuple[Option, ...] = (
            "also compile C++ kernels to assembly, which takes some seconds each", group=GPU, action="store_true"),
     Option("--opcheck", f"{APP} check",
            "test each custom op with torch.library.opcheck, on the arguments of its first call", action="store_true"),
-    Option("--standbys", f"{APP} serve-session",
+    Option("--standbys", f"{APP} serve-session mcp",
            "processes to keep ready where each must prepare itself, such as on a GPU, where each holds a context of "
            "about 500 MiB (default: %(default)s)", kind.at_least_one, "N"),
     Option("--no-history", APP,

@@ -18,7 +18,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.answers import session_server
 from tcexplore.answers.session_server import SessionServer
-from tcexplore.answers.session_socket import NoSessionError, ask_session, run_options, socket_path
+from tcexplore.answers.session_socket import NoSessionError, ask_session, question, run_options, socket_path
 from tcexplore.events.commands import RecompileQuery, RunCommand
 from tcexplore.session import Session
 from tests import fakes
@@ -68,13 +68,10 @@ def exists(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def question(*words: str, **more: Any) -> dict[str, Any]:
-    return {"words": words, "line": None, "slowest": None, "skip": 0, "max_tokens": 2000, "json": True,
-            "command": "tcexplore ask x", "before": None, "quick": False, "options": None, **more}  # fmt: skip
-
-
 async def asked(*words: str, said: Callable[[str], None] = lambda _: None, **more: Any) -> dict[str, Any]:
-    reply = await asyncio.to_thread(ask_session, FILE, question(*words, **more), 20.0, said)
+    reply = await asyncio.to_thread(
+        ask_session, FILE, question(words, "tcexplore ask x", as_json=True, **more), 20.0, said
+    )
     return {**reply, **({"answer": json.loads(reply["text"])} if "text" in reply else {})}
 
 

@@ -66,8 +66,8 @@ def _ask(request: Request, wanted: Question) -> int:
     """Answer from a trace, a saved report or a run; return the exit status."""
     from tcexplore.answers.answer import render
     from tcexplore.answers.questions import QuestionError, answer, asked_of
-    from tcexplore.cli.open_command import TraceChoiceError
     from tcexplore.cli.run_once import EndedBySignalError
+    from tcexplore.cli.trace_choice import TraceChoiceError
 
     try:
         asked = asked_of(wanted.words, wanted.line, wanted.slowest)

@@ -22,6 +22,7 @@ from tcexplore.answers.session_socket import NoSessionError, ask_session, questi
 from tcexplore.events.commands import RecompileQuery, RunCommand
 from tcexplore.session import Session
 from tests import fakes
+from tests.answers.fake_program import FakeProgram
 
 OPTIONS = run_options(ev.Config(), None, ())
 
@@ -33,32 +34,6 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(made))
     yield made
     shutil.rmtree(made)
-
-
-class FakeProgram:
-    """A program whose runs are made up. `on_disk` is the text of its file."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.machine: ev.Standby | None = None
-        newest = session.newest
-        self.on_disk: str | None = newest.source if newest else None
-        self.reruns = 0
-        self.measured = asyncio.Event()
-        self.sent: list[RunCommand] = []
-
-    def source_on_disk(self) -> str | None:
-        return self.on_disk
-
-    def rerun(self) -> None:
-        self.reruns += 1
-
-    def measure(self) -> None:
-        self.measured.set()
-
-    def send(self, command: RunCommand) -> bool:
-        self.sent.append(command)
-        return True
 
 
 FILE = fakes.FILE

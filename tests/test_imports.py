@@ -16,8 +16,8 @@ import pytest
 import tcexplore
 
 FRONT = ("answers", "cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python",
-         "processes", "profiles", "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces",
-         "trust", "ui", "watch")  # fmt: skip
+         "processes", "profiles", "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text",
+         "traces", "trust", "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
 PURE = ("answers", "documents", "events", "files", "fixes", "keymap", "profiles", "quantities", "session", "studies",

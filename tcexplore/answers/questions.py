@@ -310,6 +310,28 @@ def _failed_guard(failed: Fields) -> Fields:
     return {name: failed[name] for name in ("reason", "name", "dim", "old", "new") if failed.get(name) is not None}
 
 
+def _next(report: Fields, asked: Asked) -> Answer:
+    steps = [
+        {
+            "name": step["title"], "where": where(step), "gain": _gain(step), "evidence": step["evidence"],
+            "code": step["code"], "risk": step["risk"], "tried": step["tried"],
+        }
+        for step in report["next"]
+    ]  # fmt: skip
+    hints = ("tcexplore next FILE measures the steps that are not measured",) if steps else ()
+    return Answer(asked.question, _status(report), {"steps": steps}, hints)
+
+
+def _gain(step: Fields) -> str | None:
+    """Return `1.8 times faster [1.5, 2.1], measured`; None if nothing is known."""
+    if step["gain"] is None and step["gain_high"] is None:
+        return None
+    value = "at most" if step["gain"] is None else f"{step['gain']:.3g}"
+    ends = [f"{end:.3g}" for end in (step["gain_low"], step["gain_high"]) if end is not None]
+    interval = f" [{', '.join(ends)}]" if step["gain"] is not None and ends else f" {ends[-1]}" if ends else ""
+    return f"{value}{interval} {step['unit']}, {'measured' if step['measured'] else 'not measured'}"
+
+
 def _diff(report: Fields, asked: Asked) -> Answer:
     before = report.get("before")
     if before is None:
@@ -399,6 +421,8 @@ QUESTIONS: dict[str, Question] = {
             "entry", "torch", "graphs", "breaks", "uncompiled_functions", "recompiles", "kernels", "timing", "accuracy",
             "compile_time", "missing",
         }, _summary, timed=True),
+        Question("next", "", "what to do next, the greatest gain first, with its evidence", STATUS | {"next"}, _next,
+                 timed=True),
         Question("breaks", "[ID]", "graph breaks with reason and fix; with an id, everything about one",
                  STATUS | {"breaks", "uncompiled_functions"}, _breaks),
         Question("kernels", "[ID] [--slowest N] [--line N]", "kernels with ops, lines, times; with an id, the source",

@@ -14,6 +14,7 @@ from tcexplore.report.json_records import Fields, definitions
 BRIEF: Mapping[str, tuple[str, ...]] = {
     "breaks": ("id", "file", "line", "reason", "fix", "cost"),
     "kernels": ("id", "name", "graph", "phase", "language", "ops", "bytes_read", "bytes_written", "measured"),
+    "next": ("title", "file", "line", "gain", "unit", "measured", "evidence", "code"),
     "guards": ("id", "graph", "kind", "source", "summary", "file", "line"),
     "graphs": ("id", "ops", "file", "line", "function", "module"),
     "aten_graphs": ("graph", "stage", "phase"),

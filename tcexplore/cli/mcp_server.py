@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
@@ -64,7 +65,7 @@ StudyName = Literal["modes", "sweep", "recompiles", "bisect", "artifacts"]
 Say = Callable[[str], None]
 
 
-class RefusedError(Exception):
+class RefusedError(ToolError):
     """A tool was called with something that it does not do; the message says why."""
 
 

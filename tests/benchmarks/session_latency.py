@@ -1,9 +1,9 @@
 """Time from an edit to the answer in a warm session: `python -m tests.benchmarks.session_latency [FILE]`.
 
 A session is started, the file is edited ten times, and after each edit `tcexplore ask FILE breaks` is timed: the whole
-command, from its start to its end. Compared with the same question without a session, which starts a worker, and with a
-plain script that compiles the file until its code is generated and run. Also printed: the time of `ask` without an edit,
-and the load of the machine, since all of these grow with it.
+command, from its start to its end. Compared with the same question without a session, which starts a worker, and with
+a plain script that compiles and runs the program. Also printed: the time of `ask` without an edit, and the load of the
+machine, since all of these grow with it.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ Ask one question at a time: `tcexplore ask FILE breaks` answers in at most 2,000
 after an edit of something else. `tcexplore serve-session FILE &` keeps a session, which answers within about a second
 of an edit; `tcexplore mcp` has the same as tools. `tcexplore check FILE --json` prints everything about one run, which
 is long: `--select breaks,kernels` prints only these keys. A study such as `tcexplore fix FILE --json` makes many runs.
-Answers are on stdout, progress is on stderr. Nothing writes the model file, except `fix --write`. FILE is a Python file or a notebook (.ipynb): its cells marked with the tag or the comment
-`tcexplore`, or else all of them. `FILE:NAME` chooses a module, a class or a function.
+Answers are on stdout, progress is on stderr. Nothing writes the model file, except `fix --write`. FILE is a Python file
+or a notebook (.ipynb): its cells marked with the tag or the comment `tcexplore`, or else all of them. `FILE:NAME`
+chooses a module, a class or a function.
 
 Exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, 3 error in the compiler or the worker.
 

@@ -143,9 +143,11 @@ class StableIds:
         return self._numbered("kernel", ((kernel, self._kernel_key(target, kernel)) for target, kernel in kernels))
 
     def _kernel_key(self, target: str, kernel: ev.Kernel) -> tuple[object, ...]:
-        name = "" if kernel.ops or kernel.generated else kernel.name.partition(":")[0]
+        # Not its ops: a trace knows only those in its name. Nodes are named for their ops, with a number.
+        nodes = tuple(sorted(name.rstrip("0123456789_") for name in kernel.nodes))
+        name = "" if nodes or kernel.generated else kernel.name.partition(":")[0]
         places = tuple(sorted({repr(self.place(location)) for location in kernel.source_lines}))
-        return target, self._frame(kernel.graph), kernel.phase, kernel.generated, kernel.ops, name, places
+        return target, self._frame(kernel.graph), kernel.phase, kernel.generated, nodes, name, places
 
     @cached_property
     def _ops(self) -> dict[int, str]:
@@ -163,7 +165,7 @@ class StableIds:
     def _op_key(self, node: ev.FxNode, stage: str, where: tuple[object, ...]) -> tuple[object, ...]:
         # Without a line, as for an input, only the name tells nodes apart.
         place = self.place(node.location) or node.name.rstrip("0123456789_")
-        return stage, where, node.op, node.target, place, node.module
+        return stage, where, node.op, node.target, place  # not its module, which a trace does not tell
 
     def _source(self, file: str) -> SourcePlaces:
         if file not in self._files:

@@ -240,15 +240,12 @@ class SessionServer:
 
 def _is_timed(run: Snapshot) -> bool:
     """Return whether a run is timed and its calls are profiled, or is not going to be."""
-    if run.timing_skipped and run.status != "running":
+    structure_only = "--quick" in run.timing_skipped
+    if run.status != "running" or (run.timing_skipped and not structure_only):
         return True
-    if run.timing_skipped and not _structure_only(run):
-        return True
+    if run.is_script:
+        return run.phase == "answering" and not structure_only
     return run.timing is not None and run.timing.verdict in SETTLED and run.call_profile is not None
-
-
-def _structure_only(run: Snapshot) -> bool:
-    return "--quick" in run.timing_skipped
 
 
 async def _is_alive(path: os.PathLike[str]) -> bool:

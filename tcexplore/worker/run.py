@@ -186,7 +186,7 @@ class Run:
             with self._reporting_import():
                 script = partial(model_file.run_as_script, steps.step_function)
                 run_script(script, self.job.config.follow, regions.emit_calls, self._emit)
-                if self.job.config.repeat:
+                if self.job.config.repeat and not self.job.structure_only:
                     self._repeat_script(script, regions, steps)
         except Exception as error:
             self._make_failed_call_eagerly(regions.failed_call, error)
@@ -200,6 +200,8 @@ class Run:
         self._lower()
         self._assemble()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
+        if self.job.structure_only:
+            self._emit(TimingSkipped(reason=STRUCTURE_ONLY))
         self._answer_commands()
 
     def _repeat_script(self, script: Callable[[], object], regions: Regions, steps: StepTiming) -> None:
@@ -225,8 +227,9 @@ class Run:
         from tcexplore.timing.step_timing import StepTiming
 
         config = self.job.config
+        alternate = not (config.no_eager_steps or self.job.structure_only)
         return StepTiming(
-            self._hooks, time_for=self.job.time_for, function=config.step, alternate=not config.no_eager_steps,
+            self._hooks, time_for=self.job.time_for, function=config.step, alternate=alternate,
             paused=lambda: self._commands.paused, entered=partial(self.progress.enter, "timing"),
             # A run of a study waits for its turn. In the app, a script goes on while timing is paused.
             wait=(lambda: None) if self.job.time_for is None else partial(self._handle_commands, 0.0),

@@ -23,10 +23,12 @@ from tcexplore.answers.session_socket import (
     is_used,
     socket_path,
 )
+from tcexplore.events.codec import HEADER, encode
 from tcexplore.events.commands import RecompileQuery, RunCommand
 from tcexplore.events.input_specs import split_arguments
 from tcexplore.report.json_report import report
 from tcexplore.session import Session, Snapshot
+from tcexplore.session.snapshot import end_snapshot
 
 if TYPE_CHECKING:
     import socket
@@ -147,12 +149,22 @@ class SessionServer:
         try:
             if message["options"] not in (None, self.options()):
                 return {"refused": "the session runs the file with other options"}
+            if message.get("whole"):
+                return await self._whole(say)
             asked = asked_of(tuple(message["words"]), message["line"], message["slowest"])
         except QuestionError as error:
             return {"bad_question": str(error)}
         except (ValueError, KeyError, TypeError) as error:
             return {"refused": f"the question cannot be read: {type(error).__name__}"}
         return await self._text(asked, message, say)
+
+    async def _whole(self, say: Callable[[str], None]) -> Message:
+        """Return the whole run of the text on disk, as far as its structure is known."""
+        await self._current(say)
+        run = end_snapshot(await self._until(lambda known: known.complete, say))
+        machine = self.program.machine
+        parts = {"run": run, "machine": machine}
+        return {name: await asyncio.to_thread(_wire, part) for name, part in parts.items() if part is not None}
 
     async def _text(self, asked: Asked, message: Message, say: Callable[[str], None]) -> Message:
         question = QUESTIONS[asked.question]
@@ -246,6 +258,10 @@ def _is_timed(run: Snapshot) -> bool:
     if run.is_script:
         return run.phase == "answering" and not structure_only
     return run.timing is not None and run.timing.verdict in SETTLED and run.call_profile is not None
+
+
+def _wire(part: Snapshot | ev.Standby) -> str:
+    return encode(part)[HEADER.size :].decode()
 
 
 async def _is_alive(path: os.PathLike[str]) -> bool:

@@ -140,11 +140,16 @@ def question(
     quick: bool = False,
     before: Fields | None = None,
     options: Fields | None = None,
+    whole: bool = False,
 ) -> Message:
-    """Return the message of a question. `before` is a report to compare with, `options` None for any."""
+    """Return the message of a question. `before` is a report to compare with, `options` None for any.
+
+    `whole` asks for the run itself instead.
+    """
     return {
         "words": list(words), "command": command, "line": line, "slowest": slowest, "max_tokens": max_tokens,
         "skip": skip, "json": as_json, "quick": quick, "before": before, "options": options,
+        "whole": whole,
     }  # fmt: skip
 
 

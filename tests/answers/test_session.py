@@ -19,8 +19,9 @@ from tcexplore import events as ev
 from tcexplore.answers import session_server
 from tcexplore.answers.session_server import SessionServer
 from tcexplore.answers.session_socket import NoSessionError, ask_session, question, run_options, socket_path
+from tcexplore.events.codec import decode
 from tcexplore.events.commands import RecompileQuery, RunCommand
-from tcexplore.session import Session
+from tcexplore.session import Session, Snapshot
 from tests import fakes
 from tests.answers.fake_program import FakeProgram
 
@@ -221,6 +222,19 @@ async def test_a_diff_compares_with_the_last_run_of_another_text():
     server = await started(program)
     try:
         assert (await asked("diff"))["answer"]["breaks"].startswith("0 → ")
+    finally:
+        await server.close()
+
+
+async def test_the_whole_run_can_be_asked_for():
+    server = await started(FakeProgram(fakes.session(fakes.complete(7))))
+    try:
+        reply = await asyncio.to_thread(ask_session, FILE, question((), "", whole=True), 20.0, lambda _: None)
+        run = decode(reply["run"].encode(), {"Snapshot": Snapshot})
+        assert (run.breaks, run.graphs, run.codes) == (
+            fakes.complete(7).breaks, fakes.complete(7).graphs, fakes.complete(7).codes,
+        )  # fmt: skip
+        assert run.status == "ok"
     finally:
         await server.close()
 

@@ -33,7 +33,7 @@ DIGITS = 9
 
 PATTERN = re.compile(rf"[{''.join(LETTERS.values())}]-[0-9a-f]{{{DIGITS}}}")
 
-_NUMBERED = re.compile(r"(__\w*?___)\d+|0x[0-9a-f]+|\b\d{9,}\b")
+_NUMBERED = re.compile(r"(__\w*?___)\d+|0x[0-9a-f]+|\d{9,}")
 """Numbers that torch gives to names of globals, and addresses."""
 
 

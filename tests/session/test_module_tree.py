@@ -97,7 +97,7 @@ def test_a_layer_of_another_class_and_one_with_a_break_differ():
     (captured,) = snapshot.graphs
     snapshot = snapshot.apply(replace(captured, modules=(*captured.modules[:4], block(4, "Expert"))))
     inner = ev.GraphCaptured(run=1, graph="1/0", ops=0, nodes=(), code="", module="layers.2")
-    broken = ev.GraphBreak(run=1, graph="1/0", id=None, kind="Data-dependent branching", reason="")
+    broken = ev.GraphBreak(run=1, graph="1/0", registry_id=None, kind="Data-dependent branching", reason="")
     rows = {row.path: row for row in lists(snapshot.apply(inner).apply(broken))}
     assert rows["layers.4"].differs == "Expert instead of Block"
     assert rows["layers.2"].differs == "graph break: Data-dependent branching"

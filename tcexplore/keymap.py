@@ -175,6 +175,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("edit", "e", "reading", "edit", "edit", "Open $VISUAL or $EDITOR at the row's line", SEARCH, priority=7),
     Action("copy", "y", "reading", "copy", "copy", "Copy the row", SEARCH, priority=10, lazygit="y,ctrl+o",
            back="copy-all"),
+    Action("copy-id", "", "app", "copy_id", "copy id", "Copy the id of the row, for tcexplore ask", SEARCH,
+           keywords="stable identifier agent reference"),
     Action("copy-all", "Y", "reading", "copy_all", "copy all", "Copy all rows", SEARCH),
     Action("diff-next-part", "tab", "diff", "section(1)", "next part", "Go to the next part with differences", MOVE,
            priority=1, lazygit="tab,]"),

@@ -159,7 +159,7 @@ async def test_the_panes_stay_in_view_above_a_study_until_z_zooms_it(theme: str)
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.app.theme = theme
         await ui.press("S", "C")
-        assert ui.screen.splitlines()[2].startswith("╭─ 1 Source")
+        assert "━ 1 Source" in ui.screen.splitlines()[2]
         await ui.press("z")
         assert "1 Source" not in ui.screen
         await ui.press("z")

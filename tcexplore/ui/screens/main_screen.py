@@ -153,7 +153,7 @@ class MainScreen(ReadingScreen):
             self._open_assembly()
         shown = session.shown
         if shown is not None:
-            self.grid.suggested = "breaks" if shown.breaks else "graph"
+            self.grid.suggested = "output" if shown.failure else "breaks" if shown.breaks else "graph"
         self._show_peek()
         if shown is not None and shown.complete and shown.run != self._prefetched_run:
             self._prefetched_run = shown.run

@@ -43,7 +43,7 @@ TITLES = {
     "batch": "Time one dimension of the inputs at several sizes",
     "memory": "View timing in Timing",
     "screenshot": "Save a screenshot of the screen as SVG",
-    "export": "Save the run as one linked HTML page",
+    "export": "Save the run as one HTML page to share",
     "mode": "Compile with mode=reduce-overhead",
     "wrong": "Find the compiler stage that crashes or gives a wrong result",
     "sample": "Open sample fusion.py",

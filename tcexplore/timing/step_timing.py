@@ -18,6 +18,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.step_signals import DataLoaders, OptimizerUpdates, Shapes, shapes_of
 from tcexplore.events import StepPart, StepRegion, StepsTimed, TimingEstimate, TimingSkipped
 from tcexplore.quantities import count
+from tcexplore.timing.allocator import page_fault_counter
 from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, RESOLUTIONS, Clock, SystemClock
 from tcexplore.timing.estimate import has_enough_pairs, make_estimate
 from tcexplore.timing.memory_room import MemoryRoom
@@ -181,6 +182,7 @@ class StepTiming:
         self._usual: frozenset[tuple[CallKind, int]] | None = None
         self._usual_shapes: Shapes | None = None
         self._samples = Samples()
+        self._page_faults = page_fault_counter()
         self._alone: dict[int, Pairs] = {}
         """Pairs in which one region alone runs eagerly."""
         self._plan = planned_pairs(seed)
@@ -573,7 +575,7 @@ class StepTiming:
 
         Raises `OtherStepsError` if the steps are not the usual ones any more.
         """
-        size = self._size(side)
+        size, faults = self._size(side), self._page_faults
         for number in range(size.warm):
             step = yield NextStep(side, synchronize=number == size.warm - 1)
             if step.compiled:
@@ -581,7 +583,7 @@ class StepTiming:
         self._synchronize()
         on_device = self._device.type != "cpu"
         times: list[int] = []
-        unusual = 0
+        unusual, before = 0, faults() if faults is not None else 0
         while len(times) < size.units:
             step = yield NextStep(side, synchronize=not on_device or len(times) == size.units - 1)
             if step.compiled:
@@ -597,6 +599,8 @@ class StepTiming:
             if on_device:  # without a wait for the device after each step, their times cannot be told apart
                 self._synchronize()
                 times.clear()
+        if faults is not None and not on_device and len(side or ()) == 0:
+            self._samples.note_page_faults("eager" if side is ALL else "compiled", (faults() - before) / len(times))
         return sum(times) / len(times)
 
     def _is_usual(self, step: Step) -> bool:

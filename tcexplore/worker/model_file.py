@@ -115,17 +115,21 @@ STEP_DECORATOR = "__tcexplore_step__"
 
 
 def decorate(tree: ast.Module, name: str) -> None:
-    """Decorate the function `name` or `Class.name` with `STEP_DECORATOR`, on the lines that it has."""
+    """Decorate the function `name` or `Class.name` with `STEP_DECORATOR`, on the lines that it has.
+
+    `name` may also be a method, or a function inside another one, if no function of the module has it.
+    """
     body: list[ast.stmt] = tree.body
     *classes, name = name.split(".")
     for owner in classes:
         body = [child for node in body if isinstance(node, ast.ClassDef) and node.name == owner for child in node.body]
-    for node in body if classes else ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            first = node.decorator_list[0] if node.decorator_list else node
-            decorator = ast.copy_location(ast.Name(STEP_DECORATOR, ast.Load()), first)
-            if all(ast.unparse(known) != STEP_DECORATOR for known in node.decorator_list):
-                node.decorator_list.insert(0, decorator)
+    functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if not functions and not classes:
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
+    for function in functions:
+        known = function.decorator_list
+        if all(ast.unparse(decorator) != STEP_DECORATOR for decorator in known):
+            known.insert(0, ast.copy_location(ast.Name(STEP_DECORATOR, ast.Load()), known[0] if known else function))
 
 
 REFUSED = "A script chooses itself what it compiles."

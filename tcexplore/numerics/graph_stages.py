@@ -18,7 +18,7 @@ from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.numerics.kernel_replay import GraphValues, is_random
+from tcexplore.numerics.kernel_replay import GraphValues, is_random, mutated_nodes
 from tcexplore.numerics.lowered_graphs import FACT, LoweredGraph
 from tcexplore.numerics.replayed_values import op_name, run_exactly, widened
 
@@ -50,7 +50,7 @@ class Decompositions:
         hooks.watch(FACT, "torch.fx.experimental.proxy_tensor:maybe_handle_decomp", after=self._handled)
 
     def _handled(self, result: Any, mode: Any, op: Any, args: Any, kwargs: Any) -> None:
-        if not self.recording or result is NotImplemented:
+        if not self.recording or result is NotImplemented or "empty" in op_name(op):
             return
         node_of = _Nodes(mode.tracer)
         outputs = tree_map(node_of, result)
@@ -188,7 +188,7 @@ class GraphCheck:
         if (id(module), dtype) in self._runs:
             return self._runs[id(module), dtype]
         values: dict[str, Any] = {}
-        arguments = iter(self._arguments)
+        arguments, mutated = iter(self._arguments), mutated_nodes(module)
         size = 0
         for node in module.graph.nodes:
             if node.op == "placeholder":
@@ -196,7 +196,7 @@ class GraphCheck:
                 continue
             if node.op == "output" or not self._in_time() or size > LARGEST_BYTES:
                 break
-            value = self._value(node, module, values, dtype)
+            value = None if node in mutated else self._value(node, module, values, dtype)
             if value is not None:
                 values[node.name] = value
                 size += sum(leaf.numel() * 8 for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))

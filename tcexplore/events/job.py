@@ -40,6 +40,8 @@ class Job:
     """Number of times to make the compiled calls. With more than one pass, nothing else is timed."""
     examine: bool = True
     """Whether to compare results and memory of eager and compiled after the compile."""
+    structure_only: bool = False
+    """Whether to end after the compiled calls, and only generate code: no eager call, measurement or comparison."""
     profile: bool = True
     """Whether to profile eager and compiled calls after the timing."""
     numerics: bool = False

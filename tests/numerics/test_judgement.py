@@ -26,7 +26,7 @@ aten = torch.ops.aten
 Op = Callable[..., Any]
 
 
-class Generated(Interpreter):  # type: ignore[misc]
+class Generated(Interpreter):
     """Runs a graph with other code for some ops, as a compiled kernel would."""
 
     def __init__(self, graph: GraphModule, ops: dict[Any, Op]) -> None:
@@ -127,7 +127,11 @@ def test_rounding_of_intermediates_is_tried_for_small_dtypes(monkeypatch: pytest
         return x.float() * factor
 
     low = X.to(torch.bfloat16)
-    ops = {aten.mul.Tensor: unrounded, aten.tanh.default: lambda x: torch.tanh(x).to(torch.bfloat16)}
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x).to(torch.bfloat16)
+
+    ops: dict[Any, Op] = {aten.mul.Tensor: unrounded, aten.tanh.default: rounded}
     events = judged(fused, [low], ops, monkeypatch, tmp_path)
     assert only(events, ev.NumericsJudged).verdict == "differs, not wrong"
     tried = [event for event in events if isinstance(event, ev.SwitchTried)]

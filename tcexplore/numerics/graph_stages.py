@@ -18,6 +18,7 @@ from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.aten_graphs import compile_id
 from tcexplore.numerics.kernel_replay import GraphValues, is_random, mutated_nodes
 from tcexplore.numerics.lowered_graphs import FACT, LoweredGraph
 from tcexplore.numerics.replayed_values import op_name, run_exactly, widened
@@ -36,6 +37,14 @@ class Decomposed(NamedTuple):
     args: Any
     kwargs: Any
     outputs: Any
+    graph: str
+    """The compile id of the Dynamo graph."""
+
+    @property
+    def nodes(self) -> list[Any]:
+        """The nodes of its arguments and results."""
+        leaves = tree_leaves((self.args, self.kwargs, self.outputs))
+        return [leaf for leaf in leaves if isinstance(leaf, torch.fx.Node)]
 
 
 class Decompositions:
@@ -55,7 +64,8 @@ class Decompositions:
         node_of = _Nodes(mode.tracer)
         outputs = tree_map(node_of, result)
         if any(isinstance(leaf, torch.fx.Node) for leaf in tree_leaves(outputs)):
-            self.all.append(Decomposed(op, tree_map(node_of, args), tree_map(node_of, kwargs), outputs))
+            args, kwargs = tree_map(node_of, (args, kwargs))
+            self.all.append(Decomposed(op, args, kwargs, outputs, compile_id()))
 
 
 class _Nodes:
@@ -113,7 +123,10 @@ class GraphCheck:
         if self._graph.before is None:
             return None
         exact = self._run(self._graph.before, torch.float64)
+        known = {node.name: node for node in self._graph.before.graph.nodes}
         for one in decompositions:
+            if one.graph != self._graph.graph or not all(_same_node(node, known) for node in one.nodes):
+                continue
             compared = self._decomposed(one, exact)
             if compared is None:
                 continue
@@ -216,6 +229,18 @@ class GraphCheck:
             return run_exactly(node.target, args, kwargs, dtype)
         except Exception:  # noqa: BLE001  what does not run in this dtype is not checked
             return None
+
+
+def _same_node(traced: Any, known: dict[str, Any]) -> bool:
+    """Return whether a traced node is in the graph, unchanged: another trace may have had a node of this name.
+
+    A value that the forward saves is an input of the backward, under the name of its node.
+    """
+    node = known.get(traced.name)
+    if node is None or node.op == "placeholder":
+        return node is not None
+    same_op = node.op == traced.op and node.target is traced.target
+    return same_op and str((node.args, node.kwargs)) == str((traced.args, traced.kwargs))
 
 
 def _draws(op: Any) -> bool:

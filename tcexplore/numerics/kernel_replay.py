@@ -170,7 +170,10 @@ class Replay:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
                 return leaf
             extra = stored * value.abs() if rounds else 0.0
-            return torch.nan_to_num(leaf + extra + smallest(inexact), nan=float("inf"), posinf=float("inf"))
+            # Digits are lost close to zero, not at zero.
+            close = (value != 0) & (value.abs() < torch.finfo(inexact).tiny / torch.finfo(inexact).eps)
+            lost = torch.where(close, smallest(inexact), 0.0)
+            return torch.nan_to_num(leaf + extra + lost, nan=float("inf"), posinf=float("inf"))
 
         if isinstance(bound, list | tuple):
             return [complete(leaf, value) for leaf, value in zip(bound, exact, strict=False)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -176,11 +176,13 @@ class GraphCheck:
     def _decomposed(self, one: Decomposed, known: _Values) -> tuple[Any, torch.Tensor, torch.Tensor] | None:
         """Return the first output of an op that its decomposition gets wrong: node, right and wrong value."""
         nodes = [leaf for leaf in tree_leaves((one.args, one.kwargs)) if isinstance(leaf, torch.fx.Node)]
-        if any(node.name not in known.values for node in nodes) or _draws(one.op):
+        if any(_kept(node, known.values).name not in known.values for node in nodes) or _draws(one.op):
             return None
-        args, kwargs = tree_map(
-            lambda leaf: known.values[leaf.name] if isinstance(leaf, torch.fx.Node) else leaf, (one.args, one.kwargs)
-        )
+
+        def value(leaf: Any) -> Any:
+            return known.values[_kept(leaf, known.values).name] if isinstance(leaf, torch.fx.Node) else leaf
+
+        args, kwargs = tree_map(value, (one.args, one.kwargs))
         if any(isinstance(leaf, torch.SymInt) for leaf in tree_leaves((args, kwargs))):
             return None
         try:
@@ -231,16 +233,29 @@ class GraphCheck:
             return None
 
 
+_NO_OPS = ("aten.detach", "aten.alias", "aten.lift_fresh_copy")
+
+
+def _kept(traced: Any, known: Container[str]) -> Any:
+    """Return a traced node, or that whose value it is, if a pass removed an op that changes nothing."""
+    while traced.name not in known and op_name(traced.target) in _NO_OPS:
+        traced = traced.args[0]
+    return traced
+
+
 def _same_node(traced: Any, known: dict[str, Any]) -> bool:
     """Return whether a traced node is in the graph, unchanged: another trace may have had a node of this name.
 
     A value that the forward saves is an input of the backward, under the name of its node.
     """
+    traced = _kept(traced, known)
     node = known.get(traced.name)
     if node is None or node.op == "placeholder":
         return node is not None
-    same_op = node.op == traced.op and node.target is traced.target
-    return same_op and str((node.args, node.kwargs)) == str((traced.args, traced.kwargs))
+    if node.op != traced.op or node.target is not traced.target:
+        return False
+    names = [[_kept(each, known).name for each in one.all_input_nodes] for one in (node, traced)]
+    return bool(names[0] == names[1])
 
 
 def _draws(op: Any) -> bool:

@@ -21,6 +21,10 @@ SLOWEST = 10
 """Kernels of an answer if no number is given."""
 
 
+EXPLAINED = 12
+"""Pairs of neighbors whose reasons are looked up: more do not fit into an answer."""
+
+
 class QuestionError(Exception):
     """The question cannot be answered as it was asked; the message says what to ask instead."""
 
@@ -244,7 +248,8 @@ def _why_not_fused(report: Fields, asked: Asked) -> Answer:
             [known[pair["graph"], pair["phase"], pair[side]] for side in ("a", "b")]
             for pair in report["unfused_neighbors"]
         ]
-        neighbors = [_apart(report, *pair) for pair in pairs]
+        neighbors = [_apart(report, *pair) for pair in pairs[:EXPLAINED]]
+        neighbors += [{"a": _kernel_line(a), "b": _kernel_line(b)} for a, b in pairs[EXPLAINED:]]
         return Answer(asked.question, _status(report), {"neighbors": neighbors}, ("why-not-fused A B for any two",))
     first, second = (_find(kernels, name, "kernel") for name in asked.arguments)
     if first is second:

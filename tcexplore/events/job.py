@@ -48,6 +48,8 @@ class Job:
     """Whether to judge the numerics of each kernel after the compile."""
     numerics_folder: str = ""
     """Folder for the inputs of the kernel that is wrong or differs; empty for none."""
+    eager_ops: tuple[str, ...] = ()
+    """Ops such as `aten.sum.dim_IntList` for which Inductor calls eager's kernel instead of generating code."""
     graph_scripts: bool = False
     """Whether to emit torch's repro script for each graph of Inductor."""
     runnable: bool = False

@@ -49,6 +49,9 @@ CLOSED = "▸"
 LEVELS = 2
 """Levels of folds that are opened: the page has no keys."""
 
+OPENED = ("module ", "same kernel ", "file ")
+"""Beginnings of the names of the folds that are open in all sections: of equal layers the first one is."""
+
 
 class Section(NamedTuple):
     """A part of the page."""
@@ -236,10 +239,11 @@ class _Numbers:
 def _opened(snapshot: Snapshot, section: Section) -> Document:
     """Return the document of a section."""
     opened: frozenset[str] = frozenset()
-    for _ in range(LEVELS if section.opened else 0):
+    for _ in range(LEVELS):
         document = section.build(snapshot, opened, WIDTH)
         rows = (document.row(index) for index in range(len(document)))
-        opened |= {row.fold for row in rows if row.fold and CLOSED in row.text}
+        closed = (row.fold for row in rows if row.fold and CLOSED in row.text)
+        opened |= {name for name in closed if section.opened or name.startswith(OPENED)}
     return section.build(snapshot, opened, WIDTH)
 
 

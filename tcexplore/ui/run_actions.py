@@ -232,7 +232,8 @@ class RunActions(App[int]):
 
             self._study("next", NextOptions(only=step.key, run=newest, step=step))
         else:
-            self.main.say(f"It cannot be tried: it is an edit of your file. {hint('follow')} goes to what it rests on.")
+            why = "the script compiles itself" if newest.is_script else "it is an edit of your file"
+            self.main.say(f"It cannot be tried: {why}. {hint('follow')} goes to what it rests on.")
 
     def on_steps_tried(self, message: StepsTried) -> None:
         newest = self.session.newest

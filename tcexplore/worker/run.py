@@ -74,6 +74,9 @@ NOT_SET_BACK = (
 )
 """Fact and reason of state that eager calls meet changed."""
 
+IDLE_REPEATS = 2
+"""Runs of a script in a row without a new pair, after which it does not run again."""
+
 STRUCTURE_ONLY = "only the structure was asked for (--quick)"
 
 AN_HOUR_S = 3600.0
@@ -142,6 +145,8 @@ class Run:
             gc.unfreeze()
         self._codegen.prepare()
         torch_settings.apply(self.job, self._threads, self._emit)
+        if self.job.eager_ops:
+            self._stages.run("ops that call eager's kernels", "torch._inductor.lowering", self._use_eager_kernels)
         self._install_observers()
         self._arguments.install(self._hooks)
         self._overrides.install(self._hooks)
@@ -175,13 +180,15 @@ class Run:
         steps = self._step_timing()
         regions = Regions(
             self._hooks, self.user_files, self.progress.now, queries, self._answer_queries,
-            lambda: self._arguments.current, steps,
+            lambda: self._arguments.current, None if self.job.config.no_eager_steps else steps,
         )  # fmt: skip
         regions.install(self._trace)
         steps.install()
         if queries is not None:
             self._queries.use_regions(queries)
         load_artifacts(self.job, self._hooks)
+        if self._numerics is not None:
+            self._numerics.record_script()
         try:
             with self._reporting_import():
                 script = partial(model_file.run_as_script, steps.step_function)
@@ -195,6 +202,9 @@ class Run:
             steps.finish()
             self._emit_sources()
         self._stages.compiled = True
+        if self._numerics is not None:
+            self._numerics.close()
+            self._judge_numerics(self._numerics.run_script)
         self._overrides.require_calls()
         save_artifacts(self.job, self._hooks)
         self._lower()
@@ -206,9 +216,9 @@ class Run:
 
     def _repeat_script(self, script: Callable[[], object], regions: Regions, steps: StepTiming) -> None:
         """Run the script again until there are enough steps for a verdict, within its time limit."""
-        limit, before = self.job.config.follow, -1
+        limit, idle = self.job.config.follow, 0
         self._recorder.close_graphs()
-        while steps.needs_steps and steps.pairs > before:
+        while steps.needs_steps and idle < IDLE_REPEATS:
             left = limit - self.progress.now()
             if limit and left <= 0:
                 break
@@ -222,6 +232,7 @@ class Run:
                 message, _ = describe_error(error, self.user_files)
                 self._hooks.report_missing("another run of the script", "--repeat", message)
                 break
+            idle = 0 if steps.pairs > before else idle + 1
 
     def _step_timing(self) -> StepTiming:
         from tcexplore.timing.step_timing import StepTiming
@@ -418,23 +429,27 @@ class Run:
             )
         self._lower()
         if self._numerics is not None and not self.job.structure_only:
-            self._judge_numerics(self._numerics, program, examination)
+            self._judge_numerics(partial(self._numerics.run, program, self._frames, examination.restore))
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure or self.job.structure_only):
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
 
+    def _use_eager_kernels(self) -> None:
+        from tcexplore.numerics.eager_kernels import use_eager_kernels
+
+        use_eager_kernels(self.job.eager_ops)
+
     def _numerics_stage(self) -> NumericsStage:
         from tcexplore.worker.numerics_stage import NumericsStage
 
-        return NumericsStage(self._hooks, self.user_files, self._recorder)
+        return NumericsStage(self.job, self._hooks, self.user_files, self._recorder)
 
-    def _judge_numerics(self, numerics: NumericsStage, program: Program, examination: Examination) -> None:
+    def _judge_numerics(self, judge: Callable[[], None]) -> None:
         from tcexplore.worker.numerics_stage import FACT, LIMIT_S, SYMBOL
 
         self.progress.enter("accuracy")
-        run = partial(numerics.run, program, self._frames, examination.restore)
-        self._stages.run(FACT, SYMBOL, run, limit_s=LIMIT_S)
+        self._stages.run(FACT, SYMBOL, judge, limit_s=LIMIT_S)
 
     def _time(self, program: Program) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts

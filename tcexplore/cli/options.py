@@ -37,6 +37,8 @@ class Limits(NamedTuple):
     max_graphs: int | None = None
     max_unique_kernels: int | None = None
     """Generated kernels with different code."""
+    must_fuse: tuple[tuple[int, int], ...] = ()
+    """Pairs of lines of the model file whose ops must be in one kernel."""
     min_cache_hits: float | None = None
     """Share of the lookups in torch's caches."""
     own: tuple[str, ...] = ()
@@ -381,6 +383,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("--max-recompiles", "check open", "at most N recompiles", kind.count, "N", LIMITS),
     Option("--max-graphs", "check open", "at most N graphs", kind.count, "N", LIMITS),
     Option("--max-unique-kernels", "check open", "at most N different generated kernels", kind.count, "N", LIMITS),
+    Option("--must-fuse", "check open", "ops of these two lines of FILE are in one generated kernel; repeat for more",
+           kind.line_pair, "N,N", LIMITS, "append"),
     Option("--max-compile-seconds", "check open", "at most S seconds of compiling", kind.seconds, "S", LIMITS),
     Option("--min-cache-hits", "check",
            "at least this share of lookups in torch's compile caches hits, such as 0.9 or 90%%; enables these caches",

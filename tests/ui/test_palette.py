@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from textual.command import CommandPalette, Hit
 from textual.widgets import OptionList
 
 from tcexplore.events import Job
+from tcexplore.session.links import break_link, kernel_link
+from tcexplore.session.stable_ids import link_id, links_with_id
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.palette import EXACT, CommandProvider, find_places
 from tcexplore.ui.saved_settings import Settings, load, store
@@ -173,3 +176,26 @@ async def test_the_palette_changes_the_theme(tmp_path: Path):
         store(tmp_path / "settings.json", ui.app.chosen_settings(Settings()))
     again = ExplorerApp(FakeEngine, settings=load(tmp_path / "settings.json"))
     assert again.theme == ("nord" if again.console.color_system != "standard" else "ansi-dark")
+
+
+def test_an_id_leads_to_its_part():
+    run = fakes.complete(7)
+    for link in (kernel_link(run.code.kernels[0]), break_link(run.breaks[0])):
+        (found,) = find_places(run, link_id(run, link))
+        assert (found[0], found[3]) == (EXACT, link)
+    assert list(find_places(run, "k-000000000")) == []
+
+
+async def test_the_id_of_the_row_is_copied(monkeypatch: pytest.MonkeyPatch):
+    copied: list[str] = []
+
+    def copy(_: object, text: str) -> str:
+        copied.append(text)
+        return "copied"
+
+    monkeypatch.setattr("tcexplore.ui.terminal_driver.copy", copy)
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("3")
+        await ui.app.run_action("copy_id")
+        (id_,) = copied
+        assert links_with_id(fakes.complete(7), id_)

@@ -16,14 +16,15 @@ import pytest
 import tcexplore
 
 FRONT = ("cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python", "processes",
-         "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces", "trust", "ui",
-         "watch")  # fmt: skip
+         "profiles", "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces",
+         "trust", "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
-PURE = ("documents", "events", "files", "fixes", "keymap", "quantities", "session", "studies", "torch_text", "traces")
+PURE = ("documents", "events", "files", "fixes", "keymap", "profiles", "quantities", "session", "studies", "torch_text",
+        "traces")  # fmt: skip
 """Packages that need no terminal app."""
 
-TORCH = ("capture", "timing", "accuracy")
+TORCH = ("capture", "timing", "accuracy", "numerics")
 """Packages of the worker's process, which load torch."""
 
 MAY_IMPORT = {
@@ -35,6 +36,7 @@ MAY_IMPORT = {
     "watch": {"events", "files", "notebook", "watch"},
     "files": {"files"},
     "torch_text": {"events", "torch_text"},
+    "profiles": {"events", "processes", "profiles", "session", "targets", "torch_text", "traces"},
     "traces": {"events", "processes", "session", "targets", "torch_text", "traces"},
     "fixes": {"documents", "events", "files", "fixes", "keymap", "notebook", "quantities", "session", "targets"},
     "documents": {"documents", "events", "keymap", "quantities", "session", "targets"},
@@ -61,6 +63,7 @@ MAY_IMPORT = {
     "supervisor": {"events", "model_python", "supervisor", "torch_text"},
     "capture": {"capture", "events", "torch_text"},
     "accuracy": {"accuracy", "capture", "events", "quantities", "torch_text"},
+    "numerics": {"capture", "events", "numerics", "torch_text"},
     "timing": {"capture", "events", "quantities", "timing", "torch_text"},
 }
 """Packages of tcexplore that each package may import: data flows one way."""

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,20 +15,18 @@ from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError, model_python
 from tcexplore.cli.options import Request, TraceChoice
 from tcexplore.cli.terminal import USER_ERROR, print_error, refuse
+from tcexplore.cli.trace_choice import TraceChoiceError, choose
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.traced_job import TRACE_VARIABLE
 from tcexplore.ui.appearance import Appearance
 
 if TYPE_CHECKING:
-    from tcexplore.traces.trace_job import OpenedTrace, TraceJob, TraceProcess
+    from tcexplore.traces.trace_job import TraceJob, TraceProcess
 
 _URL_MARK = "://"
 _NO_MODEL = (".log", ".gz", ".zst", ".tar", ".tgz", ".xz", ".bz2")
-
-
-class TraceChoiceError(Exception):
-    """The chosen part of a trace does not exist, or there is a choice to make."""
+_PROFILE = (".json", ".json.gz", ".json.xz", ".json.bz2", ".json.zst")
 
 
 def is_trace(target: str) -> bool:
@@ -39,6 +36,8 @@ def is_trace(target: str) -> bool:
     try:
         if os.path.isdir(target):
             return any("torch_trace" in name or name.endswith(_NO_MODEL) for name in os.listdir(target))
+        if target.endswith(_PROFILE):
+            return _is_profile(TraceChoice((target,)))
         if target.endswith(".py") or not os.path.isfile(target):
             return False
         from tcexplore.traces.record_index import RecordIndex
@@ -55,6 +54,12 @@ def open_trace(request: Request) -> int:
 
     choice = request.trace
     assert choice is not None, "the parser sets it"
+    if _is_profile(choice):
+        from tcexplore.cli.profile_command import open_profile
+
+        return open_profile(request)
+    if choice.trace:
+        return refuse("--trace goes with profiles: give the trace itself as PATH")
     problem = None if choice.report else terminal_problem()
     if problem is not None:
         print_error(f"{problem}; printing a report instead")
@@ -83,8 +88,19 @@ def _follow(choice: TraceChoice, appearance: Appearance) -> int:
     return run_follow_app(FollowedTrace(choice.paths, job=choice.job), choice.rank, None, appearance)
 
 
+def _is_profile(choice: TraceChoice) -> bool:
+    from tcexplore.profiles.profile_job import is_profile_path
+
+    return any(path.endswith(_PROFILE) and is_profile_path(path) for path in choice.paths)
+
+
 def report_trace(request: Request) -> int:
     """Print the report of a trace; return the exit status."""
+    if _is_profile(request.trace or TraceChoice((request.target,))):
+        from tcexplore.cli.profile_command import open_profile
+
+        choice = request.trace or TraceChoice((request.target,))
+        return open_profile(request._replace(trace=choice._replace(report=True)))
     from tcexplore.cli.gate import publish, read_gate_files, require_outputs
     from tcexplore.studies.runs import Outcome
     from tcexplore.traces.rank_comparison import compare_ranks
@@ -118,29 +134,6 @@ def report_trace(request: Request) -> int:
         comparison = with_processes(comparison, job)
     snapshot = replace(read_snapshot(run), rank_comparison=comparison)
     return publish(request, Outcome(snapshot, run.machine), files) or (USER_ERROR if opened.unread else 0)
-
-
-def choose(choice: TraceChoice, *, whole: bool = True) -> tuple[OpenedTrace, TraceJob]:
-    """Return the traces, indexed as a `whole` or at their beginnings, and the chosen job. Raises `TraceChoiceError`."""
-    from tcexplore.traces.trace_inputs import trace_inputs
-    from tcexplore.traces.trace_job import NothingReadError, open_inputs
-
-    try:
-        opened = open_inputs(trace_inputs(choice.paths, print_error), whole=whole)
-    except NothingReadError as error:
-        raise TraceChoiceError("; ".join(error.problems[:5])) from None
-    jobs = opened.jobs
-    if choice.job is not None and choice.job > len(jobs):
-        raise TraceChoiceError(f"there is no job {choice.job}; {_jobs(jobs)}")
-    if choice.job is None and len(jobs) > 1:
-        raise TraceChoiceError(f"{_jobs(jobs)}\nChoose one with --job N.")
-    return opened, jobs[(choice.job or 1) - 1]
-
-
-def _jobs(jobs: Sequence[TraceJob]) -> str:
-    noun = "job" if len(jobs) == 1 else "jobs"
-    lines = [f"  job {number}: {job.describe()}" for number, job in enumerate(jobs, 1)]
-    return "\n".join([f"these traces are of {len(jobs)} {noun}:", *lines])
 
 
 def _process(job: TraceJob, rank: int | None) -> TraceProcess:

@@ -54,6 +54,7 @@ class Outputs(NamedTuple):
     junit: str | None = None
     gitlab: str | None = None
     markdown: str | None = None
+    html: str | None = None
     github: bool = False
     """Whether to print annotations for GitHub Actions."""
     summary: bool = False
@@ -72,6 +73,8 @@ class TraceChoice(NamedTuple):
     """Traces, and which part of them to show."""
 
     paths: tuple[str, ...]
+    trace: str = ""
+    """The TORCH_TRACE of profiled processes; empty for none."""
     job: int | None = None
     """Number of the job, from 1; None if there is one."""
     rank: int | None = None
@@ -264,6 +267,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("--follow", f"{APP} check",
            "end a script that calls torch.compile itself after S seconds, 0 for never (default: %(default)g)",
            kind.seconds, "S", default=FOLLOW_S),
+    Option("--step", f"{APP} check",
+           "the function or compiled region of a script whose call is a step, such as generate or Trainer.step "
+           "(default: found from optimizers and regions)", kind.name, "FUNCTION"),
+    Option("--no-eager-steps", f"{APP} check",
+           "leave a script as it is: run none of its steps eagerly to time them", action="store_true"),
+    Option("--repeat", f"{APP} check", "run a script again while it has too few steps for a verdict",
+           action="store_true"),
     Option("--ranks", f"{APP} check", "run the script as each of N ranks, and compare", kind.at_least_one, "N", RANKS,
            one_call=True),
     Option("--rank", f"{APP} check", "run the script as this rank only", kind.count, "R", RANKS, one_call=True),
@@ -283,8 +293,11 @@ OPTIONS: tuple[Option, ...] = (
            variable="TCEXPLORE_NO_HISTORY"),
     Option("--targets", APP, "a TARGET.toml to offer in the list of targets; repeat for more", kind.target_file, "FILE",
            action="append"),
-    Option("paths", "open", "a folder, trace files, .gz, .zst or tar files of them, or a URL", metavar="PATH",
-           nargs="+"),
+    Option("paths", "open",
+           "a folder, trace files, .gz, .zst or tar files of them, or a URL; or the profiles of a job, one per rank",
+           metavar="PATH", nargs="+"),
+    Option("--trace", "open", "with profiles: the TORCH_TRACE of the same processes, for lines, ops and guards", None,
+           "PATH", default="", one_call=True),
     Option("--job", "open", "the job to open if there are several, from 1", kind.at_least_one, "N", one_call=True),
     Option("--rank", "open", "the rank to show first (default: 0)", kind.count, "N", one_call=True),
     Option("--against", "open", "another trace, such as yesterday's, to diff this one with", None, "PATH", default="",
@@ -350,6 +363,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("--junit", "check open", "write JUnit XML, one test per limit", kind.name, "FILE", OUTPUTS, writes=True),
     Option("--gitlab", "check open", "write GitLab's code quality JSON", kind.name, "FILE", OUTPUTS, writes=True),
     Option("--markdown", "check open", "write a summary in Markdown", kind.name, "FILE", OUTPUTS, writes=True),
+    Option("--html", "check open", "write the run as one HTML page that loads nothing", kind.name, "FILE", OUTPUTS,
+           writes=True),
     Option("--github", "check open", "print annotations for GitHub Actions, and add to its step summary", group=OUTPUTS,
            action="store_true"),
     Option("--summary", "check open", "print a short report: verdict, counts and limits", group=OUTPUTS,

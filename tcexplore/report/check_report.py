@@ -24,6 +24,7 @@ from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.ranks_view import collective_rows, ranks_document, split_rows, verdict_rows
 from tcexplore.documents.strip import run_verdict
 from tcexplore.documents.timing.hot_lines_view import hottest_line_rows
+from tcexplore.documents.timing.next_view import next_rows
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
 from tcexplore.documents.timing.timing_view import CALL_PROFILE, COMPILE_TIME, timing_document
@@ -172,6 +173,7 @@ def _ranks(snapshot: Snapshot, width: int) -> Iterable[Row]:
 SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Ranks", _ranks),
     ("Error", _failed),
+    ("Next", next_rows),
     ("Not compiled", _not_compiled),
     ("Graph breaks", _breaks),
     ("Graphs", _graphs),

@@ -79,11 +79,21 @@ class Snapshot:
     pairs: tuple[ev.PairsMeasured, ...] = ()
     timing: ev.TimingEstimate | None = None
     timing_skipped: str = ""
+    steps: ev.StepsTimed | None = None
+    """The steps of a script."""
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
+    kernels_judged: tuple[ev.KernelJudged, ...] = ()
+    first_op: ev.FirstOp | None = None
+    switches_tried: tuple[ev.SwitchTried, ...] = ()
+    numerics: ev.NumericsJudged | None = None
+    kernel_reproducer: ev.KernelReproducer | None = None
     call_profile: ev.CallProfiled | None = None
     call_account: CallAccount | None = None
     """Parts of the compiled call of `timing`, from `call_profile`."""
+    profile: ev.ProfileRead | None = None
+    """The profile that the call is of, if the run was read from one."""
+    profiled_ranks: ev.RanksProfiled | None = None
     eager_lines: ev.EagerLinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
     first_break_costs: ev.BreakCosts | None = None
@@ -92,6 +102,8 @@ class Snapshot:
     """What is known of the fixes of breaks, at most one of each break."""
     guard_filters: tuple[ev.GuardFilterTried, ...] = ()
     """At most one event of each filter."""
+    steps_tried: tuple[ev.StepTried, ...] = ()
+    """At most one event of each next step."""
     change_check: ev.ChangeChecked | None = None
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
@@ -148,7 +160,7 @@ class Snapshot:
     @property
     def compiled(self) -> bool:
         """Whether anything was compiled."""
-        return bool(self.graphs)
+        return bool(self.graphs) or (self.profile is not None and bool(self.code.kernels))
 
     @property
     def complete(self) -> bool:
@@ -339,6 +351,11 @@ def _replace_guard_filter(snapshot: Snapshot, event: ev.GuardFilterTried) -> Sna
     return replace(snapshot, guard_filters=tuple({**known, event.name: event}.values()))
 
 
+def _replace_step_tried(snapshot: Snapshot, event: ev.StepTried) -> Snapshot:
+    known = {tried.step: tried for tried in snapshot.steps_tried}
+    return replace(snapshot, steps_tried=tuple({**known, event.step: event}.values()))
+
+
 @cache
 def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]]:
     """Return the functions for events that need more than a field of their type."""
@@ -350,6 +367,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.Recompiled: _add_recompile,
         ev.BreakFix: _replace_fix,
         ev.GuardFilterTried: _replace_guard_filter,
+        ev.StepTried: _replace_step_tried,
         ev.RecompileAnswer: _replace_recompile_answer,
         ev.CompileWorkerReport: _replace_worker_report,
         ev.FrameEntered: _add_frame,

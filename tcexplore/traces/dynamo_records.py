@@ -36,6 +36,7 @@ from tcexplore.torch_text.guard_text import (
 from tcexplore.traces.graph_text import CALLS, name_sizes, read_graph, read_subgraphs
 from tcexplore.traces.record_index import Record, decode_json
 from tcexplore.traces.trace_context import FrameStart, TraceContext, line_in_frame
+from tcexplore.traces.trace_modules import GraphModules, with_modules
 from tcexplore.traces.trace_sources import TraceSources, read_stack
 
 _COMPILER_FAILED = "WON'T CONVERT "
@@ -100,9 +101,11 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
         replace(node, target=context.sources.qualify(node.target)) if node.op == "call_function" else node
         for node in name_sizes(nodes)
     )
-    context.graphs[graph] = nodes
     start = context.starts.get(graph)
     frame = start.frame if start else None
+    known = context.modules[graph] = GraphModules(plain=nodes)
+    nodes = known.nodes = with_modules(nodes, context.sources, frame.line if frame else None)
+    context.graphs[graph] = nodes
     if frame is not None:
         frame = replace(frame, function=function_name(frame.function))
     context.emit(

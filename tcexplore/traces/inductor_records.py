@@ -16,6 +16,7 @@ from tcexplore.torch_text import compile_workers
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
+from tcexplore.traces.trace_modules import align, with_origins
 from tcexplore.traces.trace_sources import read_stack
 
 AOT_STAGES: Mapping[str, tuple[ev.AtenStage, ev.GraphPhase]] = {
@@ -52,6 +53,9 @@ class GraphRecords:
         stage, phase = AOT_STAGES[record.kind]
         code = context.payload(record)
         nodes = _nodes(context, record.graph, code)
+        known = context.modules.get(record.graph)
+        if known is not None and stage != "joint":
+            nodes = align(known, nodes, phase == "backward")
         context.emit(ev.AtenGraph(graph=record.graph, stage=stage, phase=phase, nodes=nodes, code=code))
         if stage == "forward":
             self._forwards[record.graph] = nodes
@@ -64,6 +68,9 @@ class GraphRecords:
         nodes = _nodes(context, record.graph, code)
         backward = any(node.op == "placeholder" and node.name.startswith("tangents_") for node in nodes)
         phase: ev.GraphPhase = "backward" if backward else "forward"
+        known = context.modules.get(record.graph)
+        if known is not None:
+            nodes = with_origins(known, nodes, phase)
         self.post_grad[record.graph, phase] = nodes
         context.emit(ev.AtenGraph(graph=record.graph, stage="post_grad", phase=phase, nodes=nodes, code=code))
 
@@ -96,6 +103,7 @@ class CacheRecords:
 
     def __init__(self) -> None:
         self._keys: dict[str, list[tuple[str, dict[str, str]]]] = {}
+        self._graph_keys: set[tuple[str, str]] = set()
 
     def read_lookup(self, context: TraceContext, record: Record) -> None:
         """Emit a lookup."""
@@ -109,6 +117,10 @@ class CacheRecords:
         if parts:
             self._keys.setdefault(cache, []).append((record.graph, parts))
         context.emit(ev.CacheLookup(graph=record.graph, cache=cache, outcome=outcome, reason=reason))
+        key = facts.get("key")
+        if cache == "fx_graph" and isinstance(key, str) and key and (record.graph, key) not in self._graph_keys:
+            self._graph_keys.add((record.graph, key))
+            context.emit(ev.CompiledGraphKey(graph=record.graph, key=ev.clean(key)))
 
     def _difference(self, cache: str, parts: Mapping[str, str]) -> str:
         """Return which parts of the key differ from the lookup with the most equal parts, if few do."""

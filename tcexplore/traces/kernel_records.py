@@ -13,6 +13,7 @@ from tcexplore.torch_text.kernel_source import KernelSource, kernel_source, writ
 from tcexplore.traces.inductor_records import GraphRecords
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
+from tcexplore.traces.wrapper_dataflow import Dataflow, FlowStep, match_nodes
 
 _FUSED = re.compile(r"^(?:cpp|triton_\w{3})_fused_(.+?)_\d+$")
 
@@ -126,13 +127,16 @@ class _Kernels:
         comment = written.comment
         if source is not None:
             defined = self._module.text.comments.get(written.name, CommentBlock())
+            # The comment at the definition is about the first call of equal code.
+            own = defined if self._first_calls[written.name] == order else CommentBlock()
             comment = CommentBlock(
-                comment.ops or defined.ops, comment.nodes or defined.nodes,
-                comment.source_nodes or defined.source_nodes, comment.handles,
+                comment.ops or defined.ops, comment.nodes or own.nodes or self._named_nodes(comment),
+                comment.source_nodes or own.source_nodes, comment.handles,
             )  # fmt: skip
-        nodes = self._nodes(written.name, comment, extern=source is None)
+        nodes = self._nodes(written.name, comment, order, extern=source is None)
         placed = (self._by_name[name].location for name in nodes)
-        lines = tuple(dict.fromkeys(place for place in placed if place)) or self._source_lines(comment)
+        lines = tuple(dict.fromkeys(place for place in placed if place))
+        lines = lines or self._candidate_line(order) or self._source_lines(comment)
         return ev.KernelCall(
             order=order,
             ops=self._ops(written.name, comment, nodes, extern=source is None),
@@ -140,13 +144,48 @@ class _Kernels:
             source_lines=lines,
         )
 
-    def _nodes(self, name: str, comment: CommentBlock, *, extern: bool) -> tuple[str, ...]:
-        """Return post-grad nodes, from the comment, the provenance records, or names that leave no choice."""
+    @cached_property
+    def _flow(self) -> Dataflow:
+        """The calls with the nodes that their buffers tell."""
+        text = self._module.text
+        ops = {call.name: _extern_op(call.name) for call in text.calls}
+        comments = (call.comment.source_nodes for call in text.calls)
+        return match_nodes(self._module.nodes, text.steps, text.kernels, ops, comments)
+
+    @cached_property
+    def _first_calls(self) -> dict[str, int]:
+        """Position of the first call of each kernel."""
+        first: dict[str, int] = {}
+        for order, call in enumerate(self._module.text.calls):
+            first.setdefault(call.name, order)
+        return first
+
+    def _named_nodes(self, comment: CommentBlock) -> tuple[str, ...]:
+        """Return the nodes of a later call of equal code, if its comment names nodes of this graph only.
+
+        A comment has the names of Dynamo's nodes, and of nodes that come from none, as in a backward.
+        """
+        names = comment.source_nodes
+        own = all(name in self._by_name and name not in self._dynamo for name in names)
+        return names if names and own else ()
+
+    def _candidate_line(self, order: int) -> tuple[ev.Location, ...]:
+        """Return the line of a library call of an unknown node, if all nodes that it may be have the same."""
+        call = self._flow.calls[order]
+        places = {self._by_name[name].location for name in self._flow.candidates(call)} if call.op else set()
+        place = places.pop() if len(places) == 1 else None
+        return (place,) if place is not None else ()
+
+    def _nodes(self, name: str, comment: CommentBlock, order: int, *, extern: bool) -> tuple[str, ...]:
+        """Return post-grad nodes, from the comment, the provenance records, the buffers, or names without a choice."""
         names = comment.nodes or tuple(node for handle in comment.handles for node in self._handles.get(handle, ()))
         if not names:
+            call = self._flow.calls[order]
+            names = (call.node,) if call.node else self._flow.kernel_nodes(call) if not call.op else ()
+        if not names:
             names = self._extern_nodes(name, comment) if extern else self._only_nodes(name)
-        order = {node.name: index for index, node in enumerate(self._module.nodes)}
-        return tuple(sorted({node for node in names if node in order}, key=order.__getitem__))
+        places = {node.name: index for index, node in enumerate(self._module.nodes)}
+        return tuple(sorted({node for node in names if node in places}, key=places.__getitem__))
 
     def _extern_nodes(self, name: str, comment: CommentBlock) -> tuple[str, ...]:
         """Return the node of a library call if its op and its lines leave one."""
@@ -251,6 +290,9 @@ _DEFINED_SIZE = re.compile(r"^(?:u|zuf)\d+ = (\w+)[.\[]")
 _REUSE = re.compile(r"^(\w+) = (\w+); del \2  # reuse$|^(\w+) = reinterpret_tensor\((\w+), .*\); del \4  # reuse$")
 
 
+_ALIAS = re.compile(r"^\w+ = (?:reinterpret_tensor\(\w+, |\w+(?:\[\d+\])?(?:;|$))")
+
+
 @dataclass(slots=True)
 class CommentBlock:
     """Inductor's comment above a kernel or an extern call."""
@@ -285,6 +327,8 @@ class WrapperText:
     """By the name of the kernel."""
     calls: list[WrittenCall] = field(default_factory=list)
     reused: list[tuple[str, str]] = field(default_factory=list)
+    steps: list[FlowStep] = field(default_factory=list)
+    """The statements about buffers: calls, aliases, the results."""
 
     @property
     def is_backward(self) -> bool:
@@ -374,8 +418,14 @@ def _read_calls(wrapper: WrapperText, lines: Iterable[str]) -> None:
         call = _call(code, wrapper)
         if call is not None:
             wrapper.calls.append(WrittenCall(call, code, read_comment(comment)))
+            wrapper.steps.append(FlowStep("call", code, call))
             comment = []
-        elif wrapper.calls and _reads_result(code, wrapper.calls[-1]):
+            continue
+        if code.startswith("return ("):
+            wrapper.steps.append(FlowStep("return", code))
+        elif _ALIAS.match(code):
+            wrapper.steps.append(FlowStep("alias", code))
+        if wrapper.calls and _reads_result(code, wrapper.calls[-1]):
             wrapper.calls[-1].text += f"\n{code}"
         elif reuse := _REUSE.match(code):
             wrapper.reused.append((reuse[2] or reuse[4], reuse[1] or reuse[3]))

@@ -26,6 +26,7 @@ from tcexplore.torch_text.guard_text import (
     required_value,
 )
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex, decode_json
+from tcexplore.traces.trace_modules import GraphModules
 from tcexplore.traces.trace_sources import TraceSources
 
 _SIZES = re.compile(r"size=\[(.*?)\], stride=\[(.*?)\]")
@@ -224,6 +225,8 @@ class TraceContext:
     """Ids of the tensors inside each tensor subclass, by the attribute that holds them; the key is describer and id."""
     graphs: dict[str, tuple[ev.FxNode, ...]] = field(default_factory=dict)
     """Dynamo's nodes by compile id."""
+    modules: dict[str, GraphModules] = field(default_factory=dict)
+    """Modules and lines of the nodes of each graph, by compile id."""
     split_graph: str = ""
     """Compile id of the graph that vLLM split last."""
     split_callers: dict[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
@@ -121,7 +121,15 @@ class TraceRun:
         return events
 
 
-def read_snapshot(run: TraceRun) -> Snapshot:
+class RunReader(Protocol):
+    """A run that is read from files."""
+
+    def start(self) -> ev.Job: ...
+
+    def batches(self) -> Iterator[list[ev.Event]]: ...
+
+
+def read_snapshot(run: RunReader) -> Snapshot:
     """Return the finished run."""
     snapshot = start_snapshot(run.start())
     for batch in run.batches():

@@ -31,6 +31,8 @@ class TraceSources:
     """Files and lines that a trace names."""
 
     def __init__(self) -> None:
+        self.folders: tuple[str, ...] = ()
+        """Folders in which files are searched that are not at their paths."""
         self.main = ""
         """The file whose code calls the compiled code first, an absolute path of the traced machine."""
         self._adopted = False
@@ -105,10 +107,20 @@ class TraceSources:
         known = self._lines.get(file, {})
         if not known:
             return ""
-        disk = _read(file)
-        if disk is not None and _agrees(disk.split("\n"), known):
-            return clean(disk)
+        disk = self.whole_text(file)
+        if disk is not None:
+            return disk
         return "\n".join(known.get(n, "") for n in range(1, max(known) + 1)) + "\n"
+
+    def whole_text(self, file: str) -> str | None:
+        """Return the file's text from disk if all lines of the trace are in it; None if it is not on this machine."""
+        known = self._lines.get(file, {})
+        name = re.split(r"[/\\]", file)[-1]
+        for path in (file, *(os.path.join(folder, name) for folder in self.folders)):
+            disk = _read(path) if known else None
+            if disk is not None and _agrees(disk.split("\n"), known):
+                return clean(disk)
+        return None
 
 
 def _read(file: str) -> str | None:

@@ -15,6 +15,7 @@ from tcexplore.ui.appearance import Appearance
 if TYPE_CHECKING:
     from tcexplore.cli.options import Request
     from tcexplore.processes import Deadline
+    from tcexplore.profiles.profile_job import ProfileJob
     from tcexplore.traced_job import TracedJob
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.traces.trace_job import OpenedTrace, TraceJob
@@ -53,7 +54,7 @@ def run_app(file: str, name: str | None, request: Request, pythons: tuple[ModelP
 
         return RunHistory(RunStore(of, history_folder()))
 
-    return _show(engine, request.appearance, settings, history if request.history else None)
+    return _show(engine, request.appearance, settings, history if request.history else None, file=file)
 
 
 def _set_frame_rate() -> None:
@@ -78,6 +79,17 @@ def run_trace_app(
         from tcexplore.ui.trace_engine import TraceEngine
 
         return TraceEngine(job, rank, opened.problems, before, opened.unread)
+
+    return _show(engine, appearance)
+
+
+def run_profile_app(job: ProfileJob, rank: int | None, appearance: Appearance) -> int:
+    """Show the app on the profiles of a job until the user leaves it; return the exit status."""
+
+    def engine() -> Engine:
+        from tcexplore.ui.profile_engine import ProfileEngine
+
+        return ProfileEngine(job, rank)
 
     return _show(engine, appearance)
 
@@ -119,6 +131,7 @@ def _show(
     settings: Settings | None = None,
     history: Callable[[str], RunHistory] | None = None,
     end: Deadline | None = None,
+    file: str = "",
 ) -> int:
     _prepare_first_frame()
     import asyncio
@@ -126,7 +139,7 @@ def _show(
     from tcexplore.processes import Deadline
 
     end = end or Deadline(_restore_terminal())
-    return asyncio.run(_run(engine, appearance, settings, history, end))
+    return asyncio.run(_run(engine, appearance, settings, history, end, file))
 
 
 def _restore_terminal() -> Callable[[], None]:
@@ -168,22 +181,21 @@ async def _run(
     settings: Settings | None,
     history: Callable[[str], RunHistory] | None,
     end: Deadline,
+    model_file: str,
 ) -> int:
     from tcexplore.ui.app import ExplorerApp
     from tcexplore.ui.saved_settings import load, settings_file, store
 
     file = settings_file()
     settings = settings or load(file)
-    app = ExplorerApp(engine, settings=settings, history=history, appearance=appearance, end=end)
+    app = ExplorerApp(engine, settings=settings, history=history, appearance=appearance, end=end, file=model_file)
     try:
         await app.run_async()
     finally:
-        if app.engine is not None:
-            await app.engine.close()
+        # In the order of what the user would miss: the deadline may end this process before all is done.
+        store(file, app.chosen_settings(load(file)))
         if app.history is not None:
             await app.history.store(app.session, newest=True)
-        chosen = replace(app.settings, targets=settings.targets)
-        for model_file, target in app.chosen_targets.items():
-            chosen = chosen.with_target(model_file, target)
-        store(file, chosen)
+        if app.engine is not None:
+            await app.engine.close()
     return app.return_code or 0

@@ -71,7 +71,7 @@ class TraceEngine(RankEngine):
         self._deliver(await asyncio.to_thread(reader.start))
         batches = reader.batches()
         machine_shown = False
-        while (batch := await asyncio.to_thread(_next, batches)) is not None:
+        while (batch := await asyncio.to_thread(next_batch, batches)) is not None:
             for event in batch:
                 self._deliver(event)
             if not machine_shown and (machine := reader.machine) is not None:
@@ -83,6 +83,6 @@ class TraceEngine(RankEngine):
             return compare_ranks(self._trace, [*self._problems, *finish_index(self._trace)], unread=self._unread)
 
 
-def _next(batches: Iterable[list[Event]]) -> list[Event] | None:
+def next_batch(batches: Iterable[list[Event]]) -> list[Event] | None:
     with gc_paused():
         return next(iter(batches), None)

@@ -8,8 +8,8 @@ from tcexplore.documents.code.autotuning_view import autotuning_document
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.code.roofline_view import roofline_document
 from tcexplore.documents.document import Builder, Row
-from tcexplore.documents.timing.device_rows import format_rate
-from tcexplore.documents.timing.timing_view import shorten_device_function, timing_document
+from tcexplore.documents.timing.device_rows import format_rate, shorten_device_function
+from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import report
 from tcexplore.session.kernel_facts import achieved, kernel_facts
 from tests import fakes

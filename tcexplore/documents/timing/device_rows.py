@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -23,6 +24,15 @@ def format_rate(per_second: float, unit: str) -> str:
         amount /= 1000
     decimals = 0 if amount >= 100 else 1 if amount >= 10 else 2
     return f"{amount:.{decimals}f} {prefix}{unit}"
+
+
+def shorten_device_function(name: str) -> str:
+    """Return the name of a device function without types and arguments: `at::native::reduce_kernel`."""
+    short = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    while (shorter := re.sub(r"<[^<>]*>", "", short)) != short:
+        short = shorter
+    # The parentheses of `Memcpy DtoH (Device -> Pinned)` are part of its name.
+    return short if " (" in short else short.partition("(")[0]
 
 
 def describe_device_share(estimate: ev.TimingEstimate) -> str:

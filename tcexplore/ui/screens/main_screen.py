@@ -15,7 +15,7 @@ from tcexplore.documents.prose import fitted, piece
 from tcexplore.documents.strip import Elapsed, history_row, run_of, title_row, verdict_row
 from tcexplore.keymap import hint
 from tcexplore.session import Session
-from tcexplore.session.links import Link, closure, line_links
+from tcexplore.session.links import Link, closure, line_links, step_of
 from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.messages import (
@@ -25,6 +25,7 @@ from tcexplore.ui.messages import (
     RecompileCheckRequested,
     RowEntered,
     RunChosen,
+    StepRequested,
 )
 from tcexplore.ui.navigation import (
     Navigation,
@@ -270,6 +271,10 @@ class MainScreen(ReadingScreen):
         self.show_view(pane, view.name)
         self.call_after_refresh(self._highlight, everywhere=True)
 
+    def action_show_next(self) -> None:
+        self.navigation.leave()
+        self.show_view("timing", "next")
+
     def action_code(self) -> None:
         pane = self.grid.panes["graph"]
         code_shown = self.grid.pane is pane and pane.view is pane.spec.view("code")
@@ -289,14 +294,36 @@ class MainScreen(ReadingScreen):
             self.grid.pane.toggle(message.row.fold)
         elif message.row.target is not None:
             self.navigation.open_chapter(message.row.target)
+        elif (step := step_of(message.row.links)) is not None:
+            self.post_message(StepRequested(step))
         else:
             self.action_follow()
 
     def action_follow(self) -> None:
-        if self._select_row():
+        step = step_of(self._links_at_cursor)
+        if step is not None:
+            self._show_evidence(step)
+        elif self._select_row():
             self._follow()
         else:
             self.say("Nothing to follow.")
+
+    def _show_evidence(self, key: str) -> None:
+        """Go to the rows that a next step rests on."""
+        from tcexplore.session.next_steps import next_steps
+
+        shown = self.session.view(lambda snapshot: snapshot.compiled)
+        step = next((step for step in next_steps(shown) if step.key == key), None) if shown is not None else None
+        if step is None:
+            self.say("The run in view gives no reason for this step.")
+            return
+        self.navigation.leave()
+        self.show_view(*step.view)
+        if step.fold:
+            self.grid.pane.open_folds(frozenset({step.fold}), ())
+        if step.links:
+            self.selection.select(step.links, self.session)
+            self.call_after_refresh(self._highlight, everywhere=True)
 
     def _select_row(self) -> bool:
         """Select the row under the cursor, unless it belongs to the selection; return whether it has links."""

@@ -1,0 +1,292 @@
+"""Profiles joined to traces: shares on a line, hand-labeled lines, CUDA graphs, ranks, other writers, bad input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.cli import main
+from tcexplore.profiles.generated_code import GeneratedCode
+from tcexplore.profiles.profile_job import ProfileJob, ProfileRun, open_profiles
+from tcexplore.profiles.profile_join import JoinedProfile, join
+from tcexplore.profiles.profile_run import profile_events
+from tcexplore.profiles.profile_table import NoProfileError, read_profile
+from tcexplore.traces.trace_inputs import trace_inputs
+from tcexplore.traces.trace_job import open_inputs
+
+
+def job(*paths: Path, trace: Path | None = None) -> ProfileJob:
+    opened = open_profiles([str(path) for path in paths])
+    if trace is not None:
+        opened.trace = open_inputs(trace_inputs([str(trace)])).jobs[0]
+    return opened
+
+
+def read(opened: ProfileJob, rank: int = 0) -> tuple[JoinedProfile, ev.ProfileRead]:
+    run = ProfileRun(opened, rank, 1)
+    run.start()
+    events = [event for batch in run.batches() for event in batch]
+    assert run.joined is not None
+    return run.joined, next(event for event in events if isinstance(event, ev.ProfileRead))
+
+
+def test_kernels_of_a_training_step_are_on_lines(profiles: Path):
+    _, profile = read(job(profiles / "gpt" / "gpt_train.json", trace=profiles / "gpt" / "trace"))
+    assert profile.device == "NVIDIA H200"
+    assert [step.name for step in profile.steps] == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
+    assert profile.median == "ProfilerStep#1"
+    assert "work of the profiler" in profile.steps[0].odd
+    assert not profile.steps[1].odd
+    assert profile.compiled_on_lines_us == pytest.approx(profile.compiled_us)
+    assert profile.work_on_lines_us > 0.95 * profile.work_us
+    assert {item.reason for item in profile.unjoined} == {
+        "the profile has no Python functions: record it with with_stack=True"
+    }
+
+
+def library_lines() -> Iterator[tuple[str, int]]:
+    """Yield op and line of each library call in the order of the program, labeled by hand from its text."""
+    layer = [("mm", 17), ("bmm", 18), ("bmm", 19), ("mm", 19), ("mm", 21), ("mm", 21), ("mm", 21)]
+    yield from layer * 4
+    yield "mm", 34
+    backward = [("mm", 21)] * 6 + [("mm", 19)] * 2 + [("bmm", 19)] * 2 + [("bmm", 18)] * 2 + [("mm", 17)] * 2
+    # In the first layer, Inductor runs the weight's gradient of line 19 late, between those of line 17.
+    first = (
+        [("mm", 21)] * 6 + [("mm", 19)] + [("bmm", 19)] * 2 + [("bmm", 18)] * 2 + [("mm", 17), ("mm", 19), ("mm", 17)]
+    )
+    yield from [("mm", 34)] * 2 + backward * 3 + first
+
+
+def test_library_calls_have_the_lines_of_a_label_by_hand(profiles: Path):
+    joined, _ = read(job(profiles / "gpt" / "gpt_train.json", trace=profiles / "gpt" / "trace"))
+    calls = sorted((call for call in joined.graph_calls), key=lambda call: joined.table.events["op"].starts[call.op])
+    found: list[tuple[str, int]] = []
+    for call in calls[:2]:
+        for child in call.children:
+            place = joined.places[joined.op_places[child]]
+            assert place.call is not None
+            if not place.call.kernel.generated:
+                found.append((place.call.op.removeprefix("aten::").replace("addmm", "mm"), place.lines[0].line))
+                assert len(place.lines) == 1
+    assert found == list(library_lines())
+
+
+FIRST_LAYER = (
+    ("triton_per_fused__fused_rms_norm_embedding_0", {31, 17}),
+    ("extern_kernels.mm", {17}),
+    ("triton_poi_fused_addmm_clone_permute_select_view_1", {17, 18}),
+    ("triton_poi_fused_addmm_clone_permute_select_transpose_view_2", {17, 18}),
+    ("extern_kernels.bmm", {18}),
+    ("triton_per_fused__softmax_amax_div_mul_sub_view_3", {18}),
+    ("triton_poi_fused_addmm_clone_permute_select_view_4", {17, 19}),
+    ("extern_kernels.bmm", {19}),
+    ("triton_poi_fused_clone_transpose_view_5", {19}),
+    ("extern_kernels.addmm", {19}),
+    ("triton_per_fused__fused_rms_norm_add_view_6", {19, 20}),
+    ("extern_kernels.addmm", {21}),
+    ("extern_kernels.addmm", {21}),
+    ("triton_poi_fused_mul_silu_view_7", {21}),
+    ("extern_kernels.mm", {21}),
+    ("triton_per_fused__fused_rms_norm_add_addmm_view_8", {19, 21, 17}),
+)
+"""The kernels of the first layer in the forward with their lines, labeled by hand: the norms of lines 17 and 20 run in
+library code, and the last kernel belongs to the next layer's norm, too."""
+
+LAST_LAYER_BACKWARD = (
+    ("triton_per_fused__fused_rms_norm_backward_view_1", {34}),
+    ("triton_red_fused__fused_rms_norm_backward_view_2", {34}),
+    ("triton_per_fused__fused_rms_norm_backward_view_3", {34}),
+    ("extern_kernels.mm", {21}),
+    ("extern_kernels.mm", {21}),
+    ("triton_red_fused_sum_view_4", {21}),
+    ("triton_per_fused__fused_rms_norm_backward_view_3", {21}),
+    ("triton_red_fused_mul_silu_silu_backward_sum_view_5", {21}),
+    ("extern_kernels.mm", {21}),
+    ("extern_kernels.mm", {21}),
+    ("triton_per_fused_mul_silu_sum_view_6", {21}),
+    ("extern_kernels.mm", {21}),
+    ("extern_kernels.mm", {21}),
+    ("triton_per_fused_mul_silu_sum_view_6", {21}),
+    ("triton_per_fused__fused_rms_norm_backward_add_view_7", {21, 20}),
+    ("triton_red_fused__fused_rms_norm_backward_add_view_8", {21, 20}),
+    ("triton_per_fused__fused_rms_norm_backward_view_3", {21, 20}),
+    ("extern_kernels.mm", {19}),
+    ("extern_kernels.mm", {19}),
+    ("triton_red_fused_sum_view_4", {19}),
+    ("triton_per_fused__fused_rms_norm_backward_view_3", {19}),
+)
+"""The same for the beginning of the backward, after the loss and the head: one kernel reduces several sums."""
+
+
+def test_generated_kernels_have_the_lines_of_a_label_by_hand(profiles: Path):
+    joined, _ = read(job(profiles / "gpt" / "gpt_train.json", trace=profiles / "gpt" / "trace"))
+    for phase, first, labels in (("forward", 0, FIRST_LAYER), ("backward", 3, LAST_LAYER_BACKWARD)):
+        call = next(call for call in joined.graph_calls if call.module and call.module.phase == phase)
+        assert call.module is not None
+        own = call.module.calls[first : first + len(labels)]
+        found = [
+            (known.kernel.name.partition(":")[0], {place.line for place in known.call.source_lines}) for known in own
+        ]
+        assert found == list(labels)
+
+
+def test_nodes_have_the_modules_of_their_parameters(profiles: Path):
+    run = ProfileRun(job(profiles / "gpt" / "gpt_train.json", trace=profiles / "gpt" / "trace"), 0, 1)
+    run.start()
+    events = [event for batch in run.batches() for event in batch]
+    (graph,) = (event for event in events if isinstance(event, ev.GraphCaptured))
+    modules = {node.name: node.module for node in graph.nodes}
+    assert modules["rms_norm"] == "self.blocks.0.n1"
+    assert modules["matmul"] == "self.blocks.0"
+    assert modules["x_2"] is None, "the sum after a block is before the next one: its module is not certain"
+    backward = next(
+        e for e in events if isinstance(e, ev.AtenGraph) and (e.stage, e.phase) == ("post_grad", "backward")
+    )
+    assert {node.module for node in backward.nodes if node.name.startswith("bmm")} == {
+        f"self.blocks.{layer}" for layer in range(4)
+    }
+
+
+def test_kernels_of_a_replayed_cuda_graph_have_the_recorded_order(profiles: Path):
+    joined, profile = read(job(profiles / "gpu" / "graphs_0.json", trace=profiles / "gpu" / "t_graphs"))
+    assert profile.compiled_on_lines_us == pytest.approx(profile.compiled_us)
+    tasks, names = joined.table.events["task"], joined.table.names
+    replayed = [
+        (names[tasks.names[task]], joined.places[joined.task_places[task]])
+        for task, launcher in enumerate(joined.task_launchers)
+        if launcher in {call.op for call in joined.graph_calls}
+    ]
+    assert len(replayed) == 3 * 21
+    for name, place in replayed:
+        assert place.call is not None
+        assert place.call.op == name or (not place.call.kernel.generated and "gemm" in name)
+
+
+def test_eager_ops_have_the_line_of_the_only_call_in_their_function(profiles: Path):
+    joined, profile = read(job(profiles / "gpu" / "conv_0.json", trace=profiles / "gpu" / "t_conv"))
+    assert profile.compiled_on_lines_us > 0.99 * profile.compiled_us
+    lines = {place.name: place.location.line for place in joined.places if place.location is not None}
+    means = {place.location.line if place.location else None for place in joined.places if place.name == "aten::mean"}
+    assert lines["aten::square"] == lines["PowBackward0"] == lines["aten::ones_like"] == 35
+    assert lines["aten::item"] == 21
+    assert lines["aten::_foreach_add_"] == 37
+    assert means == {35, None}, "the module's function calls it on two lines"
+
+
+def test_ranks_are_compared_and_waiting_is_named(profiles: Path):
+    opened = job(*(profiles / "gpu" / f"ddp_{rank}.json" for rank in (0, 1)), trace=profiles / "gpu" / "t_ddp")
+    _, profile = read(opened, 1)
+    assert profile.compiled_on_lines_us == pytest.approx(profile.compiled_us)
+    ranks = opened.compare()
+    assert ranks is not None
+    first, second = ranks.ranks
+    assert (first.rank, second.rank) == (0, 1)
+    assert second.waits_for == 0
+    assert 0 < second.waiting_us < second.communication_us
+
+
+def test_without_a_trace_kernels_have_names_graphs_and_times(profiles: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["open", str(profiles / "gpt" / "gpt_train.json"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert all(kernel["measured"] for kernel in report["kernels"])
+    assert {(kernel["graph"], kernel["phase"]) for kernel in report["kernels"]} == {
+        ("0/0", "forward"),
+        ("0/0", "backward"),
+    }
+    assert report["profile"]["compiled_on_lines_us"] == 0
+    assert "--trace" in report["profile"]["unjoined"][0]["reason"]
+
+
+def test_json_has_the_time_of_each_kernel_in_the_median_step(profiles: Path, capsys: pytest.CaptureFixture[str]):
+    folder = profiles / "gpt"
+    assert main(["open", str(folder / "gpt_train.json"), "--trace", str(folder / "trace"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["file"].endswith("prof.py")
+    assert all(kernel["measured"]["us"] > 0 for kernel in report["kernels"])
+    measured = sum(kernel["measured"]["us"] for kernel in report["kernels"])
+    parts = report["call_account"]["parts"]
+    assert measured == pytest.approx(sum(part["us"] for part in parts if part["kind"] == "kernel"))
+    assert sum(part["us"] for part in parts) + report["call_account"]["rest_us"] == pytest.approx(
+        report["call_account"]["total_us"]
+    )
+    assert report["line_times"][0]["line"] == 21
+    assert {row["fact"] for row in report["missing"]}.isdisjoint({"call profile", "time per line"})
+
+
+def test_the_printed_report_shows_steps_and_what_is_on_no_line(profiles: Path, capsys: pytest.CaptureFixture[str]):
+    folder = profiles / "gpu"
+    assert main(["open", *(str(folder / f"ddp_{rank}.json") for rank in (0, 1)), "--trace", str(folder / "t_ddp")]) == 0
+    text = capsys.readouterr().out
+    assert "Rank 1 waits" in text
+    assert "c10d::allreduce_" in text
+    assert "100.0%  of 1.24 ms of compiled code" in text
+
+
+def written(profile: Path, form: Any) -> bytes:
+    """Return a profile as another program would write it."""
+    return json.dumps(json.loads(profile.read_bytes()), **form).encode()
+
+
+@pytest.mark.parametrize("form", [{}, {"indent": 1}, {"separators": (",", ":")}, {"sort_keys": True}])
+def test_profiles_of_other_writers_are_read_alike(profiles: Path, form: dict[str, Any]):
+    profile = profiles / "gpu" / "graphs_0.json"
+    known = read_profile("a", profile.read_bytes())
+    other = read_profile("b", written(profile, form))
+    for kind in ("op", "task", "launch", "annotation"):
+        columns = [
+            sorted(zip(e.starts, e.lengths, e.ids, (table.names[n] for n in e.names), strict=True))
+            for table in (known, other)
+            for e in [table.events[kind]]
+        ]
+        assert columns[0] == columns[1]
+    assert known.device == other.device == "NVIDIA H100 80GB HBM3"
+
+
+def test_blocks_do_not_cut_events(profiles: Path, monkeypatch: pytest.MonkeyPatch):
+    profile = (profiles / "gpu" / "graphs_0.json").read_bytes()
+    known = read_profile("a", profile)
+    monkeypatch.setattr("tcexplore.profiles.profile_table.BLOCK", 700)
+    cut = read_profile("a", profile)
+    assert {kind: len(events) for kind, events in cut.events.items()} == {
+        kind: len(events) for kind, events in known.events.items()
+    }
+
+
+def test_a_truncated_profile_is_read_as_far_as_it_goes(profiles: Path):
+    data = (profiles / "gpt" / "gpt_train.json").read_bytes()
+    table = read_profile("cut", data[: len(data) // 5])
+    assert 0 < len(table.events["op"]) < 2781
+    assert profile_events(join(table, GeneratedCode([], {})))
+
+
+@pytest.mark.parametrize("content", ["{}", '{"traceEvents": []}', "[1, 2", '{"traceEvents": [{"ph": "X"}]}'])
+def test_what_is_no_profile_ends_with_status_2(tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "profile.json.gz"
+    with gzip.open(path, "wt") as file:
+        file.write(content)
+    assert main(["open", str(path), "--report"]) == 2
+    assert "profile.json.gz" in capsys.readouterr().err
+
+
+def test_a_missing_profile_and_a_wrong_rank_are_named(profiles: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["open", "no.json", "--report"]) == 2
+    assert "no.json does not exist" in capsys.readouterr().err
+    assert main(["open", str(profiles / "gpu" / "ddp_1.json"), "--rank", "5", "--report"]) == 2
+    assert "the profiles are of 1" in capsys.readouterr().err
+
+
+def test_names_are_cleaned(profiles: Path):
+    text = (profiles / "gpu" / "graphs_0.json").read_text()
+    table = read_profile("a", text.replace("aten::sum", "a\\u001b[31mred").encode())
+    assert not any("\x1b" in name for name in table.names)
+
+
+def test_a_file_without_events_is_no_profile():
+    with pytest.raises(NoProfileError):
+        read_profile("a", b'{"traceEvents": []}')

@@ -15,7 +15,7 @@ from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError, model_python
 from tcexplore.cli.options import Request, TraceChoice
 from tcexplore.cli.terminal import USER_ERROR, print_error, refuse
-from tcexplore.cli.trace_choice import TraceChoiceError, choose
+from tcexplore.cli.trace_choice import TraceChoiceError, ask_job, choose
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.traced_job import TRACE_VARIABLE
@@ -68,8 +68,9 @@ def open_trace(request: Request) -> int:
     if choice.follow:
         return _follow(choice, request.appearance)
     try:
-        opened, job = choose(choice, whole=False)
-        before = choose(TraceChoice((choice.against,)), whole=False)[1] if choice.against else None
+        opened, job = choose(choice, whole=False, ask=ask_job)
+        against = TraceChoice((choice.against,)) if choice.against else None
+        before = choose(against, whole=False, ask=ask_job)[1] if against else None
     except TraceChoiceError as error:
         return refuse(str(error))
     from tcexplore.ui.run_app import run_trace_app

@@ -85,6 +85,7 @@ def judge(
         worse, notes = _regressions(outcome, files, measure_again)
         exceeded += worse
         exceeded += _failed_op_tests(request, run)
+        notes = (*notes, *_unused_entries(run, limits, files))
     return GateResult(tuple(exceeded), _options(request), breaks, allowed, notes)
 
 
@@ -121,6 +122,15 @@ def _sort_breaks(
             place = f"{display_path(graph_break.location.file)}:{graph_break.location.line}"
             expired[entry] = f"the break at {place} was allowed until {entry.expires}: {entry.reason}"
     return tuple(counted), tuple(allowed), [ExceededLimit("allow", sentence) for sentence in expired.values()]
+
+
+def _unused_entries(run: Snapshot, limits: Limits, files: GateFiles) -> Iterator[str]:
+    """Yield the entries of the allow-list that describe no break of this run."""
+    for number, entry in enumerate(files.allow, 1):
+        if not any(entry.covers(graph_break) for graph_break in run.breaks):
+            line = f":{entry.line}" if entry.line is not None else ""
+            text = f", {entry.text!r}" if entry.text else ""
+            yield f"{limits.allow}, entry {number} matches no graph break: {entry.file}{line}{text}"
 
 
 def _failed_op_tests(request: Request, run: Snapshot) -> Exceeded:

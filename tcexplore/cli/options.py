@@ -7,6 +7,7 @@ An option needs its row here, and what reads it. Its value is in the request if 
 from __future__ import annotations
 
 import argparse
+import re
 from argparse import SUPPRESS
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -401,8 +402,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line on stderr and exit with 2."""
-        print_error(f"{message} (see {self.prog} --help)", self.prog)
+        print_error(f"{message}{self._nearest(message)} (see {self.prog} --help)", self.prog)
         self.exit(2)
+
+    def _nearest(self, message: str) -> str:
+        """Return a question with the option whose name is closest to an unknown one; empty if none is close."""
+        unknown = re.search(r"unrecognized arguments:.*?(--[\w-]+)", message)
+        if unknown is None:
+            return ""
+        import difflib  # not imported before the first frame
+
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        nearest = difflib.get_close_matches(unknown[1], known, 1)
+        return f"; did you mean {nearest[0]}?" if nearest else ""
 
     def add_options(self, options: Iterable[Option], *, grouped: bool = True, **defaults: Any) -> None:
         """Add options, below their headings if `grouped`; `defaults` replace those of some."""

@@ -47,7 +47,8 @@ class CiIssue:
     message: str
     path: str
     """Relative to the root with forward slashes; absolute if it lies outside."""
-    line: int
+    line: int | None
+    """None: it is about the whole file."""
     key: str = ""
     """What the issue is about, which stays the same if lines move."""
     option: str = ""
@@ -75,7 +76,7 @@ def ci_issues(snapshot: Snapshot, result: GateResult) -> tuple[CiIssue, ...]:
     options = {limit.option for limit in result.exceeded}
     unsorted = [
         *_failure(snapshot, places),
-        *_limits(result, places),
+        *_limits(result, snapshot, places),
         *_breaks(result, places, "error" if options & _BREAK_LIMITS else "warning"),
         *_recompiles(snapshot, places, "error" if "max-recompiles" in options else "warning"),
     ]
@@ -119,10 +120,13 @@ def _failure(snapshot: Snapshot, places: _Places) -> Iterator[CiIssue]:
         yield CiIssue("failure", "error", f"{failed.type} in {failed.stage}", message, path, line, failed.type)
 
 
-def _limits(result: GateResult, places: _Places) -> Iterator[CiIssue]:
-    path, line, _ = places.shown(None)
+def _limits(result: GateResult, snapshot: Snapshot, places: _Places) -> Iterator[CiIssue]:
+    """Yield the limits, except those that breaks or recompiles exceed: these have issues at their lines."""
+    path, _, _ = places.shown(None)
+    explained = (_BREAK_LIMITS if result.breaks else set()) | ({"max-recompiles"} if snapshot.recompiles else set())
     for limit in result.exceeded:
-        yield CiIssue("limit", "error", "Limit exceeded", str(limit), path, line, limit.option, limit.option)
+        if limit.option not in explained:
+            yield CiIssue("limit", "error", "Limit exceeded", str(limit), path, None, limit.option, limit.option)
 
 
 def _breaks(result: GateResult, places: _Places, level: IssueLevel) -> Iterator[CiIssue]:
@@ -195,7 +199,7 @@ def gitlab(results: tuple[CiIssue, ...]) -> str:
             "check_name": f"tcexplore/{issue.rule}",
             "fingerprint": issue.fingerprint,
             "severity": "blocker" if issue.rule == "failure" else _SEVERITIES[issue.level],
-            "location": {"path": _plain(issue.path), "lines": {"begin": issue.line}},
+            "location": {"path": _plain(issue.path), "lines": {"begin": issue.line or 1}},  # GitLab needs one
         }
         for issue in results
         if not issue.allowed
@@ -207,7 +211,8 @@ def workflow_commands(results: tuple[CiIssue, ...]) -> Iterator[str]:
     """Yield GitHub's workflow commands, one line each."""
     for issue in results:
         message = f"{issue.message}\nAllowed: {issue.allowed}" if issue.allowed else issue.message
-        place = f"file={_property(issue.path)},line={issue.line},title={_property(issue.title)}"
+        line = "" if issue.line is None else f",line={issue.line}"
+        place = f"file={_property(issue.path)}{line},title={_property(issue.title)}"
         yield f"::{_COMMANDS[issue.level]} {place}::{_data(message)}"
 
 
@@ -348,7 +353,9 @@ def sarif(results: tuple[CiIssue, ...], snapshot: Snapshot) -> str:
 
 
 def _result(issue: CiIssue, rule: int) -> dict[str, Any]:
-    place = {"artifactLocation": _artifact(issue.path), "region": {"startLine": issue.line}}
+    place: dict[str, Any] = {"artifactLocation": _artifact(issue.path)}
+    if issue.line is not None:
+        place["region"] = {"startLine": issue.line}
     result: dict[str, Any] = {
         "ruleId": issue.rule,
         "ruleIndex": rule,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -139,10 +140,16 @@ def next_fields(snapshot: Snapshot) -> list[Fields]:
     ]
 
 
+_ADDRESS = re.compile(r"(?<=[\w)\]}]), \d{6,}(?=\))|\b0x[0-9a-f]{6,}\b")
+"""Identity of an object in a guard: it is another one in each process."""
+
+
 def _guard_fields(snapshot: Snapshot) -> Fields:
     return {
         "guards": [
-            fields("guard", guard, graph=installed.graph) for installed in snapshot.guards for guard in installed.guards
+            fields("guard", guard, graph=installed.graph, code=[_ADDRESS.sub("", code) for code in guard.code])
+            for installed in snapshot.guards
+            for guard in installed.guards
         ],
         "guard_latency_us": {installed.graph: installed.latency_us for installed in snapshot.guards},
         "frames": cache_entries(snapshot),

@@ -245,8 +245,9 @@ class ExplorerApp(RunActions):
         job = self.engine.job_to_end if self.engine is not None else ""
         asked, self._quit_asked = self._quit_asked, self._now()
         if job and self._quit_asked - asked > ANSWER_S:
+            choice = f"{hint('quit')} again ends both; --detach leaves it running."
             self.notify(
-                f"{job} still runs, and ends with tcexplore. {hint('quit')} again ends both; --detach leaves it running.",
+                f"{job} still runs, and ends with tcexplore. {choice}",
                 severity="warning",
                 timeout=ANSWER_S,
             )

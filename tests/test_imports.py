@@ -59,7 +59,7 @@ MAY_IMPORT = {
         "trust",
         "watch",
     },
-    "report": {"documents", "events", "files", "keymap", "quantities", "report", "session", "targets"},
+    "report": {"documents", "events", "files", "keymap", "notebook", "quantities", "report", "session", "targets"},
     "supervisor": {"events", "model_python", "supervisor", "torch_text"},
     "capture": {"capture", "events", "torch_text"},
     "accuracy": {"accuracy", "capture", "events", "quantities", "torch_text"},

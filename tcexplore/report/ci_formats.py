@@ -18,6 +18,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.documents.strip import run_verdict
+from tcexplore.notebook import cell_of, is_notebook
 from tcexplore.report.gate_result import GateResult
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
@@ -58,6 +59,11 @@ class CiIssue:
     url: str = ""
     fingerprint: str = ""
 
+    @property
+    def place(self) -> str:
+        """Path and line."""
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
 
 def repository_root() -> str:
     """Return the nearest folder above the working directory that has `.git`, or else the working directory."""
@@ -90,15 +96,25 @@ class _Places:
         self._root = root.rstrip(os.sep) + os.sep
         self.file = ev.Location(snapshot.file, 1)
         self._model = os.path.realpath(snapshot.file)
+        self._source = snapshot.source
 
-    def shown(self, location: ev.Location | None, stack: Iterable[ev.Location] = ()) -> tuple[str, int, str]:
+    def shown(self, location: ev.Location | None, stack: Iterable[ev.Location] = ()) -> tuple[str, int | None, str]:
         """Return path and line in the repository, and the actual place if that is another one."""
         if location is None:
             return *self._place(self.file), ""
+        if (cell := self._cell(location)) is not None:
+            return *self._place(self.file), cell
         if self._inside(location):
             return *self._place(location), ""
         caller = next((frame for frame in reversed(tuple(stack)) if self._inside(frame)), self.file)
         return *self._place(caller), f"{location.file}:{location.line}"
+
+    def _cell(self, location: ev.Location) -> str | None:
+        """Return the cell of a notebook, and the line in it; None for another file."""
+        if not is_notebook(location.file) or os.path.realpath(location.file) != self._model:
+            return None
+        number, line = cell_of(self._source, location.line)
+        return f"line {line} of cell {number}" if number else None
 
     def _inside(self, location: ev.Location) -> bool:
         path = os.path.realpath(location.file)
@@ -106,10 +122,11 @@ class _Places:
             return True
         return path.startswith(self._root) and "site-packages" not in path
 
-    def _place(self, location: ev.Location) -> tuple[str, int]:
+    def _place(self, location: ev.Location) -> tuple[str, int | None]:
         path = os.path.realpath(location.file)
         shown = path[len(self._root) :] if path.startswith(self._root) else path
-        return shown.replace(os.sep, "/"), max(1, location.line)
+        line = None if is_notebook(location.file) else max(1, location.line)  # its file is JSON
+        return shown.replace(os.sep, "/"), line
 
 
 def _failure(snapshot: Snapshot, places: _Places) -> Iterator[CiIssue]:
@@ -238,7 +255,7 @@ def markdown(results: tuple[CiIssue, ...], result: GateResult, snapshot: Snapsho
         for issue in listed[:MARKDOWN_ISSUES]:
             state = "allowed" if issue.allowed else issue.level
             text = f"{issue.title}\n{issue.message}" + (f"\nAllowed: {issue.allowed}" if issue.allowed else "")
-            lines.append(f"| {state} | {_cell(f'{issue.path}:{issue.line}')} | {_cell(text)} |")
+            lines.append(f"| {state} | {_cell(issue.place)} | {_cell(text)} |")
         if len(listed) > MARKDOWN_ISSUES:
             lines.append(f"| | | {len(listed) - MARKDOWN_ISSUES} more |")
         lines.append("")
@@ -294,7 +311,7 @@ def junit(results: tuple[CiIssue, ...], result: GateResult, snapshot: Snapshot, 
             related = [issue for issue in results if issue.rule == _EXPLAINED_BY.get(option) and not issue.allowed]
             _outcome(case, "failure", "; ".join(sentences), related)
     for allowed in (issue for issue in results if issue.allowed):
-        case = _case(suite, path, f"{allowed.title} at {allowed.path}:{allowed.line}")
+        case = _case(suite, path, f"{allowed.title} at {allowed.place}")
         SubElement(case, "skipped", message=_xml(f"allowed: {allowed.allowed}"))
     whole = Element("testsuites")
     for element in (suite, whole):
@@ -312,7 +329,7 @@ def _case(suite: Element, path: str, name: str) -> Element:
 
 def _outcome(case: Element, tag: str, message: str, related: Iterable[CiIssue]) -> None:
     outcome = SubElement(case, tag, message=_xml(message), type=tag)
-    outcome.text = _xml("\n".join(f"{f.path}:{f.line}: {f.title}\n{f.message}" for f in related)) or None
+    outcome.text = _xml("\n".join(f"{f.place}: {f.title}\n{f.message}" for f in related)) or None
 
 
 def _xml(text: str) -> str:

@@ -100,7 +100,7 @@ def expression(x, flip):
     return x * 2
 
 
-def part(x: torch.Tensor, deep: bool) -> torch.Tensor:  # noqa: FBT001
+def part(x: torch.Tensor, deep: bool) -> torch.Tensor:
     if deep:  # seed: helper
         x = x.sin().cos()
     return x.tanh()

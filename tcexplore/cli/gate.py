@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import stat
 import sys
@@ -378,9 +377,9 @@ def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
     limits = result.sentences
     if request.json:
         from tcexplore.report.json_report import report
+        from tcexplore.report.json_text import json_lines
 
-        json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        sys.stdout.writelines(json_lines(report(outcome.snapshot, outcome.machine, limits, request.calls)))
         return
     from tcexplore.report.check_report import check_report, summary_report
     from tcexplore.report.printed import print_document

@@ -102,6 +102,8 @@ class TraceChoice(NamedTuple):
     """Whether to print a report instead of opening the app."""
     follow: bool = False
     """Whether to show what a running job writes."""
+    records: str = ""
+    """Folder into which all records are written; empty for none."""
 
 
 class Launch(NamedTuple):
@@ -337,6 +339,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("--rank", "open", "the rank to show first (default: 0)", kind.count, "N", one_call=True),
     Option("--against", "open", "another trace, such as yesterday's, to diff this one with", None, "PATH", default="",
            one_call=True),
+    Option("--records", "open", "write every record of the trace into a new folder, and torch's spans for Perfetto", None,
+           "DIR", default="", one_call=True),
     Option("--follow", "open", "show what a running job writes, as it writes it", action="store_true", one_call=True),
     Option("--trace", "run", "write the trace into this folder (default: a new one)", None, "DIR", one_call=True),
     Option("--detach", "run", "leave the command running when tcexplore ends", action="store_true", one_call=True),

@@ -281,3 +281,16 @@ def test_hostile_text_of_a_trace_reaches_no_terminal(traces: Path, tmp_path: Pat
     status, out, error = printed(capsys, "open", str(tmp_path / "t"), "--report")
     assert status == 0
     assert "\x1b" not in out + error
+
+
+def test_all_records_are_written_as_files(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tmp_path / "records"
+    assert main(["open", str(traces / "same"), "--records", str(folder)]) == 0
+    assert "files in" in capsys.readouterr().err
+    names = {path.name.partition("_")[2] for path in (folder / "rank_0" / "0_0").iterdir()}
+    kinds = ("dynamo_output_graph.txt", "inductor_output_code.py", "aot_joint_graph.txt", "compilation_metrics.json",
+             "before_pre_grad_graph.txt", "inductor_post_grad_graph.txt")  # fmt: skip
+    assert names.issuperset(kinds)
+    spans = json.loads((folder / "rank_1" / "chromium_events.json").read_text())
+    assert {span["ph"] for span in spans} >= {"B", "E"}
+    assert main(["open", str(traces / "same"), "--records", str(folder)]) == 2

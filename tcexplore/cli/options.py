@@ -339,7 +339,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("--rank", "open", "the rank to show first (default: 0)", kind.count, "N", one_call=True),
     Option("--against", "open", "another trace, such as yesterday's, to diff this one with", None, "PATH", default="",
            one_call=True),
-    Option("--records", "open", "write all records of the trace into a new folder, and torch's spans for Perfetto", None,
+    Option("--records", "open", "write all records of the trace into a new folder, with spans for Perfetto", None,
            "DIR", default="", one_call=True),
     Option("--follow", "open", "show what a running job writes, as it writes it", action="store_true", one_call=True),
     Option("--trace", "run", "write the trace into this folder (default: a new one)", None, "DIR", one_call=True),

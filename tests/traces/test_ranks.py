@@ -121,6 +121,21 @@ def test_an_attempt_that_torch_gave_up_is_no_difference_and_is_listed(traces: Pa
     assert len(run.graphs) == second.graphs
 
 
+def restart_with_another_graph(text: str) -> str:
+    """Add an attempt after that of the first compile, with another graph."""
+    head = text.partition("\n")[0]
+    if '"dynamo_output_graph"' not in head or FIRST not in head:
+        return text
+    changed = text.replace("torch.sin", "torch.cos").replace(".sin(", ".cos(")
+    return text + changed.replace(FIRST, FIRST.replace('"attempt": 0', '"attempt": 1'))
+
+
+def test_a_rank_that_needs_no_restart_does_not_differ(traces: Path, tmp_path: Path):
+    comparison = compared(edited(traces / "same", tmp_path / "hit", 1, restart_with_another_graph))
+    assert comparison.divergence is None
+    assert any("rank 1 traced it again, rank 0 did not have to" in note for note in comparison.notes)
+
+
 def test_breaks_are_counted_the_same_in_the_table_and_in_the_list(traces: Path):
     for folder in ("breaks", "ddp", "fsdp", "break"):
         job = open_inputs(trace_inputs([str(traces / folder)])).jobs[0]

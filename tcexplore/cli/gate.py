@@ -93,6 +93,7 @@ def judge(
         worse, notes = _regressions(outcome, files, measure_again)
         exceeded += worse
         exceeded += _failed_op_tests(request, run)
+        notes = (*notes, *_unused_entries(run, limits, files))
     return GateResult(tuple(exceeded), _options(request), breaks, allowed, notes)
 
 
@@ -130,6 +131,17 @@ def _sort_breaks(
             place = f"{display_path(graph_break.location.file)}:{graph_break.location.line}"
             expired[entry] = f"the break at {place} was allowed until {entry.expires}: {entry.reason}"
     return tuple(counted), tuple(allowed), [ExceededLimit("allow", sentence) for sentence in expired.values()]
+
+
+def _unused_entries(run: Snapshot, limits: Limits, files: GateFiles) -> Iterator[str]:
+    """Yield the entries of the allow-list that describe no break of this run."""
+    ids = stable_ids(run) if files.allow else None
+    for number, entry in enumerate(files.allow, 1):
+        if ids is not None and not any(entry.covers(known, ids.graph_break(known)) for known in run.breaks):
+            line = f":{entry.line}" if entry.line is not None else ""
+            text = f", {entry.text!r}" if entry.text else ""
+            name = f"{entry.file or entry.id}{line}{text}"
+            yield f"{limits.allow}, entry {number} matches no graph break: {name}"
 
 
 def _failed_op_tests(request: Request, run: Snapshot) -> Exceeded:
@@ -402,16 +414,17 @@ def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
     limits = result.sentences
     if request.json:
         from tcexplore.report.json_report import report
+        from tcexplore.report.json_text import json_lines
 
         if request.select is None:
-            json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
-        else:
-            from tcexplore.answers.selection import parse_selection, selected_report
+            sys.stdout.writelines(json_lines(report(outcome.snapshot, outcome.machine, limits, request.calls)))
+            return
+        from tcexplore.answers.selection import parse_selection, selected_report
 
-            selection = parse_selection(request.select)
-            keys = [chosen.key for chosen in selection]
-            whole = report(outcome.snapshot, outcome.machine, limits, request.calls, keys)
-            json.dump(selected_report(whole, selection), sys.stdout, separators=(",", ":"))
+        selection = parse_selection(request.select)
+        keys = [chosen.key for chosen in selection]
+        whole = report(outcome.snapshot, outcome.machine, limits, request.calls, keys)
+        json.dump(selected_report(whole, selection), sys.stdout, separators=(",", ":"))
         sys.stdout.write("\n")
         return
     from tcexplore.report.check_report import check_report, summary_report

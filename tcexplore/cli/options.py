@@ -7,6 +7,7 @@ An option needs its row here, and what reads it. Its value is in the request if 
 from __future__ import annotations
 
 import argparse
+import re
 from argparse import SUPPRESS
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -103,6 +104,8 @@ class TraceChoice(NamedTuple):
     """Whether to print a report instead of opening the app."""
     follow: bool = False
     """Whether to show what a running job writes."""
+    records: str = ""
+    """Folder into which all records are written; empty for none."""
 
 
 class Launch(NamedTuple):
@@ -338,6 +341,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("--rank", "open", "the rank to show first (default: 0)", kind.count, "N", one_call=True),
     Option("--against", "open", "another trace, such as yesterday's, to diff this one with", None, "PATH", default="",
            one_call=True),
+    Option("--records", "open", "write all records of the trace into a new folder, with spans for Perfetto", None,
+           "DIR", default="", one_call=True),
     Option("--follow", "open", "show what a running job writes, as it writes it", action="store_true", one_call=True),
     Option("--trace", "run", "write the trace into this folder (default: a new one)", None, "DIR", one_call=True),
     Option("--detach", "run", "leave the command running when tcexplore ends", action="store_true", one_call=True),
@@ -453,8 +458,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line on stderr and exit with 2."""
-        print_error(f"{message} (see {self.prog} --help)", self.prog)
+        print_error(f"{message}{self._nearest(message)} (see {self.prog} --help)", self.prog)
         self.exit(2)
+
+    def _nearest(self, message: str) -> str:
+        """Return a question with the option whose name is closest to an unknown one; empty if none is close."""
+        unknown = re.search(r"unrecognized arguments:.*?(--[\w-]+)", message)
+        if unknown is None:
+            return ""
+        import difflib  # not imported before the first frame
+
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        nearest = difflib.get_close_matches(unknown[1], known, 1)
+        return f"; did you mean {nearest[0]}?" if nearest else ""
 
     def add_options(self, options: Iterable[Option], *, grouped: bool = True, **defaults: Any) -> None:
         """Add options, below their headings if `grouped`; `defaults` replace those of some."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -186,11 +187,21 @@ def next_fields(snapshot: Snapshot) -> list[Fields]:
     ]
 
 
+_ADDRESS = re.compile(r"(?<=[\w)\]}]), \d{6,}(?=\))|\b0x[0-9a-f]{6,}\b")
+"""Identity of an object in a guard: it is another one in each process."""
+
+
 def _guard_fields(snapshot: Snapshot) -> Fields:
     ids = stable_ids(snapshot)
     return {
         "guards": [
-            fields("guard", guard, id=ids.guard(guard), graph=installed.graph)
+            fields(
+                "guard",
+                guard,
+                id=ids.guard(guard),
+                graph=installed.graph,
+                code=[_ADDRESS.sub("", code) for code in guard.code],
+            )
             for installed in snapshot.guards
             for guard in installed.guards
         ],

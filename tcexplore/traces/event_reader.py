@@ -21,7 +21,7 @@ from tcexplore.traces.trace_context import Emit, TraceContext
 MOST_PROBLEMS = 20
 """Messages about records that are kept for one process."""
 
-SAMPLE_CHARS = 4_000
+SAMPLE_CHARS = 200_000
 """Characters of the payload of a kind that is not read."""
 
 MOST_GRAPHS = 50

@@ -74,6 +74,7 @@ class MainScreen(ReadingScreen):
         self._title = RowLine(partial(title_row, self.session, None, Elapsed(0.0, 0.0)), id="title")
         self._verdict = RowLine(partial(verdict_row, self.session), id="verdict")
         self._alert = RowLine(lambda _: Row(()), id="alert")
+        self._alert.display = False
         self._tabs = RowLine(tabs(self.grid.current), id="tabs")
         self._peek = RowLine(_peek_line(None, (), frozenset()), id="peek")
         self._footer = RowLine(footer(self.SCOPES, self.grid.current), id="footer")
@@ -110,7 +111,6 @@ class MainScreen(ReadingScreen):
         for pane in self.grid.panes.values():
             pane.watch(self.app, "session", pane.show_session, init=False)
         self.watch(self.app, "session", self.show_session, init=False)
-        self._alert.display = False
         self.set_interval(1.0, self._show_alert)
 
     def _show_alert(self) -> None:

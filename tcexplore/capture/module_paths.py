@@ -84,10 +84,11 @@ class FramePaths:
         self._known: list[dict[int, ModulePath]] = []
         self._roots = _running_or_compiled()
 
-    def of_frame(self) -> ModulePath | None:
-        """Return the path of the module whose `forward` is the frame; None for a function."""
+    def of_frame(self) -> RunModule | None:
+        """Return the module whose `forward` is the frame; None for a function, or if its path is unknown."""
         module = self._scope["L"].get("self")
-        return self.of_module(module) if isinstance(module, Module) else None
+        path = self.of_module(module) if isinstance(module, Module) else None
+        return None if path is None else RunModule(path, type(module).__name__)
 
     def of_sources(self, stacks: Iterable[Iterable[str]]) -> dict[str, ModulePath]:
         """Return the path of each module that one of Dynamo's sources reads, as far as it is known.

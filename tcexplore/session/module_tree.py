@@ -646,7 +646,7 @@ def _type_difference(usual: Module, odd: Module) -> str:
         return f"{odd.type} instead of {usual.type}"
     types = dict(usual.inner_types())
     for path, kind in odd.inner_types():
-        if types.get(path, kind) != kind:
+        if kind and types.get(path) and types[path] != kind:
             return f"{kind} instead of {types[path]} in {'.'.join(path)}"
     return ""
 

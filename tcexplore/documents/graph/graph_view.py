@@ -59,8 +59,15 @@ def graph_title(snapshot: Snapshot) -> str:
 
 
 def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str], width: int) -> Iterable[Part]:
-    opened = f"graph {captured.graph}" not in toggled
-    yield fixed([graph_heading(snapshot, captured, opened)], f"graph {captured.graph}")
+    # A graph of a layer that equals an earlier one is closed at first.
+    path = tuple(captured.module.split(".")) if captured.module else ()
+    same = module_folds(snapshot).same.get(path)
+    opened = (f"graph {captured.graph}" not in toggled) != (same is not None)
+    heading = graph_heading(snapshot, captured, opened)
+    if same is not None:
+        note = Span(f"  {captured.module} same as {same.same_as}", "muted")
+        heading = heading._replace(spans=(*heading.spans[:3], note, *heading.spans[3:]))
+    yield fixed([heading], f"graph {captured.graph}")
     if opened:
         graph = _of(captured, labels(snapshot), module_folds(snapshot))
         yield from graph_parts(graph, toggled, places(snapshot.file), width)

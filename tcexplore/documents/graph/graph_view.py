@@ -14,6 +14,7 @@ from tcexplore.documents.graph.graph_rows import (
     GraphOf,
     GraphRows,
     dynamo_graph,
+    has_folds,
     hidden_fold,
     is_parameter,
     lay_out_graph,
@@ -81,7 +82,7 @@ def graph_parts(graph: GraphOf, toggled: frozenset[str], where: Places, width: i
 
 def _grouping(graph: GraphOf, toggled: frozenset[str]) -> Iterator[Row]:
     """Yield the row that opens all modules at once, and groups the nodes again."""
-    if graph.has_modules:
+    if has_folds(graph):
         grouped = graph.grouping(toggled)
         text = "grouped by module: opens all nodes" if grouped else "all nodes: closes to group them by module"
         yield fold(f"grouped {graph.name}", not grouped, (text, "muted"), keys_only=True)

@@ -79,7 +79,7 @@ def _grouping(toggled: frozenset[str], groups: int, kernels: int) -> Row:
     if GROUPED in toggled:
         text = "all kernels: closes to show those of equal layers once"
     else:
-        text = f"{kernels} kernels of {groups} kinds, those of equal layers once: opens all kernels"
+        text = f"{kernels:,} kernels of {count(groups, 'kind')}, those of equal layers once: opens all kernels"
     return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)
 
 

@@ -11,6 +11,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def factor(ratio: float, decimals: int = 2) -> str:
+    """Format how many times faster or slower something is, from a ratio of 1.31 or 0.76: `1.31×`."""
+    return f"{max(ratio, 1 / ratio):.{decimals}f}×"
+
+
 def size(number: int) -> str:
     """Format a number of bytes with a binary unit: `768 B`, `2.0 KiB`, `1.5 MiB`."""
     amount, unit = float(number), "B"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from tests.supervisor.runs import alive, gone
 
 STARTS = """\
 import os, signal, subprocess, sys, threading, time
-from tcexplore.processes import Deadline
+from tcexplore.processes import Deadline, make_temporary_folder
 ignores = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 children = []
 for options in ({}, {"start_new_session": True}):
@@ -21,6 +22,8 @@ for options in ({}, {"start_new_session": True}):
     child.stdout.readline()
     children.append(child.pid)
 print(*children, flush=True)
+folder = make_temporary_folder("test")
+print(folder, flush=True)
 end = Deadline(lambda: print("restored", flush=True), keep=children[:int(sys.argv[1])])
 end.begin(7, 0.2)
 end.begin(8, 60)
@@ -39,9 +42,10 @@ def test_the_process_ends_with_all_of_its_descendants(name: str):
     command = [sys.executable, "-c", STARTS + WAITS[name], "0"]
     began = time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=30)
-    assert (done.returncode, done.stdout.splitlines()[1]) == (7, "restored")
+    assert (done.returncode, done.stdout.splitlines()[2]) == (7, "restored")
     assert time.monotonic() - began < 5
     assert gone({int(pid) for pid in done.stdout.split()[:2]})
+    assert not os.path.exists(done.stdout.splitlines()[1])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

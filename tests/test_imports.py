@@ -24,7 +24,7 @@ PURE = ("documents", "events", "files", "fixes", "keymap", "profiles", "quantiti
         "traces")  # fmt: skip
 """Packages that need no terminal app."""
 
-TORCH = ("capture", "timing", "accuracy")
+TORCH = ("capture", "timing", "accuracy", "numerics")
 """Packages of the worker's process, which load torch."""
 
 MAY_IMPORT = {
@@ -63,6 +63,7 @@ MAY_IMPORT = {
     "supervisor": {"events", "model_python", "supervisor", "torch_text"},
     "capture": {"capture", "events", "torch_text"},
     "accuracy": {"accuracy", "capture", "events", "quantities", "torch_text"},
+    "numerics": {"capture", "events", "numerics", "torch_text"},
     "timing": {"capture", "events", "quantities", "timing", "torch_text"},
 }
 """Packages of tcexplore that each package may import: data flows one way."""

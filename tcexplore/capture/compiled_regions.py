@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -9,14 +10,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from tcexplore.capture.dynamo.dynamo_graphs import name_modules
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.dynamo.frame_entries import watch_entries
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.module_paths import name_modules
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
@@ -53,8 +55,22 @@ class Activity:
 class Region:
     """The counters of one region. `counts_graphs` tells whether this torch reports graph entries."""
 
-    def __init__(self, number: int, *, counts_graphs: bool) -> None:
+    def __init__(
+        self,
+        number: int,
+        *,
+        counts_graphs: bool,
+        name: str = "",
+        kind: RegionKind = "function",
+        original: Callable[..., Any] | None = None,
+    ) -> None:
+        """`original` is what is compiled; None if this torch does not tell, or if torch compiles it for itself."""
         self.number = number
+        self.name = name
+        self.kind = kind
+        self.original = original
+        self.eager = 0
+        """Number of calls of the original, which no other counter has."""
         self.calls = 0
         self.entered = 0
         """Number of times that the calls entered a compiled graph."""
@@ -92,7 +108,7 @@ class Region:
             median_us=median, low_us=low, high_us=high,
             entered=self.entered if self._counts_graphs else None,
             resumed=self.resumed if self._counts_graphs else None,
-            uncompiled=self._uncompiled, raised=self._raised,
+            uncompiled=self._uncompiled, raised=self._raised, eager=self.eager,
             bin_s=self._activity.bin_s, activity=tuple(self._activity.counts),
         )  # fmt: skip
 
@@ -107,14 +123,62 @@ COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
 
 GRAPHS_FACT = "number of graph entries"
 
+STEP_FUNCTION = "_tcexplore_step_function"
+"""Attribute of a function that begins a step: the user's own function, which is compiled instead."""
+
+ORIGINAL = "_torchdynamo_orig_callable"
+"""Attribute of a compiled function: what is compiled."""
+
+_TORCH = os.path.dirname(str(torch.__file__)) + os.sep
+_TCEXPLORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_COMPILE_FILES = tuple(
+    os.path.join(_TORCH, path) for path in ("__init__.py", "_dynamo/eval_frame.py", "nn/modules/module.py")
+)
+"""Files of the functions between a call of `torch.compile` or `module.compile()` and the region."""
+
 EMIT_EVERY_S = 0.2
 """The minimum time between two `RegionCalls` of a region."""
+
+
+class StepObserver(Protocol):
+    """Decides for each call of a region whether it runs eagerly."""
+
+    def begin_call(self, region: Region, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether a call outside all other regions runs eagerly."""
+        ...
+
+    def end_call(self, graphs: int) -> None:
+        """Note the end of a call outside all other regions, and how many graphs were compiled in it."""
+        ...
+
+    def ran_out_of_memory(self) -> None:
+        """Note that an eager call failed for want of memory."""
+        ...
+
+    def add_own_time(self, seconds: float) -> None:
+        """Note time that tcexplore spent for itself."""
+        ...
+
 
 _BACKWARD = re.compile(r"CompiledAutograd(\d+)")
 """Class names of the modules that compiled autograd compiles, numbered by torch."""
 
 _IN_PLACE_CALLS = ("_call_impl", "_wrapped_call_impl")
 """Methods of a module that `module.compile()` compiles."""
+
+
+class FailedCall(NamedTuple):
+    """A call of a region that raised an exception."""
+
+    compiled: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    error: BaseException
+
+    def make_eagerly(self) -> None:
+        """Make the call again without the compiler."""
+        with torch.compiler.set_stance("force_eager"):
+            self.compiled(*self.args, **self.kwargs)
 
 
 class Regions:
@@ -128,11 +192,13 @@ class Regions:
         queries: RegionQueries | None = None,
         between_calls: Callable[[], None] = lambda: None,
         arguments: Callable[[], tuple[str, ...]] = tuple,
+        steps: StepObserver | None = None,
     ) -> None:
         """Set up; `now` returns seconds since the job arrived. The main thread runs `between_calls` occasionally.
 
-        `arguments` returns those of the current call of `torch.compile`.
+        `arguments` returns those of the current call of `torch.compile`. `steps` has some calls run eagerly.
         """
+        self._steps = steps
         self._hooks = hooks
         self._user_files = user_files
         self._now = now
@@ -140,6 +206,11 @@ class Regions:
         self._between_calls = between_calls
         self._arguments = arguments
         self._regions: list[Region] = []
+        self._again: list[RegionCreated] | None = None
+        """While the script runs again: the regions of its first run that it did not make again so far."""
+        self._created: list[RegionCreated] = []
+        self.failed_call: FailedCall | None = None
+        """The last call of a region, if it raised an exception."""
         self._emitted_at = 0.0
         self._thread = _ThreadState()
 
@@ -156,11 +227,16 @@ class Regions:
         for region in [region for region in self._regions if region.changed]:
             self._hooks.emit(region.to_event())
 
+    def script_again(self) -> None:
+        """Count the calls of further runs of the script for the regions of its first run."""
+        self._again = list(self._created)
+
     # ---- regions
 
     def _wrap_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def compile_target(context: Any, target: Any) -> Any:
+            target = getattr(target, STEP_FUNCTION, target) if _is_function(target) else target
             module = self._thread.module
             self._thread.module = module if module is not None else _module_or_none(target)
             try:
@@ -174,30 +250,57 @@ class Regions:
         return skip_in_dynamo(compile_target)
 
     def _add_region(self, target: Any, compiled: Callable[..., Any]) -> Region:
-        region = Region(len(self._regions), counts_graphs=self._counts_graphs)
-        self._regions.append(region)
         name, kind = region_name(target)
         name_modules(target)
         created = RegionCreated(
-            region=region.number, name=name, kind=kind, location=_user_line(self._user_files),
+            region=len(self._regions), name=name, kind=kind, location=_user_line(self._user_files),
             arguments=self._arguments(),
         )  # fmt: skip
+        original = None if _compiled_by_torch() else getattr(compiled, ORIGINAL, None)
+        if (known := self._known(created)) is not None:
+            known.original = original
+            return known
+        self._created.append(created)
+        region = Region(
+            created.region, counts_graphs=self._counts_graphs, name=name, kind=kind, original=original
+        )  # fmt: skip
+        self._regions.append(region)
         if self._queries is not None:
             self._queries.add_region(created, compiled)
         self._hooks.emit(created)
         return region
 
+    def _known(self, created: RegionCreated) -> Region | None:
+        """Return the region of the script's first run that it makes again here, if any."""
+        for known in self._again or ():
+            if (known.name, known.kind, known.location) == (created.name, created.kind, created.location):
+                self._again.remove(known)  # type: ignore[union-attr]
+                return self._regions[known.region]
+        return None
+
     def _wrap_region(self, region: Region, compiled: Callable[..., Any]) -> Callable[..., Any]:
         begin, end = self._begin, self._end
 
+        def eagerly(call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            try:
+                return region.original(*args, **kwargs)  # type: ignore[misc]
+            except torch.OutOfMemoryError:
+                if self._steps is None or call.outer is not None:
+                    raise
+                self._steps.ran_out_of_memory()
+                call.eager = False
+            return compiled(*args, **kwargs)
+
         @wraps(compiled)
         def region_call(*args: Any, **kwargs: Any) -> Any:
-            call = begin(region)
+            call = begin(region, args, kwargs)
             try:
-                result = compiled(*args, **kwargs)
-            except BaseException:
+                result = eagerly(call, args, kwargs) if call.eager else compiled(*args, **kwargs)
+            except BaseException as error:
+                self.failed_call = FailedCall(compiled, args, kwargs, error)
                 end(call, args, kwargs, raised=True)
                 raise
+            self.failed_call = None
             end(call, args, kwargs, raised=False)
             return result
 
@@ -207,21 +310,35 @@ class Regions:
 
     # ---- calls
 
-    def _begin(self, region: Region) -> _Call:
-        call = _Call(region, self._now(), time.perf_counter())
-        self._thread.calls.append(call)
+    def _begin(self, region: Region, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        """Begin a call; the outermost one decides whether it runs eagerly, with all regions that it calls."""
+        calls, eager = self._thread.calls, False
+        outer = calls[-1] if calls else None
+        if self._steps is not None:
+            eager = outer.eager if outer is not None else self._steps.begin_call(region, args, kwargs)
+        call = _Call(region, self._now(), time.perf_counter(), outer, eager=eager and region.original is not None)
+        calls.append(call)
         return call
 
     def _end(self, call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any], *, raised: bool) -> None:
-        seconds = time.perf_counter() - call.started
+        ended = time.perf_counter()
+        seconds = ended - call.started
         self._thread.calls.remove(call)
-        call.region.count_call(call.at, seconds, warm=not call.graphs, entered=call.entered, raised=raised)
-        if call.graphs:
+        if call.eager:
+            call.region.eager += 1
+            call.region.changed = True
+        else:
+            call.region.count_call(call.at, seconds, warm=not call.graphs, entered=call.entered, raised=raised)
+        if call.graphs and self._again is None:
             self._emit_compiled(call, seconds, args, kwargs)
         if call.graphs or self._now() - self._emitted_at > EMIT_EVERY_S:
             self.emit_calls()
             if not self._thread.calls and threading.current_thread() is threading.main_thread():
                 self._between_calls()
+            if self._steps is not None:
+                self._steps.add_own_time(time.perf_counter() - ended)
+        if self._steps is not None and call.outer is None:
+            self._steps.end_call(len(call.graphs))
 
     def _emit_compiled(self, call: _Call, seconds: float, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         number, graphs = call.region.number, tuple(call.graphs)
@@ -267,10 +384,11 @@ class Regions:
 class _Call:
     """A call in progress, with the graphs that it compiled and the number of graphs that it entered."""
 
-    __slots__ = ("at", "entered", "graphs", "region", "started")
+    __slots__ = ("at", "eager", "entered", "graphs", "outer", "region", "started")
 
-    def __init__(self, region: Region, at: float, started: float) -> None:
-        self.region, self.at, self.started = region, at, started
+    def __init__(self, region: Region, at: float, started: float, outer: _Call | None, *, eager: bool) -> None:
+        """`outer` is the call of another region that makes this one."""
+        self.region, self.at, self.started, self.outer, self.eager = region, at, started, outer, eager
         self.graphs: list[str] = []
         self.entered = 0
 
@@ -326,6 +444,14 @@ def _user_line(user_files: UserFiles) -> Location | None:
     """Return the innermost line of the user's files on the stack of this thread."""
     frame = user_files.innermost(sys._getframe(1))
     return user_files.location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame else None
+
+
+def _compiled_by_torch() -> bool:
+    """Return whether torch itself called `torch.compile`, as it does for FlexAttention in eager mode."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_TCEXPLORE, *_COMPILE_FILES)):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(_TORCH)
 
 
 def _is_function(compiled: Any) -> bool:

@@ -70,10 +70,14 @@ def _module_stack(meta: dict[str, Any]) -> dict[str, tuple[str, type | str]]:
     return meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
 
 
-def module_types(nodes: Iterable[Node]) -> tuple[tuple[str, str], ...]:
-    """Return the path and the class of each module that runs one of the nodes."""
-    modules = {module[0]: module[1] for node in nodes for module in _module_stack(node.meta).values()}
-    return tuple((readable_source(source), _class_name(kind)) for source, kind in modules.items())
+def module_stacks(nodes: Iterable[Node]) -> Iterator[dict[str, str]]:
+    """Yield the modules around each node of a new module, outermost first: Dynamo's source and the class of each."""
+    known = set[str]()
+    for node in nodes:
+        stack = {source: _class_name(kind) for source, kind in _module_stack(node.meta).values()}
+        if not known.issuperset(stack):
+            known |= stack.keys()
+            yield stack
 
 
 def _class_name(kind: type | str) -> str:

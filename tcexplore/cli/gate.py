@@ -328,7 +328,7 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 def require_outputs(outputs: Outputs, sources: Iterable[str | None]) -> None:
     """Raise `BadFileError` if a report cannot be written, or would replace a source of the run."""
-    paths = [path for path in (outputs.sarif, outputs.junit, outputs.gitlab, outputs.markdown) if path]
+    paths = [path for path in (outputs.sarif, outputs.junit, outputs.gitlab, outputs.markdown, outputs.html) if path]
     kept = {os.path.realpath(source) for source in sources if source and os.path.exists(source)}
     for path in paths:
         try:
@@ -359,7 +359,7 @@ def publish(
         _print(request, outcome, result)
     for note in result.notes:
         print_error(note)
-    written = _write_reports(request, outcome.snapshot, result) if request.outputs != Outputs() else True
+    written = _write_reports(request, outcome, result) if request.outputs != Outputs() else True
     sys.stdout.flush()
     return status(result, outcome.snapshot) or (0 if written else USER_ERROR)
 
@@ -379,10 +379,12 @@ def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
     print_document(partial(build, outcome.snapshot, outcome.machine, limits, request.calls))
 
 
-def _write_reports(request: Request, snapshot: Snapshot, result: GateResult) -> bool:
+def _write_reports(request: Request, outcome: Outcome, result: GateResult) -> bool:
     """Write the chosen reports; return whether all were written."""
+    snapshot = outcome.snapshot
     from tcexplore.documents.locations import display_path
     from tcexplore.report.ci_formats import ci_issues, gitlab, junit, markdown, sarif, workflow_commands
+    from tcexplore.report.html_report import html_report
 
     outputs, path = request.outputs, display_path(snapshot.file)
     results = ci_issues(snapshot, result)
@@ -392,6 +394,7 @@ def _write_reports(request: Request, snapshot: Snapshot, result: GateResult) -> 
         (outputs.junit, lambda: junit(results, result, snapshot, path)),
         (outputs.gitlab, lambda: gitlab(results)),
         (outputs.markdown, lambda: markdown(results, result, snapshot, path)),
+        (outputs.html, lambda: html_report(snapshot, outcome.machine)),
     )
     for file, content in contents:
         try:

@@ -128,6 +128,10 @@ def report_trace(request: Request) -> int:
     comparison = compare_ranks(job, opened.problems, in_turns=request.fake is not None, unread=opened.unread)
     if request.fake is not None and request.fake.rank is not None:
         comparison = replace(comparison, divergence=None)  # the other ranks are missing on purpose
+    else:
+        from tcexplore.traces.job_watch import with_processes
+
+        comparison = with_processes(comparison, job)
     snapshot = replace(read_snapshot(run), rank_comparison=comparison)
     return publish(request, Outcome(snapshot, run.machine), files) or (USER_ERROR if opened.unread else 0)
 

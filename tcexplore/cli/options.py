@@ -54,6 +54,7 @@ class Outputs(NamedTuple):
     junit: str | None = None
     gitlab: str | None = None
     markdown: str | None = None
+    html: str | None = None
     github: bool = False
     """Whether to print annotations for GitHub Actions."""
     summary: bool = False
@@ -270,6 +271,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("--follow", f"{APP} check",
            "end a script that calls torch.compile itself after S seconds, 0 for never (default: %(default)g)",
            kind.seconds, "S", default=FOLLOW_S),
+    Option("--step", f"{APP} check",
+           "the function or compiled region of a script whose call is a step, such as generate or Trainer.step "
+           "(default: found from optimizers and regions)", kind.name, "FUNCTION"),
+    Option("--no-eager-steps", f"{APP} check",
+           "leave a script as it is: run none of its steps eagerly to time them", action="store_true"),
+    Option("--repeat", f"{APP} check", "run a script again while it has too few steps for a verdict",
+           action="store_true"),
     Option("--ranks", f"{APP} check", "run the script as each of N ranks, and compare", kind.at_least_one, "N", RANKS,
            one_call=True),
     Option("--rank", f"{APP} check", "run the script as this rank only", kind.count, "R", RANKS, one_call=True),
@@ -364,6 +372,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("--junit", "check open", "write JUnit XML, one test per limit", kind.name, "FILE", OUTPUTS, writes=True),
     Option("--gitlab", "check open", "write GitLab's code quality JSON", kind.name, "FILE", OUTPUTS, writes=True),
     Option("--markdown", "check open", "write a summary in Markdown", kind.name, "FILE", OUTPUTS, writes=True),
+    Option("--html", "check open", "write the run as one HTML page that loads nothing", kind.name, "FILE", OUTPUTS,
+           writes=True),
     Option("--github", "check open", "print annotations for GitHub Actions, and add to its step summary", group=OUTPUTS,
            action="store_true"),
     Option("--summary", "check open", "print a short report: verdict, counts and limits", group=OUTPUTS,

@@ -55,6 +55,7 @@ def breaks_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         fixed(_uncompiled(snapshot, toggled, width)),
         fixed(_eager_ops(snapshot, toggled)),
         fixed(_skipped(snapshot, toggled, width)),
+        fixed(_restarts(snapshot, toggled, width)),
     ]
     return Parts(_title(snapshot), parts)
 
@@ -253,6 +254,21 @@ def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterato
     others = [frame for frame in snapshot.skipped_frames if frame not in functions]
     if others and snapshot.compiled:
         yield from _frames(snapshot, "skipped", ("skipped frames", "heading"), others, toggled, width)
+
+
+def _restarts(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield a fold with the attempts that torch gave up, each with its reason: every break causes one."""
+    if not snapshot.restarts:
+        return
+    opened, where = "restarts" in toggled, places(snapshot.file)
+    total = count(sum(restart.count for restart in snapshot.restarts), "attempt")
+    yield fold("restarts", opened, ("restarts", "heading"), (f"  torch gave up {total} to trace", "muted"), indent=0)
+    for restart in snapshot.restarts if opened else ():
+        links = line_links(restart.location)
+        times = f"  ×{restart.count}" if restart.count > 1 else ""
+        place = where.describe(restart.location)
+        yield row(f"   {restart.graph}  {place}", (times, "muted"), links=links, location=restart.location)
+        yield from wrapped(restart.reason, width, "muted", indent=5, links=links, location=restart.location)
 
 
 def _frames(

@@ -46,6 +46,8 @@ class Row(NamedTuple):
     """What is copied, if it differs from the text."""
     hides: tuple[Link, ...] = ()
     """Links of the rows that a closed fold hides: its own row is highlighted in their place."""
+    inside: Callable[[], str] | None = None
+    """Returns the text that a closed fold hides, which a search finds on the fold's row."""
     target: str | None = None
     """The fold group of the same document that enter goes to."""
     place: tuple[int, int] | None = None

@@ -71,7 +71,7 @@ def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
     elif snapshot.status == "running" and not snapshot.complete:
         yield row((f" … {describe_phase(snapshot)}", "running"))
     elif snapshot.status == "superseded":
-        yield row((" superseded", "strong"), ("  by a newer run", "muted"))
+        yield row((" ended early", "strong"), ("  by the next run, or the end of the app", "muted"))
     elif snapshot.phase == "switching" and snapshot.compiled:
         yield row((f" … {describe_phase(snapshot)}: {snapshot.target}", "running"))
     elif not snapshot.compiled:

@@ -149,6 +149,13 @@ class Labels:
         own = self.kernel[kernel_link(kernel)]
         return known or tuple(OpLabel(op_name(op), own) for op in dict.fromkeys(kernel.ops))
 
+    def origins(self, kernel: ev.Kernel, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield the graph and the name of each Dynamo node that post-grad nodes of a kernel come from."""
+        for name in names:
+            node = self._aten.get((kernel.graph, kernel.phase, name))
+            for origin in node.origins if node else ():
+                yield kernel.graph, origin
+
     def title(self, kernel: ev.Kernel) -> str:
         """Return `▐2▌`, or `▐2▌ backward` if there are several phases."""
         label = self.kernel[kernel_link(kernel)].text

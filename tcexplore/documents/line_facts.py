@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Span, by_identity
@@ -52,6 +52,14 @@ class LineFacts:
     ) -> None:
         ops = [node for graph in graphs for node in graph.all_nodes if _computes(node)]
         self.nodes = Counter(_line(node.location) for node in ops if node.location)
+        self._order: dict[Line, int] = {}
+        """Number of each line in the order of execution, callers first."""
+        for node in ops:
+            for at in node.stack:
+                self._order.setdefault(_line(at), len(self._order))
+        self._files: dict[str, int] = {}
+        for file, _ in self._order:
+            self._files.setdefault(file, len(self._files))
         self.below = Counter(line for node in ops for line in set(map(_line, node.stack[:-1])))
         self.breaks: dict[Line, list[ev.GraphBreak]] = {}
         self.guards: dict[Line, list[Link]] = {}
@@ -64,6 +72,15 @@ class LineFacts:
             for guard in installed.guards:
                 if guard.location is not None and not guard.structural:
                     self.guards.setdefault(_line(guard.location), []).append(guard_link(installed.graph, guard))
+
+    def place(self, file: str, lines: Iterable[int]) -> tuple[int, int]:
+        """Return the place of lines in the order of execution: of the first that runs, else after all others."""
+        known = [at for line in lines if (at := self._order.get((file, line))) is not None]
+        return min(known, default=len(self._order)), 0 if known else min(lines, default=0)
+
+    def place_of_file(self, file: str) -> tuple[int, str]:
+        """Return the place of a file in the order of execution, by name after the others if it only has guards."""
+        return self._files.get(file, len(self._files)), file
 
     def first(self, file: str) -> int | None:
         """Return the line to open at: the first graph break of a file, else the first line with FX nodes."""

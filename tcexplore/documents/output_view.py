@@ -55,13 +55,15 @@ def _title(snapshot: Snapshot) -> str:
 
 
 def failure_rows(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
-    """Yield the error, its line, a hint and the traceback."""
+    """Yield the error, its line, the values there, a hint and the traceback."""
     at = failed.location
     links = line_links(at)
     where = places(snapshot.file).describe(at) or failed.stage
     yield row((f"✖ {failed.type}", "error"), (f"  {where}", "location" if at else "muted"),
               (f"  {BLAME.get(failed.blame, failed.blame)}", "muted"), location=at, links=links)  # fmt: skip
     yield from wrapped(failed.message, width, "strong", indent=2, location=at, links=links)
+    for value in failed.values:
+        yield from wrapped(value, width, "", indent=4, location=at, links=links)
     if failed.hint:
         yield from wrapped(failed.hint, width, "ok", indent=2, lead="→ ", location=at, links=links)
     if failed.blame == "compiler":

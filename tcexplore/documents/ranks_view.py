@@ -9,6 +9,7 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import BLANK, Spans, columns, fold, heading, row, wrapped
+from tcexplore.documents.rank_alert import BADGES, hang_sentence
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
@@ -26,7 +27,8 @@ _HEAD = ("rank", "host", "pid", "phase", "graphs", "breaks", "recompiles", "hits
 
 def ranks_document(comparison: RanksCompared, width: int) -> Parts:
     """Return the document of the report."""
-    rows = [*verdict_rows(comparison, width), BLANK, *_table(comparison, ()), *_notes(comparison, width)]
+    rows = [*verdict_rows(comparison, width), BLANK, *_table(comparison, ())]
+    rows += [*_stack_rows(comparison, None), *_notes(comparison, width)]
     return Parts(_title(comparison), [fixed(rows)])
 
 
@@ -38,7 +40,7 @@ def ranks_screen_document(
         head = [row((" … reading the ranks", "running"))]
     else:
         head = [*verdict_rows(comparison, width), BLANK, *_table(comparison, loaded), *_under_way_rows(comparison)]
-        head += _notes(comparison, width)
+        head += [*_stack_rows(comparison, toggled), *_notes(comparison, width)]
     own = (*collective_rows(snapshot), *split_rows(snapshot), *record_rows(snapshot, toggled))
     name = (BLANK, heading(snapshot.trace), *own) if own else ()
     return Parts("", [fixed(head), fixed(name)])
@@ -86,9 +88,17 @@ def unread_sentence(comparison: RanksCompared) -> str:
 
 def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
     """Yield whether the ranks agree, or the first difference with its cause and both sides."""
-    divergence = comparison.divergence
+    divergence, hang = comparison.divergence, comparison.hang
+    if hang is not None:
+        mark = " ✖ HANG " if hang.severity == "error" else " ◐ WAITING "
+        at = hang.place or hang.location
+        spans = Span(mark, BADGES[hang.severity]), Span("  "), Span(hang_sentence(hang, ""), "strong")
+        yield Row(spans, links=line_links(at), location=at)
     if divergence is not None:
         yield from _divergence(divergence, width)
+        for further in comparison.further:
+            yield BLANK
+            yield from _divergence(further, width)
     elif comparison.unread:
         yield row((" ● NO VERDICT ", "badge.muted"), (f"  {unread_sentence(comparison)}", ""))
     elif len(comparison.rows) < 2:
@@ -99,12 +109,10 @@ def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
             extent = " until the first one ended early"
         number = len(comparison.rows)
         ranks = "both ranks" if number == 2 else f"all {number} ranks"
-        badge = (" ✔ IDENTICAL ", "badge.muted" if extent else "badge.ok")
+        badge = (" ✔ IDENTICAL ", "badge.muted" if extent or hang is not None else "badge.ok")
         yield row(badge, (f"  {ranks} compile the same{extent}", ""))
     for sentence in comparison.ended_early:
         yield from wrapped(sentence, width, "warn")
-    if len(comparison.groups) > 2:
-        yield from wrapped(f"{len(comparison.groups)} groups of ranks differ from each other.", width, "warn")
 
 
 def _divergence(divergence: Divergence, width: int) -> Iterator[Row]:
@@ -113,7 +121,8 @@ def _divergence(divergence: Divergence, width: int) -> Iterator[Row]:
     graph = f" in compile {divergence.compile_id}" if divergence.compile_id else ""
     links = line_links(at)
     yield row(
-        (f" ✖ {divergence.kind.upper()} ", "badge.break"), (f"  {name_ranks(divergence.ranks)}", "strong"),
+        (f" {'✖' if divergence.severity == 'error' else '≠'} {divergence.kind.upper()} ", BADGES[divergence.severity]),
+        (f"  {name_ranks(divergence.ranks)}", "strong"),
         (f" {divergence.verb}", ""), (graph, ""),
         (f", {place}" if place else "", "location"), location=at, links=links,
     )  # fmt: skip
@@ -156,12 +165,36 @@ def _under_way_rows(comparison: RanksCompared) -> Iterator[Row]:
     known = [row for row in silent if row.waits is not None]
     for rank in known:
         verb = "waits" if rank.waits else "runs"
-        yield _activity("○", rank, f"{verb} in {rank.call}" if rank.call else verb, now - (rank.last_record or now))
+        since = rank.since or rank.last_record or now
+        yield _activity("○", rank, f"{verb} in {rank.call}" if rank.call else verb, now - since)
     unknown = [row for row in silent if row.waits is None]
     seconds = now - max((row.last_record or now for row in unknown), default=now)
     if unknown and (busy or seconds >= SILENT_S):
         text = f"  no record for {duration(max(0.0, seconds))}: they run, or wait in a collective"
         yield row((f" ○ {name_ranks([row.rank for row in unknown])}", "strong"), (text, "muted"))
+
+
+STACKS = "stacks"
+"""Fold of the Python stacks."""
+
+
+def _stack_rows(comparison: RanksCompared, toggled: frozenset[str] | None) -> Iterator[Row]:
+    """Yield the Python stacks of ranks that make no progress, in folds; all of them open if `toggled` is None."""
+    known = [row for row in comparison.rows if row.stack]
+    if comparison.hang is None or not known:
+        return
+    yield BLANK
+    for rank in known:
+        name = f"{STACKS} {rank.rank}"
+        opened = toggled is None or name in toggled
+        first = rank.stack[0]
+        note = f"  {rank.call or first.function}"
+        yield fold(name, opened, (f"stack of rank {rank.rank}", ""), (note, "muted"), indent=1)
+        for frame in rank.stack if opened else ():
+            place = ev.Location(frame.file, frame.line, frame.function)
+            own = rank.place is not None and frame.file == rank.place.file
+            text = f"      {frame.function}  {display_path(frame.file)}:{frame.line}"
+            yield row((text, "strong" if own else "muted"), location=place, links=line_links(place) if own else ())
 
 
 def _activity(mark: str, rank: RankRow, text: str, seconds: float) -> Row:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 
 from rich.cells import cell_len
 
@@ -11,6 +13,7 @@ from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import KernelLabel
 from tcexplore.documents.line_facts import (
+    LEAST_SHARE,
     LineBars,
     LineFacts,
     break_place,
@@ -34,6 +37,9 @@ SEVERAL = "+"
 HEAT_IN_WORDS = 120
 """Minimum width to show time and memory traffic of a line in words."""
 
+FEW_LINES = 12
+"""Maximum number of lines of another file that are shown without a fold for each class."""
+
 UNKNOWN = "…"
 """Placeholder for an unknown line of another file."""
 
@@ -54,7 +60,7 @@ def source_document(
     failed = failed_line(snapshot)
     gutter = _Gutter(snapshot, snapshot.file, range(1, len(text.lines) + 1), width, failed)
     own = Part(len(text.lines), lambda index: _row(text, index, gutter))
-    others = (file for file in facts.files() if file != snapshot.file)
+    others = sorted((file for file in facts.files() if file != snapshot.file), key=facts.place_of_file)
     elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled, width)) for file in others)
     return Parts(
         os.path.basename(snapshot.file),
@@ -158,14 +164,80 @@ def _wide(spans: Iterable[Span]) -> int:
 
 
 def _elsewhere(snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozenset[str], width: int) -> Iterable[Row]:
-    """Return a fold with the lines of another file that have facts."""
+    """Return a fold with the lines of another file that have facts, if they are many with a fold for each class."""
     lines = facts.lines(file)
     name = f"file {file}"
     nodes = sum(facts.nodes.get((file, line), 0) for line in lines)
     # A library model has no lines in the model file.
     opened = (name in toggled) == any(where == snapshot.file for where, _ in facts.nodes)
-    yield fold(name, opened, (places(snapshot.file).path(file), "heading"),
-               (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip
-    if opened:
-        gutter, known = _Gutter(snapshot, file, lines, width), read_lines(snapshot, file)
-        yield from (gutter.row(n, highlighted(known.get(n, UNKNOWN), "python").raw(0), known.get(n, "")) for n in lines)
+    hides = () if opened else tuple(line_link(Location(file, line)) for line in lines)
+    known = read_lines(snapshot, file)
+    yield fold(
+        name, opened, (places(snapshot.file).path(file), "heading"),
+        (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0, hides=hides,
+        inside=None if opened else partial(_text, known, lines),
+    )  # fmt: skip
+    if not opened:
+        return
+    gutter = _Gutter(snapshot, file, lines, width)
+
+    def rows(numbers: Iterable[int]) -> Iterator[Row]:
+        return (gutter.row(n, highlighted(known.get(n, UNKNOWN), "python").raw(0), known.get(n, "")) for n in numbers)
+
+    text = next((source.text for source in snapshot.sources if source.file == file), "")
+    definitions = _by_definition(text, lines) if len(lines) > FEW_LINES else {"": lines}
+    for definition in sorted(definitions, key=lambda each: facts.place(file, definitions[each])):
+        own = definitions[definition]
+        if not definition:
+            yield from rows(own)
+            continue
+        inner = f"{name} {definition}"
+        opened = inner in toggled
+        inside = None if opened else partial(_text, known, own)
+        yield _definition_row(facts, gutter, file, definition, own, inner, opened)._replace(inside=inside)
+        yield from rows(own if inner in toggled else ())
+
+
+def _text(known: Mapping[int, str], lines: Iterable[int]) -> str:
+    return "\n".join(known.get(line, "") for line in lines)
+
+
+def _definition_row(
+    facts: LineFacts, gutter: _Gutter, file: str, definition: str, lines: Sequence[int], name: str, opened: bool
+) -> Row:
+    """Return the row of a class or function: its lines, nodes and share of a call."""
+    nodes = sum(facts.nodes.get((file, line), 0) for line in lines)
+    share = sum(time.share for line in lines if (time := gutter.bars.shares.get((file, line))) is not None)
+    at = Location(file, lines[0])
+    broken = sum(len(facts.breaks.get((file, line), ())) for line in lines)
+    return fold(
+        name, opened, (definition, "heading"), (f"  {count(len(lines), 'line')}", "muted"),
+        (f", {count(nodes, 'FX node')}" if nodes else "", "muted"),
+        (f"  {share:.0%} of a call" if share >= LEAST_SHARE else "", "number"),
+        (f"  {BREAK} {count(broken, 'break')}" if broken else "", "break"), location=at,
+        hides=() if opened else tuple(line_link(Location(file, line)) for line in lines),
+    )  # fmt: skip
+
+
+def _by_definition(text: str, lines: Iterable[int]) -> dict[str, list[int]]:
+    """Return lines by the class or function of the file that contains them; empty text for others."""
+    spans = _definitions(text)
+    found: dict[str, list[int]] = {}
+    for line in lines:
+        name = next((name for name, first, last in spans if first <= line <= last), "")
+        found.setdefault(name, []).append(line)
+    return found
+
+
+@lru_cache(64)
+def _definitions(text: str) -> tuple[tuple[str, int, int], ...]:
+    """Return name, first and last line of each class and function of a file; empty if it is no Python."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(
+        (each.name if isinstance(each, ast.ClassDef) else f"{each.name}()", each.lineno, each.end_lineno or each.lineno)
+        for each in body
+        if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    )

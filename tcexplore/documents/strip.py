@@ -13,13 +13,14 @@ from tcexplore.documents.empty_states import PHASES, describe_phase
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import Piece, fits, fitted, piece
 from tcexplore.keymap import hint
-from tcexplore.quantities import count
+from tcexplore.quantities import count, factor
 from tcexplore.session import RunSummary, Session, changes, summarize
 from tcexplore.session.ranked_breaks import rank_breaks
 from tcexplore.targets.target_names import NATIVE
 
 if TYPE_CHECKING:
     from tcexplore.session import Snapshot
+    from tcexplore.session.next_steps import NextStep  # not imported before the first frame
 
 
 # ---- title: the file, the machine, the configuration, the run in progress or in view
@@ -122,8 +123,12 @@ def _seconds(seconds: float) -> str:
 ROUNDED_FROM = 1.1
 """Gain from which one decimal is enough."""
 
-KEYS = 5
-"""Priority of the pieces about keys."""
+NEXT, COUNTS, KEYS = 4, 5, 6
+"""Priorities of the pieces about what to do next, about graphs and kernels, which the panes count too, and about keys.
+"""
+
+_SHORT_HINT = 100
+"""Characters of a suggestion that fits the line."""
 
 STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "undecided": "muted"}
 
@@ -151,8 +156,8 @@ def _results(session: Session, shown: Snapshot, *, brief: bool) -> Iterator[Piec
 
 
 def run_verdict(snapshot: Snapshot) -> Row:
-    """Return the verdict on one run for a report: every figure, and no keys."""
-    pieces = [item for item in (*_failure(snapshot), *_compiled(snapshot)) if item.priority != KEYS]
+    """Return the verdict on one run for a report: every figure, no keys, and no next step, which has its section."""
+    pieces = [item for item in (*_failure(snapshot), *_compiled(snapshot)) if item.priority not in (NEXT, KEYS)]
     return Row(tuple(span for item in pieces if item.width for span in (*item.spans, Span("  ")))[:-1])
 
 
@@ -166,14 +171,15 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
 
 def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
     """Yield whether the ranks of a trace compile the same."""
-    comparisons = (run.rank_comparison for run in reversed(session.runs))
-    comparison = next(filter(None, comparisons), None) if shown.trace else None
-    if comparison is None or len(comparison.rows) < 2:
+    if not shown.trace:
         return
-    divergence = comparison.divergence
-    if divergence is not None:
-        yield piece(f" ✖ {divergence.kind.upper()} ", "badge.break")
-        yield piece(divergence.subject, "", 1)
+    from tcexplore.documents.rank_alert import newest_comparison, verdict_pieces  # not imported before the first frame
+
+    comparison = newest_comparison(session, shown)
+    if comparison is None or (len(comparison.rows) < 2 and comparison.hang is None):
+        return
+    if comparison.divergence is not None or comparison.hang is not None:
+        yield from verdict_pieces(comparison, shown.file)
     elif comparison.unread:
         from tcexplore.documents.ranks_view import unread_sentence  # not imported before the first frame
 
@@ -192,7 +198,8 @@ def _failure(shown: Snapshot) -> Iterator[Piece]:
         where = places(shown.file).describe(shown.failure.location)
         message = shown.failure.message.partition("\n")[0]
         yield piece(f"{where}: {message}" if where else message, "error")
-        yield piece("7 shows more", "muted", KEYS)
+        yield piece(shown.failure.hint if len(shown.failure.hint) <= _SHORT_HINT else "", "ok", 3)
+        yield piece(f"{hint('output-pane')} shows more", "muted", KEYS)
 
 
 def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
@@ -202,7 +209,8 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
             yield piece(" ✖ NOTHING WAS COMPILED ", "badge.break")
             yield piece("the whole program ran eagerly", "muted", 1)
         elif shown.status == "superseded":
-            yield piece(" superseded by the next run", "muted")
+            yield piece(f" {ENDED_EARLY} ", "badge.muted")
+            yield piece("before anything was compiled", "muted", 1)
         elif shown.failure is None:
             yield piece(" … not compiled yet", "running")
         return
@@ -213,16 +221,21 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     yield _breaks(shown)
     if figures.uncompiled:
         yield piece(f" ✖ {count(figures.uncompiled, 'function')} not compiled ", "badge.break")
-    fix = list(_fix(shown))
+    first = _first_step(shown)
+    fix = () if first is not None and first.gain.helps and first.action != "fix_break" else tuple(_fix(shown))
     yield from fix
-    yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
-    yield piece(count_kernels(shown) if shown.code.kernels else "", "", 3)
+    if first is not None and not fix:
+        yield from _next(first, shown)
+    yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", COUNTS)
+    yield piece(count_kernels(shown) if shown.code.kernels else "", "", COUNTS)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     now = "now " if fix and not brief else ""
     yield from _speed(shown, label="" if brief and not fix else f"{now}vs. eager: ")
 
 
 def _breaks(shown: Snapshot) -> Piece:
+    if shown.status == "superseded":
+        return piece(f" {ENDED_EARLY}: {count(len(shown.breaks), 'graph break')} until then ", "badge.muted")
     if shown.breaks:
         return piece(f" ✖ {count(len(shown.breaks), 'graph break')} ", "badge.break")
     if shown.failure is not None:
@@ -239,7 +252,10 @@ def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
         text = f"timing, {count(timing.pairs, 'pair')} so far" if going else "ended without a verdict"
         yield piece(text, "running" if going else "muted", 1)
     elif timing is not None:
-        speedup, interval = f"{timing.speedup:.2f}× ", f"[{timing.low:.2f}, {timing.high:.2f}]"
+        slower = timing.verdict == "slower"
+        ends = (1 / timing.high, 1 / timing.low) if slower else (timing.low, timing.high)
+        speedup = f"{factor(timing.speedup) if slower else f'{timing.speedup:.2f}×'} "
+        interval = f"[{ends[0]:.2f}, {ends[1]:.2f}]"
         differs = timing.verdict in ("faster", "slower")
         verdict = f"{speedup if differs else ''}{timing.verdict}"
         label = label or ("speedup " if timing.verdict == "undecided" else "")
@@ -252,6 +268,25 @@ def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
         yield piece("not timed", "muted", 2)
 
 
+def _first_step(shown: Snapshot) -> NextStep | None:
+    """Return the first of the next steps, once what it rests on is measured."""
+    from tcexplore.documents.timing.next_view import first_step  # not imported before the first frame
+
+    measured = shown.complete and (shown.status != "running" or shown.call_account is not None)
+    return first_step(shown) if measured else None
+
+
+def _next(step: NextStep, shown: Snapshot) -> Iterator[Piece]:
+    """Yield what to do next, with its gain if it is measured."""
+    from tcexplore.documents.timing.next_view import short_gain, short_step
+
+    style = "ok" if step.gain.helps else ""
+    yield Piece(
+        (Span("next", "strong"), Span(f" ({hint('next')})", "key"), Span(f": {short_step(step, shown)}", style)), NEXT
+    )
+    yield piece(short_gain(step), style or "muted", NEXT)
+
+
 def _fix(shown: Snapshot) -> Iterator[Piece]:
     """Yield the verified fix of the most expensive break that has one, and its gain over the call without it."""
     fixes = (shown.fix_of(ranked.graph_break) for ranked in rank_breaks(shown))
@@ -261,7 +296,7 @@ def _fix(shown: Snapshot) -> Iterator[Piece]:
     gain = ""
     if fix.speedup is not None:
         decimals = 1 if max(fix.speedup, 1 / fix.speedup) >= ROUNDED_FROM else 2
-        speedup = f"{fix.speedup:.{decimals}f}×"
+        speedup = factor(fix.speedup, decimals)
         gain = f": {speedup} {'faster' if fix.speedup >= 1 else 'slower'} than now"
         if speedup == "1.00×":
             gain = ": as fast as now"
@@ -277,7 +312,7 @@ def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
         return
     base = "base, " if before.run == session.baseline else ""
     since = Span(f"since {base}{before.label}: ", "muted")
-    changed = changes(summarize(before), summarize(shown))
+    changed = changes(before, summarize(shown))
     if not changed:
         yield Piece((since, Span("counts unchanged", "muted")), 4)
         return
@@ -291,6 +326,14 @@ NAME = " history "
 EARLIER = "‹ "
 """Mark for earlier saves that do not fit."""
 
+ENDED_EARLY = "ended early"
+"""Said of a run that the next one, or the end of the app, ended before its compile was over."""
+
+_SPEED_MARKS = {"faster": "▲", "slower": "▼"}
+
+_WORDS_FROM = 100
+"""Width from which the save in view is described in words; the others are where there is room for all."""
+
 
 def history_row(session: Session, width: int) -> Row:
     """Return the strip, at most `width` columns wide, always with the save in view."""
@@ -299,18 +342,37 @@ def history_row(session: Session, width: int) -> Row:
     name = NAME if width >= 60 else " "
     seen = session.shown
     number, saves = seen.run if seen is not None else 0, session.summaries
-    cells = [_cell(save, seen=save.run == number, base=save.run == session.baseline) for save in saves]
-    at = next((index for index, save in enumerate(saves) if save.run == number), len(cells) - 1)
-    first, last = _window([cell.width for cell in cells], at, width - len(name) - len(EARLIER))
+    at = next((index for index, save in enumerate(saves) if save.run == number), len(saves) - 1)
+    room = width - len(name) - len(EARLIER)
+
+    def cell(index: int, *, words: bool) -> Piece:
+        save = saves[index]
+        return _cell(save, seen=save.run == number, base=save.run == session.baseline, words=words)
+
+    cells = [cell(index, words=True) for index in range(len(saves))]
+    if sum(item.width for item in cells) > room:
+        cells = [cell(index, words=index == at and width >= _WORDS_FROM) for index in range(len(saves))]
+    first, last = _window([item.width for item in cells], at, room)
     spans = [Span(name, "muted"), Span(EARLIER if first else "", "muted")]
-    return Row((*spans, *(span for cell in cells[first:last] for span in cell.spans)))
+    spans += [span for item in cells[first:last] for span in item.spans]
+    return fitted([Piece(tuple(spans))], width - 1, list(_page(session)))
+
+
+def _page(session: Session) -> Iterator[Piece]:
+    """Yield how to save the first run of a file as a page, once it is over; a second run takes the hint away."""
+    newest = session.newest
+    if len(session.summaries) == 1 and newest is not None and newest.complete and newest.compiled and not newest.trace:
+        yield Piece(
+            (Span(f"{hint('export-html')}", "key"), Span(" export HTML: this run as a page to share", "muted")), 1
+        )
 
 
 def run_of(session: Session, text: str) -> int | None:
     """Return the run whose entry begins with this text."""
     if text[:1] not in (" ", "["):
         return None
-    return next((save.run for save in session.summaries if _name(save) == text[1:].strip()), None)
+    name = text[1:].strip().removesuffix(":")
+    return next((save.run for save in session.summaries if _name(save) == name), None)
 
 
 def _name(save: RunSummary) -> str:
@@ -328,23 +390,50 @@ def _window(widths: list[int], at: int, room: int) -> tuple[int, int]:
     return first, last
 
 
-def _cell(save: RunSummary, *, seen: bool, base: bool) -> Piece:
-    """Return `7 ✖1 1.31×`, in brackets if it is in view, marked if it is the base of comparisons."""
+def _cell(save: RunSummary, *, seen: bool, base: bool, words: bool) -> Piece:
+    """Return `7 ✖1 3k 1.31×▲`, in `words` `7: 1 break, 3 kernels, 1.31× faster`.
+
+    It is in brackets if it is in view, and marked if it is the base of comparisons.
+    """
     left, right = ("[", "]") if seen else (" ", " ")
     style = "strong" if seen else "muted"
     based = (Span("base ", "key"),) if base else ()
-    return Piece((Span(f"{left}{_name(save)} ", style), *based, *_figures(save), Span(right, style)))
+    figures = _in_words(save) if words else _figures(save)
+    return Piece((Span(f"{left}{_name(save)}{':' if words else ''} ", style), *based, *figures, Span(right, style)))
+
+
+def _without_figures(save: RunSummary) -> Span | None:
+    """Return the state of a run without figures to compare; None for others."""
+    if save.error:
+        return Span("error", "error")
+    if save.status == "superseded":
+        return Span(ENDED_EARLY, "dim")
+    if save.status == "running" and not save.graphs:
+        return Span("…", "running")
+    return None if save.graphs else Span("nothing compiled", "break")
+
+
+def _in_words(save: RunSummary) -> tuple[Span, ...]:
+    if (state := _without_figures(save)) is not None:
+        return (state,)
+    broken = Span(count(save.breaks, "break"), "break") if save.breaks else Span("✔ no break", "ok")
+    graphs = Span(f", {count(save.graphs, 'graph')}" if save.graphs > 1 and not save.breaks else "", "muted")
+    target = f" for {save.target}" if save.target != NATIVE else ""
+    kernels = Span(f", {count(save.kernels, 'kernel')}{target}" if save.kernels else "", "muted")
+    if save.wrong:
+        return broken, graphs, kernels, Span(", "), Span("wrong result", "error")
+    if not save.speedup or save.verdict == "measuring":
+        return broken, graphs, kernels
+    differs = save.verdict in ("faster", "slower")
+    speed = f"{factor(save.speedup)} {save.verdict}" if differs else "as fast as eager"
+    if save.verdict == "undecided":
+        return broken, graphs, kernels, Span(", speed undecided", "muted")
+    return broken, graphs, kernels, Span(", ", "muted"), Span(speed, save.verdict if differs else "")
 
 
 def _figures(save: RunSummary) -> tuple[Span, ...]:
-    if save.error:
-        return (Span("error", "error"),)
-    if save.status == "superseded" and not save.graphs:
-        return (Span("superseded", "dim"),)
-    if save.status == "running" and not save.graphs:
-        return (Span("…", "running"),)
-    if not save.graphs:
-        return (Span("nothing compiled", "break"),)
+    if (state := _without_figures(save)) is not None:
+        return (state,)
     broken = Span(f"✖{save.breaks}", "break") if save.breaks else Span("✔", "ok")
     graphs = Span(f" {save.graphs}g", "muted") if save.graphs > 1 and not save.breaks else Span("")
     target = f" {save.target}" if save.target != NATIVE else ""
@@ -357,4 +446,5 @@ def _cell_speed(save: RunSummary) -> Span:
         return Span("")
     if save.verdict == "undecided":
         return Span(" ?×", "muted")
-    return Span(f" {save.speedup:.2f}×", save.verdict if save.verdict in ("faster", "slower") else "")
+    mark = _SPEED_MARKS.get(save.verdict, "")
+    return Span(f" {factor(save.speedup)}{mark}", save.verdict if mark else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore.documents.document import Span
 from tcexplore.events import TimingEstimate
-from tcexplore.events.timing_events import MemoryReturned
+from tcexplore.events.timing_events import MemoryReturned, TimedUnit
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded
 from tcexplore.session import Snapshot
@@ -94,22 +94,23 @@ def format_recommendation(
     gain = payback(estimate, compile_s)
     if estimate.verdict == "slower":
         longer = f"{duration(-gain.saved_us.value / 1e6)} longer{_mean(estimate.calls)}"
-        return f"Not worth compiling: a compiled call takes {longer}."
+        return f"Not worth compiling: a compiled {estimate.unit} takes {longer}."
     if estimate.verdict == "no difference":
         return f"Not worth compiling: it takes {duration(compile_s)} and saves nothing measurable."
     if estimate.verdict == "undecided":
-        return f"Undecided: {_best_guess(gain)}. {suggest_less_noise(estimate)}"
+        return f"Undecided: {_best_guess(gain, estimate.unit)}. {suggest_less_noise(estimate)}"
     if estimate.verdict != "faster":
         return ""
-    return _at_any_number(gain, estimate.calls, recompiles) if calls is None else _at(gain, calls)
+    unit = estimate.unit
+    return _at_any_number(gain, estimate.calls, recompiles, unit) if calls is None else _at(gain, calls, unit)
 
 
-def _best_guess(gain: Payback) -> str:
+def _best_guess(gain: Payback, unit: TimedUnit) -> str:
     """Return the most likely break-even point of an undecided timing."""
     if not gain.break_even:
         return "compiling most likely saves nothing, but it may"
     soonest = f"; at the soonest after ~{rounded(gain.break_even_soonest)}" if gain.break_even_soonest else ""
-    return f"compiling most likely pays off after ~{rounded(gain.break_even)} calls, but it may never{soonest}"
+    return f"compiling most likely pays off after ~{rounded(gain.break_even)} {unit}s, but it may never{soonest}"
 
 
 def suggest_less_noise(estimate: TimingEstimate) -> str:
@@ -122,12 +123,12 @@ def _threaded(estimate: TimingEstimate) -> bool:
     return estimate.device == "cpu" and estimate.threads > 1
 
 
-def _at_any_number(payback: Payback, calls: int, recompiles: int) -> str:
-    saved = f"saves {duration(payback.saved_us.value / 1e6)} per call{_mean(calls)}"
+def _at_any_number(payback: Payback, calls: int, recompiles: int, unit: TimedUnit) -> str:
+    saved = f"saves {duration(payback.saved_us.value / 1e6)} per {unit}{_mean(calls)}"
     if not payback.break_even:
-        return f"Worth compiling: it {saved}, and the first calls took no longer than the others."
+        return f"Worth compiling: it {saved}, and the first {unit}s took no longer than the others."
     again = f" ({count(recompiles, 'recompile')} included)" if recompiles > 0 else ""
-    calls_needed = f"~{rounded(payback.break_even)} calls{_between(payback)}"
+    calls_needed = f"~{rounded(payback.break_even)} {unit}s{_between(payback)}"
     return f"Break-even: {calls_needed}. Compiling takes {duration(payback.compile_s)}{again} and {saved}."
 
 
@@ -144,11 +145,11 @@ def _mean(calls: int) -> str:
     return f" (mean of {calls} calls)" if calls > 1 else ""
 
 
-def _at(payback: Payback, calls: int) -> str:
+def _at(payback: Payback, calls: int, unit: TimedUnit) -> str:
     net = payback.net_seconds(calls)
-    pays = f"break-even at ~{rounded(payback.break_even or 0)} calls"
+    pays = f"break-even at ~{rounded(payback.break_even or 0)} {unit}s"
     if net.low > 0:
-        return f"Worth compiling for {calls:,} calls: net gain {duration(net.value)}; {pays}."
+        return f"Worth compiling for {calls:,} {unit}s: net gain {duration(net.value)}; {pays}."
     if net.high < 0:
-        return f"Not worth compiling for {calls:,} calls: net loss {duration(-net.value)}; {pays}."
-    return f"No measurable net gain over {calls:,} calls; {pays}."
+        return f"Not worth compiling for {calls:,} {unit}s: net loss {duration(-net.value)}; {pays}."
+    return f"No measurable net gain over {calls:,} {unit}s; {pays}."

@@ -62,6 +62,12 @@ class Config:
     """Make each call once per size, with dimension `dim` of its inputs resized to it; empty for no resizing."""
     follow: float = FOLLOW_S
     """Time limit of a script in seconds; 0 for none."""
+    step: str | None = None
+    """Function, or compiled region, of a script whose call is a step; None to find the steps."""
+    no_eager_steps: bool = False
+    """Whether a script runs as it is, without steps that run eagerly to time them."""
+    repeat: bool = False
+    """Whether a script with too few steps for a verdict runs again."""
     vary: tuple[str, ...] = ()
     """`--vary` specifications (`events/input_specs.py`): each call is made for every combination."""
     mark_dynamic: tuple[str, ...] = ()
@@ -80,3 +86,9 @@ class Config:
     """Further arguments of `torch.compile`, such as `recompile_limit=4` or `options={'max_autotune': True}`."""
     settings: tuple[str, ...] = ()
     """Values in torch's configuration, such as `torch._dynamo.config.nested_graph_breaks=True`."""
+    autocast: str = ""
+    """Type such as `bfloat16` in which the calls run under `torch.autocast`; empty for the file's own types."""
+    channels_last: bool = False
+    """Whether the model and its inputs of four dimensions are converted to `torch.channels_last`."""
+    matmul_precision: str = ""
+    """Argument of `torch.set_float32_matmul_precision` during the calls; empty for that of the file."""

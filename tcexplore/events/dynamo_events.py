@@ -89,6 +89,20 @@ def with_subgraphs(nodes: tuple[FxNode, ...], subgraphs: tuple[Subgraph, ...]) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedModule:
+    """A module that runs a node of a graph."""
+
+    source: str
+    """Its path in the nodes, from a variable of the frame."""
+    type: str
+    """Name of its class."""
+    path: str | None
+    """Path from the outermost module that runs, without the names of torch's wrappers; None if it is unknown."""
+    root: str
+    """Class of that module, with a number if the program has several of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCaptured(Event):
     """A Dynamo graph, before the backend runs."""
 
@@ -107,8 +121,10 @@ class GraphCaptured(Event):
 
     None if the frame is of a function, or if the path is unknown.
     """
-    module_types: tuple[tuple[str, str], ...] = ()
-    """Path, as in the nodes, and class of each module that runs a node."""
+    root: str = ""
+    """Class of the module from which `module` is the path, with a number if the program has several of it."""
+    modules: tuple[CapturedModule, ...] = ()
+    """Each module that runs a node."""
 
     @property
     def all_nodes(self) -> tuple[FxNode, ...]:
@@ -184,6 +200,10 @@ class GraphBreak(Event):
     """All frames of user code, outermost first."""
     count: int = 1
     """Number of reports of the place: by nested frames, and by several expressions of its line."""
+    module: str | None = None
+    """Path of the innermost module that runs the line; None if it is in no module, or unknown."""
+    root: str = ""
+    """Class of the module from which `module` is the path, with a number if the program has several of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +216,23 @@ class FrameSkipped(Event):
     graph: str | None = None
     has_ops: bool = True
     """Whether it may run tensor operations, which then run eagerly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileRestarted(Event):
+    """An attempt to trace a frame that torch gave up: it traced the frame again, and only the last attempt counts."""
+
+    graph: str
+    kind: str
+    """torch's name of the reason: that of a graph break, or the class of the restart."""
+    reason: str
+    """A sentence; of a break, the same as in the list of breaks."""
+    location: Location | None = None
+    """The user's line that caused it, else the line of the function."""
+    code: str = ""
+    """Text of the line."""
+    count: int = 1
+    """Attempts that were given up for this reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,10 @@ class Job:
     """Whether to compare results and memory of eager and compiled after the compile."""
     profile: bool = True
     """Whether to profile eager and compiled calls after the timing."""
+    numerics: bool = False
+    """Whether to judge the numerics of each kernel after the compile."""
+    numerics_folder: str = ""
+    """Folder for the inputs of the kernel that is wrong or differs; empty for none."""
     graph_scripts: bool = False
     """Whether to emit torch's repro script for each graph of Inductor."""
     runnable: bool = False
@@ -63,6 +67,8 @@ class Job:
     baseline: str | None = None
     """Text of the file before a change in `source` or `overlay`. Results and compiled times of both are compared,
     instead of timing eager against compiled."""
+    baseline_config: Config | None = None
+    """Configuration of `baseline`; None for that of the job."""
     baseline_tests: tuple[BranchTest, ...] = ()
     """Tests in the baseline that the change replaces: each must be seen to hold and not to hold."""
     overlay: tuple[tuple[str, str], ...] = ()

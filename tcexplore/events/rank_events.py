@@ -15,10 +15,17 @@ DivergenceKind = Literal[
 """What differs first: `branch`: the traced code. `environment`: threads, precision and other global settings."""
 
 
+Severity = Literal["error", "warning"]
+
+WARNINGS: tuple[DivergenceKind, ...] = ("cache", "autotuning")
+"""Kinds of divergence that ranks of a correct program may have."""
+
 ENDED_EARLY = "tcexplore_rank_ended_early"
 """Name of the trace record in which a fake rank says why it ended before the end of the script."""
 
 MOST_RANKS_NAMED = 12
+
+ProcessState = Literal["runs", "waits", "stopped", "ended"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +50,22 @@ class RankRow:
     """Call of generated code or of `torch.distributed` in which the process is between compiles, if it is in one."""
     waits: bool | None = None
     """Whether the process uses no CPU; None if unknown."""
+    state: ProcessState | None = None
+    """What a process of this machine does; None if unknown."""
+    since: float | None = None
+    """Time of its last progress as a timestamp: a record, or work of its main thread. None if unknown."""
+    stack: tuple[Location, ...] = ()
+    """Python stack of its main thread, innermost first; empty if unknown."""
+    error: str = ""
+    """The exception that ended it; empty if there was none, or it is unknown."""
     last_record: float | None = None
     """Time at which a followed trace last grew, as a timestamp; None for a trace that is complete."""
     compile_ids: tuple[str, ...] = ()
     """In the order of the trace."""
     graphs: int = 0
-    """Graphs of Dynamo."""
+    """Graphs of Dynamo, one for each compile that has one: those of attempts that torch gave up are not counted."""
+    restarts: int = 0
+    """Attempts that torch gave up, to trace a frame again."""
     breaks: int = 0
     """Reports of graph breaks: nested frames and repeated compiles report one break several times."""
     break_places: int = 0
@@ -63,6 +80,41 @@ class RankRow:
     """Median delay of its compiles after those of the first rank: clock skew and lag together."""
     group: int = 0
     """Ranks with the same number compiled the same."""
+
+
+HangKind = Literal["not reached", "other collective", "all wait", "waits"]
+"""`not reached`: some ranks wait in a collective for others. `other collective`: they wait in different ones.
+`all wait`: in the same one. `waits`: a rank waits outside of any collective."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hang:
+    """Ranks that make no progress, and those that hold them up."""
+
+    kind: HangKind
+    ranks: tuple[int, ...]
+    """Ranks that hold up the others."""
+    waiting: tuple[int, ...] = ()
+    """Ranks that wait for them."""
+    call: str = ""
+    """The collective in which these wait."""
+    location: Location | None = None
+    """The user's line of that collective."""
+    doing: str = ""
+    """What the ranks do that hold up the others: `it waits`, `it is stopped (SIGSTOP)`, `it compiles 0/1`."""
+    place: Location | None = None
+    """The user's line of what they do."""
+    since: float = 0.0
+    """Time of their last progress as a timestamp; 0 if it is unknown."""
+    waiting_since: float = 0.0
+    """Time of the last progress of the ranks that wait."""
+    severity: Severity = "error"
+    """`warning` if the ranks that hold up the others still work."""
+
+    def seconds(self, now: float) -> float:
+        """Return how long these ranks have made no progress; the others, if these still work."""
+        began = self.since if self.severity == "error" and self.since else self.waiting_since
+        return max(0.0, now - began) if began else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +132,24 @@ class Divergence:
 
     kind: DivergenceKind
     ranks: tuple[int, ...]
-    """Ranks that differ from most."""
+    """Ranks that differ from most; those of both sides if as many ranks are on each."""
     compile_id: str | None = None
     """None if the difference is not in one compile."""
     location: Location | None = None
-    """The user's line."""
+    """The user's line: of the condition by which the ranks go apart if it is known, else of the first difference."""
     detail: str = ""
     sides: tuple[DivergenceSide, ...] = ()
+    condition: str = ""
+    """The condition at the location, as the user wrote it; empty if none is known."""
+
+    @property
+    def severity(self) -> Severity:
+        """`warning` for what the ranks need not have in common: caches and autotuning."""
+        return "warning" if self.kind in WARNINGS else "error"
 
     @property
     def subject(self) -> str:
-        """`rank 1 differs`, `ranks 1 to 3 differ`, `rank 1 ended early`, `rank 2 cannot be compared`."""
+        """`rank 1 differs`, `ranks 0 and 1 differ`, `rank 1 ended early`, `rank 2 cannot be compared`."""
         return f"{name_ranks(self.ranks)} {self.verb}"
 
     @property
@@ -110,6 +169,10 @@ class RanksCompared(Event):
     rows: tuple[RankRow, ...]
     divergence: Divergence | None = None
     """None if the ranks agree."""
+    hang: Hang | None = None
+    """None if the job makes progress, or runs on other machines."""
+    further: tuple[Divergence, ...] = ()
+    """The first difference of each other group of ranks, if there are more than two groups."""
     notes: tuple[str, ...] = ()
     """Sentences: what was tolerated, clock skew, unreadable files."""
     ended_early: tuple[str, ...] = ()
@@ -135,6 +198,8 @@ def name_ranks(ranks: Sequence[int]) -> str:
             spans[-1] = [spans[-1][0], number]
         else:
             spans.append([number])
+    if len(ranks) == 2 and len(spans) == 1:
+        return f"ranks {ranks[0]} and {ranks[1]}"
     texts = [" to ".join(map(str, span)) for span in spans]
     cut = [*texts[:MOST_RANKS_NAMED], *(["…"] if len(texts) > MOST_RANKS_NAMED else [])]
     return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(cut)}"

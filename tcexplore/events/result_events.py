@@ -423,3 +423,32 @@ class GuardFilterTried(Event):
     """Whether both runs have a verdict."""
     wrong: bool = False
     """Whether the result differs from eager's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTried(Event):
+    """The result of trying a next step without changing the file; it replaces the last one of the same step."""
+
+    step: str
+    """The step, as `NextStep.key` names it."""
+    speedup: float | None = None
+    """Time of a compiled call now over the time with the step, per item for a larger batch; None if not timed."""
+    low: float | None = None
+    """Lower end of the 95% interval of `speedup`."""
+    high: float | None = None
+    verdict: TimingVerdict = "undecided"
+    before_us: float | None = None
+    """A compiled call now."""
+    after_us: float | None = None
+    """A compiled call with the step."""
+    saved_compile_s: tuple[float, float] | None = None
+    """95% interval of the difference between the compile times of runs without and with the step, with empty caches;
+    None if they were not compared."""
+    compile_s: tuple[float, float] | None = None
+    """Means of the compile times of the runs without and with the step."""
+    recompiles: tuple[int, int] | None = None
+    """Recompiles without and with the step; None unless it is to avoid some."""
+    results: ChangeChecked | None = None
+    """The results with the step compared with eager's without it; None if they were not."""
+    problem: str = ""
+    """Why it could not be measured; empty if it was."""

@@ -186,6 +186,8 @@ class Failed(Event):
     type: str
     message: str
     location: Location | None = None
+    values: tuple[str, ...] = ()
+    """The values that the failed line works with, such as `x = f32[2, 64]`."""
     hint: str = ""
     """Suggestion for the user."""
     traceback: str = ""
@@ -331,6 +333,8 @@ class RegionCalls(Event):
     """Calls that ran no graph."""
     raised: int = 0
     """Calls that ended in an exception."""
+    eager: int = 0
+    """Further calls, made eagerly by tcexplore to time steps; no other figure counts them."""
     bin_s: float = 1.0
     activity: tuple[int, ...] = ()
     """Calls that began in each `bin_s` seconds since the job arrived."""

@@ -47,8 +47,10 @@ class PairsMeasured(Event):
     eager_us: tuple[float, ...]
     compiled_us: tuple[float, ...]
     control: bool = False
-    """Eager against eager."""
+    """Eager against eager. In a script also compiled against compiled."""
 
+
+TimedUnit = Literal["call", "step"]
 
 LAUNCH_BOUND = 0.7
 """If kernels run for less than this share of a call's time, the device waits for launches."""
@@ -179,6 +181,8 @@ class TimingEstimate(Event):
     """Processes that are still to be timed."""
     memory_returned: MemoryReturned | None = None
     """The timing with the allocator's defaults; None if it was not measured."""
+    unit: TimedUnit = "call"
+    """What the times are of: a call of the program, or a step of a script."""
 
     @property
     def unit_us(self) -> float:
@@ -219,6 +223,74 @@ class TimingEstimate(Event):
         return not_longer and (at_most or us >= (1 - MAX_DISAGREEMENT) * self.unit_us)
 
 
+StepBorder = Literal["optimizer", "region", "function"]
+"""Where a step of a script begins: at the first call of a region after the optimizer changed its parameters, at a call
+of a region, or at a call of the function that the user names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRegion(Event):
+    """A compiled region in the steps of a script. Times are medians of a whole step."""
+
+    region: int
+    calls: float
+    """Calls in one step, without those that the backward makes."""
+    eager_us: float | None = None
+    """A step in which this region alone runs eagerly. None: not measured."""
+    compiled_us: float | None = None
+    """A compiled step beside it."""
+    speedup: float | None = None
+    low: float | None = None
+    """Lower end of the 95% interval of `speedup`."""
+    high: float | None = None
+    verdict: TimingVerdict = "measuring"
+    pairs: int = 0
+    share: float | None = None
+    """Share of a compiled step in graphs of this region, forward and backward, 0 to 1. None: not profiled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPart(Event):
+    """A part of a compiled step outside the graphs, on the thread that makes the steps."""
+
+    name: str
+    us: float
+    """In one step, scaled to the time of a step without the profiler."""
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsTimed(Event):
+    """The steps of a script so far; it replaces the last one. Their times are in `TimingEstimate`."""
+
+    border: StepBorder
+    step: str
+    """Name of the region, of the optimizer or of the function at whose call a step begins."""
+    steps: int
+    """All steps so far."""
+    warm_up: int
+    """Steps before the first that is timed: those that compile, and those until the times are stable."""
+    eager: int
+    """Steps that ran eagerly."""
+    timed: int
+    """Steps in the pairs."""
+    irregular: int = 0
+    """Steps with other calls or inputs than usual, such as the last batch of an epoch. They are not timed."""
+    varying: bool = False
+    """Whether the shapes of the inputs vary from step to step."""
+    regions: tuple[StepRegion, ...] = ()
+    rest: tuple[StepPart, ...] = ()
+    """Empty: not profiled."""
+    steps_per_epoch: float | None = None
+    """Length of the DataLoader over the batches of one step. None: unknown."""
+    repeats: int = 0
+    """How often the script ran again, for more steps."""
+    random: bool = False
+    """Whether the steps draw random numbers in a region. Eager and compiled draw different ones."""
+    stopped: str = ""
+    """Why the steps are not alternated, or no longer, before the timing is complete."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingSkipped(Event):
     """The run is not timed."""
@@ -240,12 +312,28 @@ RestName = Literal["Python and launch", "unattributed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EagerModule:
+    """A module that ran in the eager call; a backward op counts for the module of its forward op."""
+
+    path: str
+    """From the outermost module; empty for that one, and for what ran in no module if `root` is empty too."""
+    root: str
+    """Class of the outermost module, with a number if the program has several of it."""
+    type: str
+    """Name of its class."""
+    us: float
+    """Without the modules inside it. On a CPU with its share of the time between the ops, by measured gaps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EagerLinesTimed(Event):
     """One warm eager call by line; lines and rest add up to it. On a GPU, ops have the time of the device."""
 
     call_us: float
     lines: tuple[EagerLine, ...]
     rest: tuple[tuple[RestName, float], ...] = ()
+    modules: tuple[EagerModule, ...] = ()
+    """The same call by module, in the order of execution. On a CPU they add up to the call, on a GPU to the lines."""
     estimated: bool = False
     """Whether the machine ran over 10% faster or slower than in the timing, or the lines add up to more than the
     call."""

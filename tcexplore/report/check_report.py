@@ -24,6 +24,7 @@ from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.ranks_view import collective_rows, ranks_document, split_rows, verdict_rows
 from tcexplore.documents.strip import run_verdict
 from tcexplore.documents.timing.hot_lines_view import hottest_line_rows
+from tcexplore.documents.timing.next_view import next_rows
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
 from tcexplore.documents.timing.timing_view import CALL_PROFILE, COMPILE_TIME, timing_document
@@ -103,9 +104,9 @@ def _not_compiled(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
     ran_eagerly = snapshot.skipped_frames or (eager_ops(snapshot.call_account))
-    if snapshot.breaks or (ran_eagerly and snapshot.compiled):
+    if snapshot.breaks or snapshot.restarts or (ran_eagerly and snapshot.compiled):
         names = [f"break {link.where} {link.name}" for link in map(break_link, snapshot.breaks)]
-        details = frozenset((*names, *(f"{name} more" for name in names)))
+        details = frozenset((*names, *(f"{name} more" for name in names), "restarts"))
         yield from _rows(breaks_document(snapshot, details, width))
     if snapshot.breaks and snapshot.complete and not snapshot.trace:
         command = f"tcexplore fix {display_path(snapshot.file)}"
@@ -172,6 +173,7 @@ def _ranks(snapshot: Snapshot, width: int) -> Iterable[Row]:
 SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Ranks", _ranks),
     ("Error", _failed),
+    ("Next", next_rows),
     ("Not compiled", _not_compiled),
     ("Graph breaks", _breaks),
     ("Graphs", _graphs),

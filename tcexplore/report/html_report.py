@@ -6,22 +6,34 @@ that share a part with it, and scrolls each section to the first of them. The ad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from html import escape
+from typing import NamedTuple
 
+from tcexplore import events as ev
 from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.kernels_view import kernels_document
+from tcexplore.documents.configurations import format_configuration, format_torch
 from tcexplore.documents.document import Builder, Document, Row
 from tcexplore.documents.graph.graph_view import graph_document
+from tcexplore.documents.graph.modules_view import modules_document
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.highlight import colored
 from tcexplore.documents.locations import display_path
+from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.source_view import source_document
 from tcexplore.documents.strip import run_verdict
 from tcexplore.documents.style_names import KERNELS
+from tcexplore.documents.timing.hot_lines_view import hot_lines_document
+from tcexplore.documents.timing.next_view import next_document
 from tcexplore.documents.timing.timing_view import timing_document
+from tcexplore.documents.verdicts import interval_text
+from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session import Snapshot
+from tcexplore.session.economics import economics
 from tcexplore.session.links import Link, closure
+from tcexplore.session.next_steps import next_steps
 
 WIDTH = 110
 """Columns that documents are built for."""
@@ -32,31 +44,76 @@ MOST_LINKS = 400
 CLOSED = "▸"
 """Mark of a closed fold."""
 
-BREAK_LEVELS = 2
-"""Levels of folds in the list of breaks."""
+LEVELS = 2
+"""Levels of folds that are opened: the page has no keys."""
 
-SECTIONS: tuple[tuple[str, Builder], ...] = (
-    ("Source", source_document), ("Graph breaks", breaks_document), ("Graph", graph_document),
-    ("Code", kernels_document), ("Guards", guards_document), ("Timing", timing_document),
-)  # fmt: skip
 
-_HUES = tuple(f"hsl({(210 + 137 * n) % 360} 60% 40%)" for n in range(KERNELS))
+class Section(NamedTuple):
+    """A part of the page."""
 
+    title: str
+    build: Builder
+    whole: bool = False
+    """Whether it is as high as its rows."""
+    opened: bool = False
+    """Whether its folds are open."""
+    closed: bool = False
+    """Whether the reader has to open the section itself."""
+    has: Callable[[Snapshot], object] = lambda _: True
+    """Whether a run has something for it."""
+
+
+SECTIONS = (
+    Section("What to do next", next_document, whole=True, has=next_steps),
+    Section("Modules", modules_document, whole=True, opened=True, has=lambda run: timed_tree(run).rows),
+    Section("Source", source_document),
+    Section("Graph breaks", breaks_document, opened=True),
+    Section("Graph", graph_document),
+    Section("Code", kernels_document),
+    Section("Timing", timing_document, opened=True),
+    Section("Time of each line", hot_lines_document, has=lambda run: run.eager_lines),
+    Section("Guards", guards_document, closed=True),
+)
+
+_HUES = tuple((210 + 137 * n) % 360 for n in range(KERNELS))
+
+_RED, _GREEN, _BROWN, _GRAY = (
+    ("#b3121d", "#ff8f8f"),
+    ("#0b6b2e", "#7fd79b"),
+    ("#8a5a00", "#e3b866"),
+    ("#556", "#9aa3b5"),
+)
 _COLORS = {
-    "break": "#b3121d", "error": "#b3121d", "slower": "#b3121d", "ok": "#0b6b2e", "faster": "#0b6b2e",
-    "muted": "#667", "dim": "#889", "keyword": "#6b3fa0", "string": "#4d6b1d", "comment": "#667", "number": "#8a5a00",
-    "guard": "#106a7c", "warn": "#8a5a00", "heading": "#111", "title": "#111",
+    "break": _RED, "error": _RED, "slower": _RED, "ok": _GREEN, "faster": _GREEN, "muted": _GRAY, "dim": _GRAY,
+    "keyword": ("#6b3fa0", "#c9a6f5"), "string": ("#4d6b1d", "#b5d37f"), "comment": _GRAY, "number": _BROWN,
+    "guard": ("#106a7c", "#7cc8d8"), "warn": _BROWN, "heading": ("#111", "#fff"), "title": ("#111", "#fff"),
+    "interval": _GRAY,
 }  # fmt: skip
+"""Colors of styles on a light and on a dark page."""
 
 _STYLE = """
-body{font:14px/1.45 system-ui,sans-serif;margin:0;color:#223;background:#fcfcfa}
-header{padding:12px 18px;border-bottom:1px solid #ccd}h1{font-size:18px;margin:0}h2{font-size:14px;margin:0 0 6px}
-header div{white-space:pre-wrap}main{columns:2 560px;gap:10px;padding:10px}
-section{border:1px solid #ccd;border-radius:6px;padding:8px;margin:0 0 10px;background:#fff;break-inside:avoid}
-.rows{font:12px/1.4 ui-monospace,monospace;max-height:70vh;overflow:auto;position:relative}
+:root{color-scheme:light dark;--page:#fafaf8;--card:#fff;--line:#d5d8e0;--text:#223;--soft:#556;--on:#dfe9ff;
+--edge:#2863ab}
+*{box-sizing:border-box}
+body{font:14px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1800px;color:var(--text);background:var(--page)}
+header{padding:18px 18px 4px}h1{font-size:20px;margin:0 0 2px}
+header p{margin:0;color:var(--soft)}header .verdict{white-space:pre-wrap;margin:8px 0;font-weight:600}
+dl{display:flex;flex-wrap:wrap;gap:8px;margin:10px 0 0}
+dl div{border:1px solid var(--line);border-radius:6px;background:var(--card);padding:6px 12px;min-width:130px}
+dt,dd small{font-size:12px;color:var(--soft)}dd{margin:0;font-weight:600}dd small{display:block;font-weight:400}
+main{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,620px),1fr));gap:12px;padding:12px 18px;
+align-items:start}
+details{border:1px solid var(--line);border-radius:6px;background:var(--card);padding:8px 12px;min-width:0}
+summary{cursor:pointer;font-weight:600}summary small{font-weight:400;color:var(--soft)}
+.rows{font:12px/1.45 ui-monospace,monospace;max-height:70vh;overflow:auto;position:relative;margin-top:6px}
+.whole .rows{max-height:none}
 .r{white-space:pre;width:max-content;min-width:100%}.r[data-l]{cursor:pointer}
-.r.on{background:#dfe9ff}.r.at{outline:1px solid #2863ab;outline-offset:-1px}
+.r.on{background:var(--on)}.r.at{outline:1px solid var(--edge);outline-offset:-1px}
+footer{padding:0 18px 18px;color:var(--soft);font-size:12px}
+@media print{.rows{max-height:none;overflow:visible}.r{white-space:pre-wrap;width:auto}main{display:block}}
 """.strip()
+
+_DARK = ":root{--page:#15171c;--card:#1c1f26;--line:#343a46;--text:#d8dce6;--soft:#9aa3b5;--on:#26385c;--edge:#7fb0f5}"
 
 _SCRIPT = """
 const rows=[...document.querySelectorAll('.r[data-l]')];
@@ -73,19 +130,72 @@ if(start&&parts.has(start)){mark(start);start.scrollIntoView({block:'center'})}
 """.strip()
 
 
-def html_report(snapshot: Snapshot) -> str:
-    """Return the page."""
+def html_report(snapshot: Snapshot, machine: ev.Standby | None = None) -> str:
+    """Return the page; `machine` is None if it is unknown."""
     numbers = _Numbers(snapshot)
     name = escape(display_path(snapshot.file))
-    sections = "\n".join(
-        f'<section><h2>{escape(title)}</h2><div class="rows">{_rows(_opened(snapshot, build), numbers)}</div></section>'
-        for title, build in SECTIONS
-    )
+    entry = f":{escape(snapshot.entry.name)}" if snapshot.entry and snapshot.entry.name else ""
+    sections = "\n".join(_section(section, snapshot, numbers) for section in SECTIONS if section.has(snapshot))
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{name}</title>\n'
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1">\n<title>{name} · tcexplore</title>\n'
         f"<style>\n{_STYLE}\n{_classes()}\n</style>\n</head>\n<body>\n"
-        f"<header><h1>{name}</h1><div>{_spans(run_verdict(snapshot))}</div></header>\n<main>\n{sections}\n</main>\n"
-        f"<script>\n{_SCRIPT}\n</script>\n</body>\n</html>\n"
+        f"<header><h1>{name}{entry}</h1><p>{escape(_conditions(snapshot, machine))}</p>"
+        f'<div class="verdict">{_spans(run_verdict(snapshot))}</div>\n<dl>{_figures(snapshot)}</dl></header>\n'
+        f"<main>\n{sections}\n</main>\n"
+        f"<footer>{HOW}</footer>\n<script>\n{_SCRIPT}\n</script>\n</body>\n</html>\n"
+    )
+
+
+HOW = "A click on a row marks what belongs to it in the other sections; the address then names the row. By tcexplore."
+
+
+def _conditions(snapshot: Snapshot, machine: ev.Standby | None) -> str:
+    """Return the machine, the configuration and the time of the run."""
+    timing = snapshot.timing
+    device = snapshot.config.device or (timing.device if timing is not None else machine.device if machine else "")
+    threads = count(timing.threads, "thread") if timing is not None and timing.device == "cpu" else ""
+    began = f"{datetime.fromtimestamp(snapshot.began):%Y-%m-%d %H:%M}" if snapshot.began else ""
+    torch = format_torch(machine) if machine is not None else ""
+    return " · ".join(filter(None, (torch, device, threads, format_configuration(snapshot.config), began)))
+
+
+def _figures(snapshot: Snapshot) -> str:
+    return "".join(
+        f"<div><dt>{escape(label)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
+        for label, value, note in figures(snapshot)
+    )
+
+
+def figures(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
+    """Yield label, value and note of what was measured, for the head of the page."""
+    costs = economics(snapshot)
+    timing, memory, accuracy = snapshot.timing, snapshot.memory, snapshot.accuracy
+    if timing is not None and timing.verdict != "measuring":
+        speedup = (
+            f"{timing.speedup:.2f}× {timing.verdict}" if timing.verdict in ("faster", "slower") else timing.verdict
+        )
+        yield "compiled vs. eager", speedup, f"95% interval {interval_text(timing)}"
+        calls = f"{duration(timing.eager_us / 1e6)} → {duration(timing.compiled_us / 1e6)}"
+        yield "one call", calls, f"{count(timing.pairs, 'pair')}, noise floor {100 * timing.noise_floor:.1f}%"
+    if costs.compile_s is not None:
+        calls_needed = f"break-even after ~{rounded(costs.break_even_calls)} calls" if costs.break_even_calls else ""
+        yield "compile time", duration(costs.compile_s), calls_needed
+    if accuracy is not None and accuracy.verdict != "not judged":
+        yield "results", accuracy.verdict, f"largest difference {accuracy.max_abs:.2g}" if accuracy.max_abs else ""
+    if memory is not None and memory.compiled_peak is not None:
+        eager = f"eager {size(memory.eager_peak)}" if memory.eager_peak is not None else ""
+        yield "peak memory of a call", size(memory.compiled_peak), eager
+
+
+def _section(section: Section, snapshot: Snapshot, numbers: _Numbers) -> str:
+    document = _opened(snapshot, section)
+    title = (
+        f"{escape(section.title)} <small>{escape(document.title)}</small>" if document.title else escape(section.title)
+    )
+    attributes = (' class="whole"' if section.whole else "") + ("" if section.closed else " open")
+    return (
+        f'<details{attributes}><summary>{title}</summary><div class="rows">{_rows(document, numbers)}</div></details>'
     )
 
 
@@ -112,15 +222,14 @@ class _Numbers:
         return " ".join(str(number) for number, _ in zip(numbers, range(MOST_LINKS), strict=False))
 
 
-def _opened(snapshot: Snapshot, build: Builder) -> Document:
-    """Return a document; of the graph breaks with all details."""
+def _opened(snapshot: Snapshot, section: Section) -> Document:
+    """Return the document of a section."""
     opened: frozenset[str] = frozenset()
-    if build is breaks_document:
-        for _ in range(BREAK_LEVELS):
-            document = build(snapshot, opened, WIDTH)
-            rows = (document.row(index) for index in range(len(document)))
-            opened |= {row.fold for row in rows if row.fold and CLOSED in row.text}
-    return build(snapshot, opened, WIDTH)
+    for _ in range(LEVELS if section.opened else 0):
+        document = section.build(snapshot, opened, WIDTH)
+        rows = (document.row(index) for index in range(len(document)))
+        opened |= {row.fold for row in rows if row.fold and CLOSED in row.text}
+    return section.build(snapshot, opened, WIDTH)
 
 
 def _rows(document: Document, numbers: _Numbers) -> str:
@@ -157,7 +266,13 @@ def _classes() -> str:
 
 
 def _class_rules() -> Iterator[str]:
-    yield from (f".s-{name}{{color:{color}}}" for name, color in _COLORS.items())
+    yield from (f".s-{name}{{color:{light}}}" for name, (light, _) in _COLORS.items())
     yield ".s-strong,.s-heading,.s-title,.s-break{font-weight:600}.s-extern{font-style:italic}"
     yield ".s-badge-break{background:#b3121d;color:#fff}.s-badge-ok{background:#0b6b2e;color:#fff}"
-    yield from (f".kernel-{n}{{color:{hue}}}.label-{n}{{background:{hue};color:#fff}}" for n, hue in enumerate(_HUES))
+    yield ".s-badge-muted,.s-badge-warn{background:#667;color:#fff}"
+    yield from (f".kernel-{n}{{color:hsl({hue} 60% 38%)}}" for n, hue in enumerate(_HUES))
+    yield from (f".label-{n}{{background:hsl({hue} 60% 38%);color:#fff}}" for n, hue in enumerate(_HUES))
+    yield f"@media (prefers-color-scheme:dark){{{_DARK}"
+    yield from (f".s-{name}{{color:{dark}}}" for name, (_, dark) in _COLORS.items())
+    yield from (f".kernel-{n}{{color:hsl({hue} 60% 72%)}}" for n, hue in enumerate(_HUES))
+    yield "a{color:var(--edge)}}"

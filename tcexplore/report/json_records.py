@@ -97,6 +97,7 @@ COMPUTED: dict[str, Callable[[Any], Fields]] = {
     },
     "resources": lambda resources: {"instruction_mix": dict(resources.mix)},
     "script_end": lambda end: {"timed_out": end.time_limit is not None},
+    "step_tried": lambda tried: {"ci95": None if tried.speedup is None else (tried.low, tried.high)},
     "timed_process": lambda process: {"ci95": (process.low, process.high)},
     "zero_one": lambda fixed: {"name": fixed.source.name, "kind": fixed.source.kind, "dim": fixed.source.dim},
 }

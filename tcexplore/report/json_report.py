@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -9,6 +10,9 @@ from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.documents.line_facts import parts_by_line, times_of_lines
 from tcexplore.documents.locations import display_path
+from tcexplore.documents.module_folds import timed_tree
+from tcexplore.documents.rank_alert import hang_sentence
+from tcexplore.documents.timing.next_view import code_of, describe_step, evidence, risk_of
 from tcexplore.documents.verdicts import recommend
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
@@ -20,7 +24,7 @@ from tcexplore.session.economics import economics
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.kernel_facts import KernelFacts, achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_times import line_traffic
-from tcexplore.session.module_tree import module_rows
+from tcexplore.session.next_steps import next_steps
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
 from tcexplore.targets.target_names import NATIVE
@@ -55,8 +59,9 @@ def report(
         "uncompiled_functions": uncompiled_functions(snapshot),
         "missing": list(_missing(snapshot)),
         "collectives": tuple(collective_calls(snapshot)),
-        "modules": module_rows(snapshot),
-        **rank_fields(snapshot.rank_comparison),
+        "modules": timed_tree(snapshot).rows,
+        "next": next_fields(snapshot),
+        **rank_fields(snapshot.rank_comparison, snapshot.file),
     }
     return fields(
         "report",
@@ -76,16 +81,30 @@ def environment(machine: ev.Standby | None) -> Fields | None:
     return {"executable": machine.environment, "source": machine.environment_source}
 
 
-def rank_fields(comparison: ev.RanksCompared | None) -> Fields:
+def rank_fields(comparison: ev.RanksCompared | None, file: str = "") -> Fields:
     """Return the keys about ranks: no ranks and no divergence for a live run."""
     if comparison is None:
-        return {"ranks": [], "divergence": None, "ended_early": []}
+        return {"ranks": [], "divergence": None, "hang": None, "further_divergences": [], "ended_early": []}
     divergence = comparison.divergence
     return {
         "ranks": comparison.rows,
         "divergence": fields("divergence", divergence) if divergence else None,
+        "hang": _hang(comparison.hang, file) if comparison.hang else None,
+        "further_divergences": [fields("divergence", further) for further in comparison.further],
         "ended_early": list(comparison.ended_early),
     }
+
+
+def _hang(hang: ev.Hang, file: str) -> Fields:
+    now, place = time.time(), hang.place
+    return fields(
+        "hang",
+        hang,
+        place_file=display_path(place.file) if place else None,
+        place_line=place.line if place else None,
+        seconds=round(hang.seconds(now), 3),
+        sentence=hang_sentence(hang, file, now),
+    )
 
 
 def _ranked_break(ranked: RankedBreak) -> Fields:
@@ -97,6 +116,27 @@ def _ranked_break(ranked: RankedBreak) -> Fields:
 def break_fields(graph_break: ev.GraphBreak) -> Fields:
     """Return a graph break without its cost."""
     return {key: value for key, value in fields("break", graph_break, cost=None).items() if key != "cost"}
+
+
+def next_fields(snapshot: Snapshot) -> list[Fields]:
+    """Return what to do next, the greatest gain first."""
+    return [
+        fields(
+            "next_step",
+            step,
+            gain=step.gain.value,
+            gain_low=step.gain.low,
+            gain_high=step.gain.high,
+            unit=step.gain.unit,
+            measured=step.gain.measured,
+            can_be_tried=step.trial is not None,
+            title=describe_step(step, snapshot),
+            evidence=evidence(step, snapshot),
+            risk=risk_of(step) or None,
+            code=code_of(step) or None,
+        )
+        for step in next_steps(snapshot)
+    ]
 
 
 def _guard_fields(snapshot: Snapshot) -> Fields:
@@ -134,7 +174,33 @@ def script_fields(snapshot: Snapshot) -> Fields:
         for known in timeline(snapshot).regions
     ]
     end = snapshot.script_end
-    return {"regions": regions, "script_end": fields("script_end", end) if end else None}
+    return {
+        "regions": regions, "steps": step_fields(snapshot), "script_end": fields("script_end", end) if end else None,
+    }  # fmt: skip
+
+
+def step_fields(snapshot: Snapshot) -> Fields | None:
+    """Return the steps of a script; None if there are none."""
+    steps, timing = snapshot.steps, snapshot.timing
+    if steps is None:
+        return None
+    regions = [
+        fields("step_region", region, ci95=None if region.speedup is None else (region.low, region.high))
+        for region in steps.regions
+    ]
+    break_even = economics(snapshot).break_even_calls
+    return fields(
+        "steps",
+        steps,
+        eager_us=timing.eager_us if timing else None,
+        compiled_us=timing.compiled_us if timing else None,
+        speedup=timing.speedup if timing else None,
+        ci95=(timing.low, timing.high) if timing else None,
+        verdict=timing.verdict if timing else None,
+        pairs=timing.pairs if timing else 0,
+        regions=regions,
+        break_even_epochs=break_even / steps.steps_per_epoch if break_even and steps.steps_per_epoch else None,
+    )
 
 
 def configuration(snapshot: Snapshot) -> Fields:

@@ -102,7 +102,9 @@ def economics(snapshot: Snapshot) -> Economics:
         cost_s=cost,
         payback=gain,
         break_even_calls=gain.break_even if gain and timing and timing.verdict == "faster" else None,
-        compiling_calls=sum(call.compiles > 0 for call in compiled),
+        compiling_calls=1 + len(snapshot.recompiles)
+        if snapshot.is_script
+        else sum(call.compiles > 0 for call in compiled),
         kernels_cached=_kernels_cached(snapshot),
     )
 
@@ -113,6 +115,10 @@ def _kernels_cached(snapshot: Snapshot) -> bool:
 
 
 def _cost_s(snapshot: Snapshot) -> float | None:
+    if snapshot.is_script:
+        # The calls are the script's own: the time in torch's log is what compiling adds to its steps.
+        roots = [phase.seconds for phase in snapshot.phase_times if phase.depth == 0]
+        return sum(roots) if snapshot.timing is not None and roots else None
     compiling = [call.seconds for call in snapshot.calls if call.variant == "compiled" and call.compiles]
     if snapshot.timing is None or not compiling:
         return None

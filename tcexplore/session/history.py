@@ -109,8 +109,8 @@ class Session:
         packed = sorted((*self.packed, *map(pack, old)), key=lambda run: run.run)
         return replace(self, runs=tuple(run for run in self.runs if run.run in full), packed=tuple(packed))
 
-    def _unpack(self, number: int) -> Session:
-        """Return the session with the snapshot of this run, with the target and the calls of the newest."""
+    def unpack(self, number: int) -> Session:
+        """Return the session with the snapshot of a compressed run, with the target and the calls of the newest."""
         packed = next((run for run in self.packed if run.run == number), None)
         return self.unpacked(packed.unpack()) if isinstance(packed, PackedRun) else self
 
@@ -150,6 +150,14 @@ class Session:
             return self
         return replace(self, runs=(*self.runs[:-1], newest.apply(event)))
 
+    def without_answer(self, number: int) -> Session:
+        """Return the session without the answer to the recompile queries of this number."""
+        newest = self.newest
+        if newest is None or all(answer.number != number for answer in newest.recompile_answers):
+            return self
+        kept = tuple(answer for answer in newest.recompile_answers if answer.number != number)
+        return replace(self, runs=(*self.runs[:-1], replace(newest, recompile_answers=kept)))
+
     def with_target(self, target: str) -> Session:
         """Return the session with another target in view, in every run that has its code and in the newest."""
         runs = tuple(s.with_target(target) if s.has_code(target) else s for s in self.runs)
@@ -184,7 +192,7 @@ class Session:
         """Return the session with this run in view, unless its snapshot is on disk; see `unpacked`."""
         if self.newest is None or self.stored(number) is not None:
             return self
-        return replace(self._unpack(number), pinned=None if number == self.newest.run else number)
+        return replace(self.unpack(number), pinned=None if number == self.newest.run else number)
 
     def last_complete_before(self, snapshot: Snapshot) -> Snapshot | None:
         """Return the last complete run before this one."""
@@ -196,10 +204,20 @@ class Session:
         shown = self.shown
         return replace(self, baseline=None if shown is None or shown.run == self.baseline else shown.run)
 
-    def baseline_of(self, snapshot: Snapshot) -> Snapshot | None:
-        """Return the run to compare with: the baseline, else the last complete run before this one."""
-        baseline = (s for s in self.runs if s.run == self.baseline and s.run != snapshot.run)
-        return next(baseline, None) or self.last_complete_before(snapshot)
+    def baseline_of(self, snapshot: Snapshot) -> RunSummary | None:
+        """Return the figures of the run to compare with: the baseline, else the last complete run before this one.
+
+        It may be compressed, or of an earlier start and on disk.
+        """
+        others = [summary for summary in self.summaries if summary.run != snapshot.run]
+        chosen = next((summary for summary in others if summary.run == self.baseline), None)
+        return chosen or next(
+            (summary for summary in reversed(others) if summary.run < snapshot.run and summary.complete), None
+        )
+
+    def snapshot_of(self, number: int) -> Snapshot | None:
+        """Return the snapshot of a run that is neither compressed nor on disk."""
+        return next((run for run in self.runs if run.run == number), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +243,15 @@ class RunSummary:
     """When an earlier start of the app made the run, such as `Sat 17:32`; empty for a run of this start."""
     uncompiled: int = 0
     """Functions whose ops run eagerly since Dynamo skipped their whole frame."""
+    complete: bool = False
+    """Whether the compile was over: figures of a run that ended earlier are lower bounds."""
+    trace: str = ""
+    """The trace that the run was read from; empty for a live run."""
+
+    @property
+    def label(self) -> str:
+        """The name of the run on the screen."""
+        return self.trace or (f"run of {self.past}" if self.past else f"run {self.run}")
 
 
 def wrong_result(snapshot: Snapshot) -> bool:
@@ -252,6 +279,8 @@ def summarize(snapshot: Snapshot) -> RunSummary:
         error=snapshot.failure.type if snapshot.failure else "",
         wrong=wrong_result(snapshot),
         past=snapshot.past,
+        complete=snapshot.complete,
+        trace=snapshot.trace,
     )
 
 

@@ -23,7 +23,8 @@ class Link(NamedTuple):
     `kind` is `line` (`where` is the file, `name` the line number), `node` (graph id, Dynamo node name), `aten`
     (`graph/phase`, post-grad node name), `kernel` (`graph/phase`, kernel name), `statement` (the same, the kernel's
     name and a line of its source), `break` (file, line and kind), `guard` (graph id, guard kind and source) or
-    `entry` (a cache entry: its compile id). `GUARD_FILTERS_LINK` has the kind `guard filters`.
+    `entry` (a cache entry: its compile id) or `step` (a next step: its key). `GUARD_FILTERS_LINK` has the kind
+    `guard filters`.
     """
 
     kind: str
@@ -81,6 +82,16 @@ def guard_link(graph: str, guard: ev.Guard) -> Link:
 def entry_link(graph: str) -> Link:
     """Return the link of a cache entry."""
     return Link("entry", graph, "")
+
+
+def step_link(key: str) -> Link:
+    """Return the link of a next step."""
+    return Link("step", "", key)
+
+
+def step_of(links: Sequence[Link]) -> str | None:
+    """Return the key of the next step that a row with these links stands for; None for another row."""
+    return links[0].name if links and links[0].kind == "step" else None
 
 
 class LinkIndex:

@@ -10,15 +10,24 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.line_times import NodeKey, node_weight, post_grad_nodes
-from tcexplore.session.snapshot import Snapshot
-from tcexplore.targets.target_names import NATIVE
+from tcexplore.session.call_account import CallAccount
+from tcexplore.session.line_times import NodeKey, RestTime, node_weight, post_grad_nodes
 
 _CALLS = ("call_function", "call_method", "call_module")
 _WORD = re.compile(r"\w+")
 
+OUTSIDE = "outside the modules"
+OWN = "the model itself"
+"""Names of the time that is in no module of the tree but its root: of ops that no module calls, and of the root's."""
+
+_REST_NAMES = {"eager op": "eager ops", "idle": "Python and launch"}
+"""Names of the parts of a compiled call that are no kernels; others have the name of their kind."""
+
+MOST_ODD = 0.25
+"""Share of equal modules that may differ in their kernels to be called odd."""
+
 Path = tuple[str, ...]
-"""Names of the modules from the compiled one on; empty for that."""
+"""Names of the modules from the outermost one on; empty for that."""
 
 
 class Step(NamedTuple):
@@ -40,11 +49,15 @@ class ModuleOp(NamedTuple):
     node: ev.FxNode
     path: Path
     step: Step
+    order: int
+    """Its number among the ops of the run."""
+    producers: tuple[int, ...]
+    """Numbers of the ops that it reads; -1 for a parameter or an input."""
 
 
 @dataclass(slots=True)
 class Module:
-    """A module of the compiled program. Counts and times include the modules inside it."""
+    """A module of the program. Counts and times include the modules inside it."""
 
     path: Path
     type: str = ""
@@ -63,17 +76,31 @@ class Module:
     breaks: tuple[ev.GraphBreak, ...] = ()
     guards: int = 0
     recompiles: int = 0
+    has_frame: bool = False
+    """Whether its `forward` was compiled as a frame, so that siblings may run the same code."""
 
     @property
     def name(self) -> str:
         return ".".join(self.path)
 
-    def signature(self) -> tuple[object, ...]:
-        """Return what two equal modules share."""
-        return (
-            self.type, tuple((op.path[len(self.path) :], op.step) for op in self.ops),
-            frozenset(self.inner_kernels.items()), len(self.breaks), self.recompiles,
-        )  # fmt: skip
+    @property
+    def is_member(self) -> bool:
+        """Whether it is a member of a list."""
+        return bool(self.path) and self.path[-1].isdecimal()
+
+    def structure(self) -> tuple[object, ...]:
+        """Return what two equal modules share: classes, ops, where these read, and breaks."""
+        depth, first = len(self.path), self.ops[0].order if self.ops else 0
+        ops = tuple([(op.path[depth:], op.step, tuple(_reads(op, first))) for op in self.ops])
+        return self.type, ops, tuple(self.inner_types()), len(self.breaks)
+
+    def inner_types(self) -> Iterator[tuple[Path, str]]:
+        """Yield the class of each module inside it that runs an op."""
+        for child in self.children.values():
+            if child.ops:
+                yield child.path[len(self.path) :], child.type
+                for path, kind in child.inner_types():
+                    yield child.path[len(self.path) :] + path, kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +108,7 @@ class ModuleRow:
     """A module, or several equal siblings, in the order of execution. Figures of several are sums."""
 
     path: str
-    """From the compiled module, which has the empty path; `layers.1 – 31` for equal members of a list."""
+    """From the outermost module, which has the empty path; `layers.1 – 31` for equal members of a list."""
     type: str
     """Name of the class; empty if torch does not say, as for a list of modules."""
     depth: int
@@ -93,15 +120,15 @@ class ModuleRow:
     differs: str = ""
     """What differs from most members of its list; empty if nothing does."""
     ops: int = 0
-    """Call nodes of the Dynamo graphs."""
+    """Call nodes of the Dynamo graphs, of a recompiled frame those of its newest graph."""
     kernels: int = 0
     """Launches of one call that compute an op of it; a fused kernel counts for each of its modules."""
     eager_us: float | None = None
-    """Of one call: the time of each line, split over the modules that have ops on it. None if not measured."""
+    """Of one call: its ops, on a CPU with the time between them. None if not measured."""
     compiled_us: float | None = None
     """Of one call: the time of each kernel, split over its modules by bytes or FLOPs. None if not measured.
 
-    That of the compiled module is the whole call.
+    That of the outermost module is the whole call.
     """
     bytes: int = 0
     """Parameters and buffers that the graphs read, without those of symbolic sizes."""
@@ -113,27 +140,62 @@ class ModuleRow:
     members: tuple[Module, ...] = ()
 
 
-def module_rows(snapshot: Snapshot) -> tuple[ModuleRow, ...]:
-    """Return the modules of a run with equal siblings folded; empty without modules."""
-    root = module_tree(snapshot)
-    return tuple(_rows([root], 0)) if root.children else ()
+@dataclass(frozen=True, slots=True)
+class ModuleTree:
+    """The modules of a run, and the time of a call that none of them takes."""
+
+    root: Module
+    rows: tuple[ModuleRow, ...]
+    """The modules with equal siblings folded, in the order of execution; empty without modules."""
+    rest: tuple[RestTime, ...]
+    """With the modules below the root, it adds up to the call."""
 
 
-def module_tree(snapshot: Snapshot) -> Module:
-    """Return the compiled module with all modules that run an op in a graph."""
-    tree = _Tree(snapshot)
-    tree.read_graphs()
-    tree.attribute_kernels()
-    tree.attribute_eager_lines()
-    tree.count_breaks()
-    return tree.root
+class TreeFacts(NamedTuple):
+    """What a tree is made of. Without the last three it has no times."""
+
+    graphs: tuple[ev.GraphCaptured, ...]
+    breaks: tuple[ev.GraphBreak, ...]
+    recompiles: tuple[ev.Recompiled, ...]
+    kernels: tuple[ev.Kernel, ...]
+    """Of this machine."""
+    aten_graphs: tuple[ev.AtenGraph, ...]
+    guards: tuple[ev.GuardsInstalled, ...] = ()
+    account: CallAccount | None = None
+    eager_lines: ev.EagerLinesTimed | None = None
+    timing: ev.TimingEstimate | None = None
 
 
-class _Tree:
-    """The modules of a snapshot while their figures are gathered."""
+def module_tree(facts: TreeFacts) -> ModuleTree:
+    """Return the outermost module with all modules that run an op in a graph."""
+    builder = _TreeBuilder(facts)
+    builder.read_graphs()
+    rest = [*builder.attribute_kernels()]
+    builder.count_breaks()
+    rest += builder.attribute_eager()
+    rows = tuple(_rows([builder.root], 0)) if builder.root.children else ()
+    return ModuleTree(builder.root, rows, tuple(_joined(rest)))
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+
+def _joined(rest: Iterable[RestTime]) -> Iterator[RestTime]:
+    eager, compiled = dict[str, float](), dict[str, float]()
+    for time in rest:
+        for known, us in ((eager, time.eager_us), (compiled, time.compiled_us)):
+            if us:
+                known[time.name] = known.get(time.name, 0.0) + us
+    for name in dict.fromkeys((*eager, *compiled)):
+        yield RestTime(name, eager.get(name), compiled.get(name))
+
+
+class _TreeBuilder:
+    """The modules of a run while their figures are gathered."""
+
+    def __init__(self, facts: TreeFacts) -> None:
+        self._facts = facts
+        self._graphs = _counted_graphs(facts)
+        roots = {module.root for captured in facts.graphs for module in captured.modules if module.path is not None}
+        roots |= {captured.root for captured in facts.graphs if captured.root}
+        self._paths = _Paths(several_roots=len(roots) > 1)
         self.root = Module(())
         self._of_node: dict[tuple[str, str], Path] = {}
         """Path of each Dynamo node, by graph and name."""
@@ -141,7 +203,10 @@ class _Tree:
     def _module(self, path: Path) -> Module:
         module = self.root
         for index, name in enumerate(path):
-            module = module.children.setdefault(name, Module(path[: index + 1]))
+            known = module.children.get(name)
+            if known is None:
+                known = module.children[name] = Module(path[: index + 1])
+            module = known
         return module
 
     def _with_parents(self, path: Path) -> Iterator[Module]:
@@ -152,30 +217,6 @@ class _Tree:
             module = module.children[name]
             yield module
 
-    def read_graphs(self) -> None:
-        """Add each op to its module, in the order of execution, and each parameter to the module that has it."""
-        for captured in self._snapshot.graphs:
-            types = {_absolute(captured, source): name for source, name in captured.module_types}
-            nodes = {node.name: node for node in captured.all_nodes}
-            for node in captured.all_nodes:
-                if node.op not in _CALLS:
-                    continue
-                path = _absolute(captured, node.module or "self")
-                self._of_node[captured.graph, node.name] = path
-                self._module(path)
-                op = ModuleOp(captured.graph, node, path, _step(node, nodes))
-                for module in self._with_parents(path):
-                    module.type = types.get(module.path, module.type)
-                    module.ops.append(op)
-        read = set[Path]()
-        for captured in self._snapshot.graphs:
-            for node in captured.nodes:
-                path = _absolute(captured, node.target) if node.op == "placeholder" else ()
-                if path and path not in read and node.target.startswith("self."):
-                    read.add(path)
-                    for module in self._known_parents(path):
-                        module.bytes += node.tensor_bytes or 0
-
     def _known_parents(self, path: Path) -> Iterator[Module]:
         module: Module | None = self.root
         for name in (*path, ""):
@@ -184,26 +225,70 @@ class _Tree:
             yield module
             module = module.children.get(name)
 
-    def attribute_kernels(self) -> None:
-        """Count the launches of each module, and split the time of each kernel over the modules of its ops."""
-        snapshot = self._snapshot
-        code = snapshot.code_for(NATIVE)
-        nodes = post_grad_nodes(code.aten_graphs)
+    def read_graphs(self) -> None:
+        """Add each op to its module, in the order of execution, and each parameter to the module that has it."""
+        read = set[Path]()
+        for captured in self._graphs:
+            self._read_ops(captured)
+            self._read_modules(captured)
+            for node in captured.nodes:
+                if node.op == "placeholder" and "." in node.target and self._paths.is_inside(captured, node.target):
+                    path = self._paths.of_source(captured, node.target)
+                    for module in self._known_parents(path) if path not in read else ():
+                        module.bytes += node.tensor_bytes or 0
+                    read.add(path)
+
+    def _read_ops(self, captured: ev.GraphCaptured) -> None:
+        nodes = {node.name: node for node in captured.all_nodes}
+        orders: dict[str, int] = {}
+        for node in captured.all_nodes:
+            if node.op in _CALLS:
+                path = self._paths.of_node(captured, node)
+                self._of_node[captured.graph, node.name] = path
+                self._module(path)
+                order = orders[node.name] = len(self.root.ops)
+                producers = tuple([orders.get(name, -1) for name in node.inputs])
+                op = ModuleOp(captured.graph, node, path, _step(node, nodes), order, producers)
+                for module in self._with_parents(path):
+                    module.ops.append(op)
+
+    def _read_modules(self, captured: ev.GraphCaptured) -> None:
+        for known in captured.modules:
+            path = self._paths.of_source(captured, known.source)
+            if self._contains(path):
+                self._module(path).type = known.type
+        if captured.module is not None and (path := self._paths.of_frame(captured)):
+            self._module(path).has_frame = True
+
+    # ---- time of the compiled call
+
+    def attribute_kernels(self) -> Iterator[RestTime]:
+        """Count the launches of each module, and split the time of each kernel over the modules of its ops.
+
+        Yield what is no module's.
+        """
+        account = self._facts.account
+        nodes = post_grad_nodes(self._facts.aten_graphs)
         parts: dict[NodeKey, float] = defaultdict(float)
-        account = snapshot.call_account
         for part in account.parts if account is not None else ():
-            parts[part.graph, part.phase, part.name] += part.us
-        for kernel in code.kernels:
-            us = parts.get((kernel.graph, kernel.phase, kernel.name))
+            if part.kind == "kernel":
+                parts[part.graph, part.phase, part.name] += part.us
+            else:
+                yield RestTime(_REST_NAMES.get(part.kind, part.kind), None, part.us)
+        for kernel in self._facts.kernels:
+            us = parts.pop((kernel.graph, kernel.phase, kernel.name), None)
             weights: dict[Path, float] = defaultdict(float)
             for call in kernel.calls or (kernel,):
                 of_call = self._weights(kernel, call.nodes, nodes)
                 for path, weight in of_call.items():
                     weights[path] += weight
                 self._count_launch(tuple(of_call), kernel, call.ops)
-            self._add_time(weights, us)
+            own = self._add_time(weights, us) if us is not None else 0.0
+            yield RestTime(OWN if weights else OUTSIDE, None, own)
+        yield RestTime(OUTSIDE, None, sum(parts.values()))
         if account is not None:
             self.root.compiled_us = account.total_us
+            yield RestTime("overlap" if account.rest_us < 0 else OUTSIDE, None, account.rest_us)
 
     def _weights(
         self, kernel: ev.Kernel, names: Iterable[str], nodes: Mapping[NodeKey, ev.FxNode]
@@ -223,30 +308,72 @@ class _Tree:
         for module in modules.values():
             module.kernels += 1
             if all(path[: len(module.path)] == module.path for path in paths):
-                name = kernel.name.partition(":")[0] if not kernel.generated else "fused"
-                module.inner_kernels[f"{name}({', '.join(ops)})"] += 1
+                module.inner_kernels[_kernel_name(kernel, ops)] += 1
 
-    def _add_time(self, weights: Mapping[Path, float], us: float | None) -> None:
+    def _add_time(self, weights: Mapping[Path, float], us: float) -> float:
+        """Add the time of a kernel to its modules; return what is that of none but the root."""
         total = sum(weights.values())
-        if us is None or not total:
-            return
+        if not total:
+            return us
+        own = 0.0
         for path, weight in weights.items():
+            own += 0.0 if path else us * weight / total
             for module in self._with_parents(path):
                 if module.path:
                     module.compiled_us = (module.compiled_us or 0.0) + us * weight / total
+        return own
 
-    def attribute_eager_lines(self) -> None:
-        """Split the eager time of each line over the modules whose ops are on it."""
-        timed, timing = self._snapshot.eager_lines, self._snapshot.timing
+    # ---- time of the eager call
+
+    def attribute_eager(self) -> Iterator[RestTime]:
+        """Add the eager time of each module; yield what is no module's.
+
+        A run that was not timed by module, and one whose paths are unknown, has its lines split over their modules.
+        """
+        timed, timing = self._facts.eager_lines, self._facts.timing
         if timed is None:
             return
+        scale = timing.eager_us / timed.call_us if timing and timed.call_us else 1.0
+        self.root.eager_us = timed.call_us * scale
+        times = [(self._paths.of_eager(module), module) for module in timed.modules]
+        known = sum(module.us for path, module in times if not path or self._contains(path))
+        if known > sum(module.us for _, module in times) / 2:
+            yield from self._add_eager_modules(times, scale)
+            left = timed.call_us - sum(module.us for module in timed.modules)
+            between = dict(timed.rest).get("Python and launch", 0.0)
+            rest = timed.rest if left > between / 2 else ()  # on a CPU, the modules have the time between the ops
+        else:
+            self._split_lines(timed, scale)
+            rest = timed.rest
+        for name, us in rest:
+            yield RestTime(OUTSIDE if name == "unattributed" else name, us * scale, None)
+
+    def _contains(self, path: Path) -> bool:
+        return sum(1 for _ in self._known_parents(path)) == len(path) + 1
+
+    def _add_eager_modules(self, times: Iterable[tuple[Path, ev.EagerModule]], scale: float) -> Iterator[RestTime]:
+        for path, timed in times:
+            if not timed.us and not self._contains(path):
+                continue
+            module = self._module(path)
+            module.type = module.type or timed.type
+            if not path:
+                yield RestTime(OWN if timed.root else OUTSIDE, timed.us * scale, None)
+            for module in self._with_parents(path):
+                if module.path:
+                    module.eager_us = (module.eager_us or 0.0) + timed.us * scale
+        for path, timed in times:
+            if timed.type and self._contains(path):
+                self._module(path).type = timed.type
+
+    def _split_lines(self, timed: ev.EagerLinesTimed, scale: float) -> None:
+        """Split the eager time of each line over the modules whose ops are on it."""
         on_line: dict[tuple[str, int], Counter[Path]] = defaultdict(Counter)
-        for captured in self._snapshot.graphs:
+        for captured in self._graphs:
             for node in captured.all_nodes:
                 path = self._of_node.get((captured.graph, node.name))
                 if path is not None and node.location is not None:
                     on_line[node.location.file, node.location.line][path] += 1
-        scale = timing.eager_us / timed.call_us if timing and timed.call_us else 1.0
         for line in timed.lines:
             paths = on_line.get((line.location.file, line.location.line))
             total = paths.total() if paths else 0
@@ -254,34 +381,131 @@ class _Tree:
                 for module in self._with_parents(path):
                     if module.path:
                         module.eager_us = (module.eager_us or 0.0) + line.us * scale * count / total
-        self.root.eager_us = timed.call_us * scale
+
+    # ---- breaks, recompiles, guards
 
     def count_breaks(self) -> None:
         """Count breaks and recompiles for the module of their frame, and guards for the module that they are about."""
-        frames = {captured.graph: captured for captured in self._snapshot.graphs}
-        for graph_break in self._snapshot.breaks:
-            for module in self._known_parents(_frame_path(frames.get(graph_break.graph))):
+        frames = {captured.graph: captured for captured in self._facts.graphs}
+        for graph_break in self._facts.breaks:
+            captured = frames.get(graph_break.graph)
+            for module in self._known_parents(self._paths.of_break(graph_break, captured)):
                 module.breaks = (*module.breaks, graph_break)
-        for recompiled in self._snapshot.recompiles:
-            for module in self._known_parents(_frame_path(frames.get(recompiled.graph))):
+        for graph in dict.fromkeys(recompiled.graph for recompiled in self._facts.recompiles):
+            captured = frames.get(graph)
+            for module in self._known_parents(self._paths.of_frame(captured) if captured else ()):
                 module.recompiles += 1
-        for installed in self._snapshot.guards:
+        for installed in self._facts.guards:
             captured = frames.get(installed.graph)
             for guard in installed.guards:
-                path = _absolute(captured, guard.source) if captured and guard.source.startswith("self.") else ()
+                path = self._paths.of_guard(captured, guard.source) if captured else ()
                 for module in self._known_parents(path):
                     module.guards += 1
 
 
-def _absolute(captured: ev.GraphCaptured, source: str) -> Path:
-    """Return the path of a module from the compiled one; `source` is from the frame's module, as in the nodes."""
-    names = source.replace("['", ".").replace("']", "").replace("[", ".").replace("]", "").split(".")
-    own = tuple((captured.module or "").split(".")) if captured.module else ()
-    return (*own, *names[1:]) if names[0] == "self" else tuple(names)
+def _counted_graphs(facts: TreeFacts) -> list[ev.GraphCaptured]:
+    """Return the graphs without those that a later compile of the same frame and module replaces in warm calls."""
+    account = facts.account
+    timed = {part.graph for part in account.parts if part.kind == "kernel"} if account is not None else set()
+    newest: dict[object, str] = {}
+    keys = {}
+    for captured in facts.graphs:
+        frame = captured.graph.partition("/")[0]
+        keys[captured.graph] = frame, captured.root, captured.module, tuple(m.path for m in captured.modules)
+        newest[keys[captured.graph]] = captured.graph
+    return [
+        captured
+        for captured in facts.graphs
+        if captured.graph in timed or newest[keys[captured.graph]] == captured.graph
+    ]
 
 
-def _frame_path(captured: ev.GraphCaptured | None) -> Path:
-    return tuple(captured.module.split(".")) if captured is not None and captured.module else ()
+def _kernel_name(kernel: ev.Kernel, ops: Sequence[str]) -> str:
+    names = [op.partition(".")[2] or op for op in ops]
+    shown = ", ".join(names[:4]) + (f" +{len(names) - 4}" if len(names) > 4 else "")
+    return f"{kernel.name.partition(':')[0]} ({shown})" if not kernel.generated else f"kernel of {shown}"
+
+
+# ---- paths
+
+
+class _Paths:
+    """Paths of nodes, parameters and frames in the tree."""
+
+    def __init__(self, *, several_roots: bool) -> None:
+        self._several_roots = several_roots
+        self._known: dict[str, dict[str, Path]] = {}
+        """By graph and source."""
+        self._sources: dict[str, tuple[str, ...]] = {}
+        """The shortest sources of modules, by graph."""
+
+    def _from(self, root: str, path: str) -> Path:
+        names = tuple(path.split(".")) if path else ()
+        return (root, *names) if self._several_roots and root else names
+
+    def of_eager(self, module: ev.EagerModule) -> Path:
+        return self._from(module.root, module.path)
+
+    def of_frame(self, captured: ev.GraphCaptured) -> Path:
+        return self._from(captured.root, captured.module) if captured.module is not None else ()
+
+    def of_break(self, graph_break: ev.GraphBreak, captured: ev.GraphCaptured | None) -> Path:
+        if graph_break.module is not None:
+            return self._from(graph_break.root, graph_break.module)
+        return self.of_frame(captured) if captured is not None else ()
+
+    def of_node(self, captured: ev.GraphCaptured, node: ev.FxNode) -> Path:
+        """Return the path of the module that runs a node; of a function that is called in a forward, of that."""
+        if node.module is None:
+            return self.of_frame(captured)
+        return self.of_source(captured, node.module)
+
+    def of_guard(self, captured: ev.GraphCaptured, source: str) -> Path:
+        return self.of_source(captured, source) if self.is_inside(captured, source) else ()
+
+    def is_inside(self, captured: ev.GraphCaptured, source: str) -> bool:
+        """Return whether a source reads a member of a module of the frame."""
+        self.of_source(captured, source)
+        sources = self._sources[captured.graph]
+        return any(source.startswith((f"{module}.", f"{module}[")) for module in sources)
+
+    def of_source(self, captured: ev.GraphCaptured, source: str) -> Path:
+        """Return the path of a module, or of a member of one, that the frame reads by a name as in its nodes."""
+        known = self._known.get(captured.graph)
+        if known is None:
+            known = self._known[captured.graph] = dict(self._of_modules(captured))
+            outermost: list[str] = []
+            for module in sorted({"self", *known, *(module.source for module in captured.modules)}, key=len):
+                if not any(module.startswith((f"{outer}.", f"{outer}[")) for outer in outermost):
+                    outermost.append(module)
+            self._sources[captured.graph] = tuple(outermost)
+        path = known.get(source)
+        if path is None:
+            path = known[source] = self._below(captured, source)
+        return path
+
+    def _of_modules(self, captured: ev.GraphCaptured) -> Iterator[tuple[str, Path]]:
+        if captured.module is not None:
+            yield "self", self.of_frame(captured)
+        for module in captured.modules:
+            if module.path is not None:
+                yield module.source, self._from(module.root, module.path)
+                outer = module.source.removesuffix(f".{module.path}")
+                if module.path and outer != module.source:
+                    yield outer, self._from(module.root, "")
+
+    def _below(self, captured: ev.GraphCaptured, source: str) -> Path:
+        """Return the path of what is no module of the frame: its longest known beginning, and the other names."""
+        outer, dot, name = source.rpartition(".")
+        if dot:
+            return (*self.of_source(captured, outer), *_names(name))
+        names = _names(source)
+        return names[1:] if names[:1] == ("self",) else names
+
+
+def _names(source: str) -> Path:
+    """Return the names in `layers[0]`, `layers['a']`."""
+    return tuple(name for name in re.split(r"\['|'\]|[\[\]]", source) if name)
 
 
 def _step(node: ev.FxNode, nodes: Mapping[str, ev.FxNode]) -> Step:
@@ -303,48 +527,88 @@ def _value(node: ev.FxNode) -> str:
 
 def _rows(siblings: Sequence[Module], depth: int) -> Iterator[ModuleRow]:
     """Yield the rows of modules with one parent, and of the modules inside them."""
-    groups: dict[tuple[object, ...], list[Module]] = defaultdict(list)
+    groups = _groups(siblings)
+    usual = _usual(siblings, groups)
+    group_of = {id(module): group for group in groups for module in group}
     for module in siblings:
-        groups[module.signature()].append(module)
-    usual = _usual(siblings, groups.values())
-    first_of = {id(module): group[0] for group in groups.values() for module in group}
-    others = {id(group[1]): group[1:] for group in groups.values() if len(group) > 1}
-    for module in siblings:
-        first = first_of[id(module)]
-        if module is first:
-            odd = usual is not None and usual is not first and module.path[-1].isdecimal()
+        group = group_of[id(module)]
+        if module is group[0]:
+            odd = usual is not None and usual is not module and module.is_member
             yield _row([module], depth, differs=difference(usual, module) if odd and usual else "")
             yield from _rows(list(module.children.values()), depth + 1)
-        elif folded := others.get(id(module)):
-            yield _row(folded, depth, same_as=first.name)
+        elif module is group[1]:
+            yield _row(group[1:], depth, same_as=group[0].name)
+
+
+def _groups(siblings: Sequence[Module]) -> list[list[Module]]:
+    """Return equal members of a list, and each other module, in the order of execution.
+
+    A member without a graph of its own runs the code that was compiled for the first one of its class.
+    """
+    groups: dict[object, list[Module]] = {}
+    frames: dict[str, list[Module]] = {}
+    for module in siblings:
+        if module.is_member and not module.ops and module.type in frames:
+            frames[module.type].append(module)
+            continue
+        group = groups.setdefault(module.structure() if module.is_member else id(module), [])
+        group.append(module)
+        if module.has_frame:
+            frames.setdefault(module.type, group)
+    order = {id(module): index for index, module in enumerate(siblings)}
+    parted = [part for group in groups.values() for part in _part_by_compile(group, siblings)]
+    return sorted(parted, key=lambda group: order[id(group[0])])
+
+
+def _part_by_compile(group: list[Module], siblings: Sequence[Module]) -> Iterator[list[Module]]:
+    """Yield the modules of a group that were compiled as most of them, and each odd one.
+
+    The first and the last member of a list are fused with what is around it, so they may have other kernels. A layer
+    that is compiled as a frame recompiles the code of the first one.
+    """
+    kernels = Counter(frozenset(module.inner_kernels.items()) for module in group).most_common(1)[0][0]
+    ends = siblings[0], siblings[-1]
+
+    def is_odd(module: Module) -> bool:
+        inside = not any(module is end for end in ends)
+        other_kernels = frozenset(module.inner_kernels.items()) != kernels
+        return bool(module.ops) and ((inside and other_kernels) or module.recompiles > 0)
+
+    odd = [module for module in group if is_odd(module)]
+    if not odd or len(odd) > MOST_ODD * len(group):
+        yield group
+        return
+    yield [module for module in group if not any(module is other for other in odd)]
+    yield from ([module] for module in odd)
 
 
 def _usual(siblings: Sequence[Module], groups: Iterable[Sequence[Module]]) -> Module | None:
     """Return the first of the equal modules that are most of the members of a list; None if there is no such group."""
-    numbered = [module for module in siblings if module.path and module.path[-1].isdecimal()]
-    return next((group[0] for group in groups if len(group) > 1 and 2 * len(group) > len(numbered)), None)
+    members = sum(module.is_member for module in siblings)
+    return next((group[0] for group in groups if len(group) > 1 and 2 * len(group) > members), None)
 
 
 def _row(group: Sequence[Module], depth: int, same_as: str = "", differs: str = "") -> ModuleRow:
     first = group[0]
     return ModuleRow(
-        path=_range(group), type=first.type, depth=depth, repeats=len(group), same_as=same_as, differs=differs,
-        ops=sum(len(module.ops) for module in group), kernels=sum(module.kernels for module in group),
-        eager_us=_sum(module.eager_us for module in group), compiled_us=_sum(module.compiled_us for module in group),
-        bytes=sum(module.bytes for module in group), breaks=sum(len(module.breaks) for module in group),
-        guards=sum(module.guards for module in group), recompiles=sum(module.recompiles for module in group),
-        paths=tuple(module.name for module in group), members=tuple(group),
+        path=name_range([module.path for module in group]), type=first.type, depth=depth, repeats=len(group),
+        same_as=same_as, differs=differs, ops=sum(len(module.ops) for module in group),
+        kernels=sum(module.kernels for module in group), eager_us=_sum(module.eager_us for module in group),
+        compiled_us=_sum(module.compiled_us for module in group), bytes=sum(module.bytes for module in group),
+        breaks=sum(len(module.breaks) for module in group), guards=sum(module.guards for module in group),
+        recompiles=sum(module.recompiles for module in group), paths=tuple(module.name for module in group),
+        members=tuple(group),
     )  # fmt: skip
 
 
-def _range(group: Sequence[Module]) -> str:
-    """Return the path of a module, or a range: `layers.1 – 6, 8 – 31`."""
-    first = group[0]
-    numbers = [module.path[-1] for module in group] if first.path else []
-    if len(group) == 1:
-        return first.name
+def name_range(paths: Sequence[Path]) -> str:
+    """Return the path of a module, or a range of members of a list: `layers.1 – 6, 8 – 31`."""
+    first = paths[0]
+    if len(paths) == 1:
+        return ".".join(first)
+    numbers = [path[-1] for path in paths]
     if not all(number.isdecimal() for number in numbers):
-        return ", ".join(module.name for module in group)
+        return ", ".join(map(".".join, paths))
     runs: list[list[int]] = []
     for number in map(int, numbers):
         if runs and number == runs[-1][-1] + 1:
@@ -352,7 +616,7 @@ def _range(group: Sequence[Module]) -> str:
         else:
             runs.append([number])
     ranges = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} – {run[-1]}" for run in runs)
-    return ".".join((*first.path[:-1], ranges))
+    return ".".join((*first[:-1], ranges))
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -361,22 +625,45 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def difference(usual: Module, odd: Module) -> str:
-    """Return the first difference of a module from most of its siblings: its class, a break, an op, a kernel."""
+    """Return how a module differs from most of its siblings: its class, a break, an op, a kernel."""
+    texts = [_type_difference(usual, odd)]
+    if len(odd.breaks) != len(usual.breaks):
+        texts.append(f"graph break: {odd.breaks[-1].kind}" if odd.breaks else "no graph break")
+    elif odd.recompiles > usual.recompiles:
+        texts.append("recompiled" if odd.recompiles == 1 else f"recompiled {odd.recompiles} times")
+    texts.append(_first_op_difference(usual, odd))
+    if not any(texts):
+        more, fewer = odd.inner_kernels - usual.inner_kernels, usual.inner_kernels - odd.inner_kernels
+        if more or fewer:
+            own = ", ".join(more) or "no kernel"
+            texts.append(f"{own} instead of {', '.join(fewer)}" if fewer else f"one more kernel: {own}")
+    return "; ".join(filter(None, texts))
+
+
+def _type_difference(usual: Module, odd: Module) -> str:
     if odd.type != usual.type:
         return f"{odd.type} instead of {usual.type}"
-    if len(odd.breaks) != len(usual.breaks):
-        return f"graph break: {odd.breaks[-1].kind}" if odd.breaks else "no graph break"
-    if odd.recompiles != usual.recompiles:
-        return f"{odd.recompiles} recompiles instead of {usual.recompiles}"
+    types = dict(usual.inner_types())
+    for path, kind in odd.inner_types():
+        if types.get(path, kind) != kind:
+            return f"{kind} instead of {types[path]} in {'.'.join(path)}"
+    return ""
+
+
+def _first_op_difference(usual: Module, odd: Module) -> str:
     more_ops = len(odd.ops) - len(usual.ops)
     for before, after in zip_longest(usual.ops, odd.ops):
         if text := _op_difference(before, after, len(odd.path), more_ops):
             return text
-    more, fewer = odd.inner_kernels - usual.inner_kernels, usual.inner_kernels - odd.inner_kernels
-    if more or fewer:
-        own = ", ".join(more) or "no kernel"
-        return f"{own} instead of {', '.join(fewer)}" if fewer else f"one more kernel: {own}"
+    for before, after in zip(usual.ops, odd.ops, strict=True):
+        if _reads(before, usual.ops[0].order) != _reads(after, odd.ops[0].order):
+            return f"{_name(after, len(odd.path))} reads the result of another op"
     return ""
+
+
+def _reads(op: ModuleOp, first: int) -> list[int]:
+    """Return how many ops ago each input was computed, 0 before the module, whose first op has the number `first`."""
+    return [op.order - producer if producer >= first else 0 for producer in op.producers]
 
 
 def _op_difference(before: ModuleOp | None, after: ModuleOp | None, depth: int, more_ops: int) -> str:

@@ -56,6 +56,8 @@ class Snapshot:
     op_estimates: tuple[ev.OpEstimates, ...] = ()
     splits: tuple[ev.GraphSplit, ...] = ()
     skipped_frames: tuple[ev.FrameSkipped, ...] = ()
+    restarts: tuple[ev.CompileRestarted, ...] = ()
+    """Attempts to trace that torch gave up."""
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
     frames: tuple[ev.FrameEntered, ...] = ()
@@ -77,8 +79,15 @@ class Snapshot:
     pairs: tuple[ev.PairsMeasured, ...] = ()
     timing: ev.TimingEstimate | None = None
     timing_skipped: str = ""
+    steps: ev.StepsTimed | None = None
+    """The steps of a script."""
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
+    kernels_judged: tuple[ev.KernelJudged, ...] = ()
+    first_op: ev.FirstOp | None = None
+    switches_tried: tuple[ev.SwitchTried, ...] = ()
+    numerics: ev.NumericsJudged | None = None
+    kernel_reproducer: ev.KernelReproducer | None = None
     call_profile: ev.CallProfiled | None = None
     call_account: CallAccount | None = None
     """Parts of the compiled call of `timing`, from `call_profile`."""
@@ -93,6 +102,8 @@ class Snapshot:
     """What is known of the fixes of breaks, at most one of each break."""
     guard_filters: tuple[ev.GuardFilterTried, ...] = ()
     """At most one event of each filter."""
+    steps_tried: tuple[ev.StepTried, ...] = ()
+    """At most one event of each next step."""
     change_check: ev.ChangeChecked | None = None
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
@@ -340,6 +351,11 @@ def _replace_guard_filter(snapshot: Snapshot, event: ev.GuardFilterTried) -> Sna
     return replace(snapshot, guard_filters=tuple({**known, event.name: event}.values()))
 
 
+def _replace_step_tried(snapshot: Snapshot, event: ev.StepTried) -> Snapshot:
+    known = {tried.step: tried for tried in snapshot.steps_tried}
+    return replace(snapshot, steps_tried=tuple({**known, event.step: event}.values()))
+
+
 @cache
 def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]]:
     """Return the functions for events that need more than a field of their type."""
@@ -351,6 +367,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.Recompiled: _add_recompile,
         ev.BreakFix: _replace_fix,
         ev.GuardFilterTried: _replace_guard_filter,
+        ev.StepTried: _replace_step_tried,
         ev.RecompileAnswer: _replace_recompile_answer,
         ev.CompileWorkerReport: _replace_worker_report,
         ev.FrameEntered: _add_frame,

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from tcexplore.argument_types import name, one_of, several
 from tcexplore.documents import configurations
 from tcexplore.documents.guards.guards_view import UNSAFE, describe_guard_cost, describe_guard_filter
-from tcexplore.events import ACCURACY_VERDICTS, Config, GuardFilterTried, Job
+from tcexplore.events import ACCURACY_VERDICTS, Config, GuardFilterTried, Job, StepTried, TimingVerdict
 from tcexplore.events.config import REGIONS, Regions
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
@@ -321,6 +321,36 @@ def tried_filter(comparison: Comparison) -> GuardFilterTried:
         name=comparison.variant.run.config.guard_filter, speed=steady.value, low=steady.low, high=steady.high,
         decided=comparison.decided, wrong=comparison.variant.summary.wrong,
     )  # fmt: skip
+
+
+def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, ...]:
+    """Return each mode of Inductor with a verdict against the model file's own mode, as a next step."""
+    if own.backend != BACKEND_WITH_MODES:
+        return ()
+    tried: dict[str, StepTried] = {}
+    for comparison in _compare(results, lambda config: replace(config, mode=own.mode)):
+        config, steady = comparison.variant.run.config, comparison.steady_ratio
+        fixed = config.backend == BACKEND_WITH_MODES and config.dynamic == bool(own.dynamic) and _is_plain(config)
+        if not fixed or steady is None or not comparison.decided or comparison.variant.summary.wrong:
+            continue
+        before, after = comparison.base.run.timing, comparison.variant.run.timing
+        assert before is not None
+        assert after is not None
+        step = f"mode {config.mode}"
+        tried[step] = StepTried(
+            step=step, speedup=steady.value, low=steady.low, high=steady.high,
+            verdict=_relative_verdict(steady), before_us=before.compiled_us, after_us=after.compiled_us,
+        )  # fmt: skip
+    return tuple(tried.values())
+
+
+def _is_plain(config: Config) -> bool:
+    return not configurations.describe_variant(config)
+
+
+def _relative_verdict(ratio: Range) -> TimingVerdict:
+    """Return the verdict on one configuration against another: their intervals decide."""
+    return "faster" if ratio.low > 1 else "slower" if ratio.high < 1 else "undecided"
 
 
 # ---- JSON of comparisons

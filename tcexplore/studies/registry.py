@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from tcexplore.keymap import ACTIONS
 
-StudyName = Literal["modes", "sweep", "recompiles", "bisect", "artifacts", "cold", "fix"]
+StudyName = Literal["modes", "sweep", "recompiles", "bisect", "numerics", "artifacts", "cold", "fix", "next"]
 
 
 class StudyEntry(NamedTuple):
@@ -23,10 +23,12 @@ class StudyEntry(NamedTuple):
 _TITLES = {action.name: action.help for action in ACTIONS}
 
 STUDIES = (
+    StudyEntry("next", _TITLES["next"]),
     StudyEntry("modes", _TITLES["modes"]),
     StudyEntry("sweep", _TITLES["sweep"]),
     StudyEntry("recompiles", _TITLES["recompiles"]),
     StudyEntry("bisect", _TITLES["bisect"]),
+    StudyEntry("numerics", _TITLES["numerics"]),
     StudyEntry("artifacts", _TITLES["artifacts"]),
     StudyEntry("cold", _TITLES["cold"], command=False),
     StudyEntry("fix", "Try a fix for each graph break and verify it"),

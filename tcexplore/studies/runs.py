@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import shutil
-import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +11,7 @@ from typing import Protocol, Self
 
 from tcexplore import events as ev
 from tcexplore.events.commands import PauseTiming, RunCommand
+from tcexplore.processes import make_temporary_folder, remove_temporary_folder
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.progress import BudgetSpentError, StudyProgress
@@ -218,7 +217,7 @@ class Runs:
     async def temporary_folder(self, purpose: str) -> AsyncGenerator[str, None]:
         """Make an empty folder for the runs; end them and remove it afterwards, also on cancellation."""
         # Not in a thread: after a cancellation nobody would know the folder's name.
-        folder = tempfile.mkdtemp(prefix=f"tcexplore-{purpose}-")
+        folder = make_temporary_folder(purpose)
         try:
             yield folder
         finally:
@@ -226,7 +225,7 @@ class Runs:
                 # A run under way still writes to the folder.
                 await self._close_queues()
             finally:
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                await asyncio.to_thread(remove_temporary_folder, folder)
 
     async def _open_queue(self) -> StudyRun:
         run = StudyRun(self._make_queue, self._take)

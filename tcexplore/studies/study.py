@@ -90,6 +90,8 @@ class PromptField(NamedTuple):
     """Raises `ValueError` with a message for the user if the text is invalid."""
     selected: tuple[int, int] | None = None
     """The part of the initial text that typing replaces; None for all of it."""
+    earlier: tuple[str, ...] = ()
+    """Texts of earlier prompts, oldest first: the user goes back to them as in a shell."""
 
 
 class Prompt(NamedTuple):

@@ -95,6 +95,7 @@ def make_estimate(
         processes=processes,
         processes_to_come=conditions.processes_to_come,
         memory_returned=memory_returned(known, decision),
+        unit=conditions.unit,
     )
     return Estimated(replace(estimate, notes=timing_notes(estimate, conditions)), decision)
 
@@ -160,6 +161,8 @@ def timing_notes(estimate: TimingEstimate, conditions: Conditions) -> tuple[str,
 def _slow(e: TimingEstimate, _: Conditions) -> str:
     if e.verdict == "measuring" or e.pairs >= MIN_PAIRS:
         return ""
+    if e.unit == "step":
+        return f"Based on {e.pairs} pairs only; more steps refine the estimate"
     return f"Calls are slow: based on {e.pairs} pairs only; more time refines the estimate"
 
 
@@ -231,7 +234,7 @@ def _memory_returned(e: TimingEstimate, _: Conditions) -> str:
 
 
 def _warm_caches(e: TimingEstimate, _: Conditions) -> str:
-    return "" if e.device == "cpu" else "Same inputs for every call: the device's L2 cache is warm"
+    return "" if e.device == "cpu" or e.unit == "step" else "Same inputs for every call: the device's L2 cache is warm"
 
 
 def _governor(_: TimingEstimate, c: Conditions) -> str:
@@ -244,7 +247,7 @@ def _reserved_core(_: TimingEstimate, c: Conditions) -> str:
 
 
 def _old_pairs(e: TimingEstimate, _: Conditions) -> str:
-    if e.pairs_taken <= e.pairs:
+    if e.pairs_taken <= e.pairs or e.unit == "step":
         return ""
     return (
         f"Only the newest {e.pairs:,} of {e.pairs_taken:,} pairs count; after {FULL_SPEED_S:.0f} s or {e.pairs:,} "

@@ -20,8 +20,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tcexplore.capture.inductor.call_profile import mark, run_profiled
 from tcexplore.capture.inductor.profiler_tree import CALL, OP, device_work, profiler_tree
+from tcexplore.capture.module_paths import ModuleStack, RunModule
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import EagerLine, EagerLinesTimed, Location, TimingEstimate
+from tcexplore.events import EagerLine, EagerLinesTimed, EagerModule, Location, TimingEstimate
 from tcexplore.events.inductor_events import GraphPhase
 from tcexplore.events.timing_events import RestName
 from tcexplore.timing.timed_machine import make_synchronizer
@@ -52,15 +53,19 @@ class TimedOp(NamedTuple):
     """One op of an eager call."""
 
     line: OpLine
+    module: RunModule | None
+    """The innermost module that called it; None outside all modules."""
     ns: int
     """Time on the host, without its overhead on an empty op."""
+    gap_ns: int
+    """Time of the host since the op before, without what recording adds to it."""
 
 
 class OpRecorder(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
-    """Records line and time of each op below autograd, forward and backward.
+    """Records line, module and time of each op below autograd, forward and backward.
 
     The sequence number of an autograd node, which it gets right before its forward op is dispatched, leads from a
-    backward op to the line of the forward op. With `mark`, each op is also marked in the profile.
+    backward op to the line and the module of the forward op. With `mark`, each op is also marked in the profile.
     """
 
     supports_higher_order_operators = True
@@ -69,40 +74,63 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
         super().__init__()
         self.ops: list[TimedOp] = []
         self.overhead_ns = 0
+        self.modules = ModuleStack()
+        self._gap_overhead_ns = 0
+        self._last_ns = 0
+        """When the op before ended."""
         self._user_files = user_files
         self._mark = mark
-        self._forward_lines: dict[int, Location | None] = {}
+        self._forward_ops: dict[int, tuple[Location | None, RunModule | None]] = {}
         self._current_node: Any = getattr(torch._C, "_current_autograd_node", lambda: None)
         self._locations: dict[tuple[str, int], Location] = {}
 
+    def __enter__(self) -> Any:
+        self.modules.__enter__()
+        self._last_ns = perf_counter_ns()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.modules.__exit__(*error)
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        line = self._line()
+        gap = perf_counter_ns() - self._last_ns
+        line, module = self._place()
         with self._marked():
             start = perf_counter_ns()
             result = func(*args, **(kwargs or {}))
             spent = perf_counter_ns() - start
-        self.ops.append(TimedOp(line, max(0, spent - self.overhead_ns)))
+        gap = max(0, gap - self._gap_overhead_ns)
+        self.ops.append(TimedOp(line, module, max(0, spent - self.overhead_ns), gap))
+        self._last_ns = perf_counter_ns()
         return result
 
     def calibrate(self) -> None:
         """Measure the time of an op that does nothing: what the detour through Python and the dispatcher cost."""
-        tensor, self.overhead_ns = torch.empty(1), 0
+        tensor, self.overhead_ns, self._gap_overhead_ns = torch.empty(1), 0, 0
+        start = perf_counter_ns()
+        for _ in range(CALIBRATION_OPS):
+            tensor.detach()
+        plain_ns = (perf_counter_ns() - start) // CALIBRATION_OPS
         with self:
             for _ in range(CALIBRATION_OPS):
                 tensor.detach()
         self.overhead_ns = sorted(op.ns for op in self.ops)[len(self.ops) // 2]
+        # Also without a recorder, the host takes some time for each op.
+        self._gap_overhead_ns = max(0, sorted(op.gap_ns for op in self.ops)[len(self.ops) // 2] - plain_ns)
         self.ops = []
 
     def _marked(self) -> AbstractContextManager[object]:
         return mark(f"{OP}{len(self.ops)}") if self._mark else nullcontext()
 
-    def _line(self) -> OpLine:
+    def _place(self) -> tuple[OpLine, RunModule | None]:
         node = self._current_node()
         if node is not None:
-            return OpLine(self._forward_lines.get(node._sequence_nr()), "backward")
-        location = self._innermost()
-        self._forward_lines.setdefault(torch.autograd._get_sequence_nr() - 1, location)
-        return OpLine(location, "forward")
+            location, module = self._forward_ops.get(node._sequence_nr(), (None, None))
+            return OpLine(location, "backward"), module
+        location, module = self._innermost(), self.modules.innermost
+        self._forward_ops.setdefault(torch.autograd._get_sequence_nr() - 1, (location, module))
+        return OpLine(location, "forward"), module
 
     def _innermost(self) -> Location | None:
         frame = self._user_files.innermost(sys._getframe(3))
@@ -117,6 +145,17 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
 ByLine = dict[OpLine, float]
 
 
+class ModuleTime(NamedTuple):
+    """Time of a module without the modules inside it, in microseconds."""
+
+    ops: float = 0.0
+    gaps: float = 0.0
+    """The host's time before its ops."""
+
+
+ByModule = dict[RunModule | None, ModuleTime]
+
+
 class OwnCall(NamedTuple):
     """The call in which the parts were measured on a CPU, in microseconds."""
 
@@ -129,6 +168,7 @@ class SplitCall(NamedTuple):
     """One eager call by line, in microseconds."""
 
     lines: ByLine
+    modules: ByModule
     own: OwnCall | None
     """None on a device."""
 
@@ -179,6 +219,7 @@ class LineTimer:
                 if line.location is not None
             ),
             rest=tuple([*rest, ("unattributed", unknown * part)] if unknown else rest),
+            modules=tuple(_module_times(call.modules, total * part, 0.0 if self._on_device else rest[0][1])),
             estimated=scale.error > 0,
         )
         return timed, scale.error
@@ -186,7 +227,8 @@ class LineTimer:
     def _split_on_host(self) -> SplitCall:
         recorder = OpRecorder(self.user_files)
         recorder.calibrate()
-        plain, instrumented, recorded = list[float](), list[float](), list[ByLine]()
+        plain, instrumented = list[float](), list[float]()
+        recorded, by_module = list[ByLine](), list[ByModule]()
 
         def record_call() -> None:
             recorder.ops.clear()
@@ -198,7 +240,9 @@ class LineTimer:
             plain.append(self._timed_us(self.workload.eager))
             instrumented.append(self._timed_us(record_call))
             recorded.append(_sum_lines((op.line, op.ns / 1e3) for op in recorder.ops))
-        return SplitCall(_typical_lines(recorded), OwnCall(_typical(plain), _typical(instrumented)))
+            by_module.append(_sum_modules(recorder))
+        own = OwnCall(_typical(plain), _typical(instrumented))
+        return SplitCall(_typical_lines(recorded), _typical_modules(by_module), own)
 
     def _split_on_device(self) -> SplitCall:
         recorder = OpRecorder(self.user_files, mark=True)
@@ -209,13 +253,20 @@ class LineTimer:
 
         events = profiler_tree(run_profiled(record_call, self._reset, PROFILED_CALLS))
         recorded: dict[object, ByLine] = {call: {} for call in events if call.host and call.name == CALL}
+        by_module: dict[object, ByModule] = {
+            call: dict.fromkeys(recorder.modules.ran, ModuleTime()) for call in recorded
+        }
         for piece in device_work(events):
             ancestors = piece.launch.with_ancestors() if piece.launch is not None else ()
             number = next((int(event.name.removeprefix(OP)) for event in ancestors if event.name.startswith(OP)), None)
-            line = OpLine(None, "forward") if number is None else recorder.ops[number].line
-            lines = recorded[piece.call]
+            op = None if number is None else recorder.ops[number]
+            line, module = (op.line, op.module) if op else (OpLine(None, "forward"), None)
+            lines, modules = recorded[piece.call], by_module[piece.call]
             lines[line] = lines.get(line, 0.0) + piece.us
-        return SplitCall(_typical_lines(list(recorded.values())), None)
+            modules[module] = ModuleTime(modules.get(module, ModuleTime()).ops + piece.us)
+        return SplitCall(
+            _typical_lines(list(recorded.values())), _typical_modules(list(by_module.values())), None
+        )  # fmt: skip
 
     # ---- calls
 
@@ -284,3 +335,33 @@ def _typical_lines(calls: list[ByLine]) -> ByLine:
     faster = sorted(calls, key=lambda lines: sum(lines.values()))[: (len(calls) + 1) // 2]
     names = dict.fromkeys(line for lines in faster for line in lines)
     return {line: median(lines.get(line, 0.0) for lines in faster) for line in names}
+
+
+def _sum_modules(recorder: OpRecorder) -> ByModule:
+    sums: ByModule = dict.fromkeys(recorder.modules.ran, ModuleTime())
+    for op in recorder.ops:
+        known = sums.get(op.module, ModuleTime())
+        sums[op.module] = ModuleTime(known.ops + op.ns / 1e3, known.gaps + op.gap_ns / 1e3)
+    return sums
+
+
+def _typical_modules(calls: list[ByModule]) -> ByModule:
+    """Return the median of each module in the faster half of the calls."""
+    faster = sorted(calls, key=lambda times: sum(time.ops for time in times.values()))[: (len(calls) + 1) // 2]
+    names = dict.fromkeys(module for times in faster for module in times)
+    return {
+        module: ModuleTime(
+            median(times.get(module, ModuleTime()).ops for times in faster),
+            median(times.get(module, ModuleTime()).gaps for times in faster),
+        )
+        for module in names
+    }
+
+
+def _module_times(times: ByModule, ops_us: float, between_us: float) -> Iterator[EagerModule]:
+    """Yield the time of each module, with its share of the call's ops and of the time between them."""
+    ops, gaps = sum(time.ops for time in times.values()), sum(time.gaps for time in times.values())
+    for module, time in times.items():
+        us = (ops_us * time.ops / ops if ops else 0.0) + (between_us * time.gaps / gaps if gaps else 0.0)
+        root, path = module.place if module else ("", "")
+        yield EagerModule(path=path, root=root, type=module.type if module else "", us=us)

@@ -13,7 +13,7 @@ from itertools import takewhile, tee
 from typing import Literal, NamedTuple
 
 from tcexplore.events import PairsMeasured
-from tcexplore.events.timing_events import MemoryState
+from tcexplore.events.timing_events import MemoryState, TimedUnit
 
 Side = Literal["eager", "compiled", "control"]
 """`control` is the second side of a control pair, which is eager too."""
@@ -120,6 +120,7 @@ class Conditions:
     compiled_device_span_us: float | None = None
     reserved_core: int | None = None
     """The core reserved for the terminal app; None without a spare core."""
+    unit: TimedUnit = "call"
 
 
 RESAMPLES = 2_000

@@ -19,7 +19,7 @@ _WRAP_INLINE = "torch/_dynamo/external_utils.py"
 
 _WRAPPED = re.compile(r"\bL\['fn'\]|(?<![\w.'\"])fn\b(?=[.\[])")
 
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
 @functools.lru_cache(4096)  # each guard and each size of an object has its source
@@ -60,6 +60,12 @@ def function_name(function: str) -> str:
     """Return the original name of a resume function (`torch_dynamo_resume_in_f_at_12` is `f`), else the name itself."""
     resumed = _RESUMED.match(function)
     return resumed.group(1) if resumed else function
+
+
+def resumed_line(function: str) -> int | None:
+    """Return the line of the graph break after which a resume function goes on; None for any other function."""
+    resumed = _RESUMED.match(function)
+    return int(resumed.group(2)) if resumed else None
 
 
 PHASE_OF: dict[str, Phase] = {

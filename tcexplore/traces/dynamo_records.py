@@ -35,13 +35,13 @@ from tcexplore.torch_text.guard_text import (
 )
 from tcexplore.traces.graph_text import CALLS, name_sizes, read_graph, read_subgraphs
 from tcexplore.traces.record_index import Record, decode_json
-from tcexplore.traces.trace_context import FrameStart, TraceContext
+from tcexplore.traces.trace_context import FrameStart, TraceContext, line_in_frame
 from tcexplore.traces.trace_modules import GraphModules, with_modules
-from tcexplore.traces.trace_sources import read_stack
+from tcexplore.traces.trace_sources import TraceSources, read_stack
 
 _COMPILER_FAILED = "WON'T CONVERT "
 """torch's message for a frame that runs uncompiled, since the compiler failed."""
-BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
+_BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
 _BREAK_REASON = re.compile(r"^Graph Break Reason: (.*?)(?=^User code traceback:|\Z)", re.M | re.S)
 _BREAK_STACK = re.compile(r"^User code traceback:\n(.*?)(?=^Traceback |\Z)", re.M | re.S)
 _RECOMPILE_STACK = re.compile(r"\nUser stack trace:\n(.*)\Z", re.S)
@@ -127,12 +127,15 @@ def read_break(context: TraceContext, record: Record) -> None:
     if reasons is None:
         return
     start = context.starts.get(record.graph)
-    stack = _break_stack(context, text, start)
-    key = (start.frame if start else None, stack, reasons.first.kind)
+    own, caller = (start.frame, start.caller) if start else (None, None)
+    stack = _break_stack(context.sources, text, own, caller)
+    location = stack[-1] if stack else break_line(context.sources, text, own, caller)
+    context.break_lines.setdefault((record.graph, reasons.first.kind), location)
+    key = (own, stack, reasons.first.kind)
     if key in context.breaks:
         return  # the frame was compiled again
     context.breaks.add(key)
-    context.emit(_graph_break(context, record.graph, reasons, stack, text))
+    context.emit(_graph_break(context, record.graph, reasons, location, stack, text))
 
 
 class BreakReasons(NamedTuple):
@@ -161,36 +164,42 @@ def _message(logged: str) -> tuple[str, str]:
     return (message, headline) if message and headline.rstrip().endswith(":") else (logged, "")
 
 
-def _user_frames(context: TraceContext, text: str, start: re.Pattern[str] = _BREAK_STACK) -> Iterator[ev.Location]:
+def _user_frames(sources: TraceSources, text: str, start: re.Pattern[str] = _BREAK_STACK) -> Iterator[ev.Location]:
     stack = start.search(text)
     for file, line, function, code in _FRAME.findall(stack[1] if stack else ""):
-        place = context.sources.place(file, int(line), function, code)
+        place = sources.place(file, int(line), function, code)
         if place is not None:
             yield place
 
 
-def _break_stack(context: TraceContext, text: str, start: FrameStart | None) -> tuple[ev.Location, ...]:
+def _break_stack(
+    sources: TraceSources, text: str, own: ev.Location | None, caller: ev.Location | None
+) -> tuple[ev.Location, ...]:
     """Return the user's frames; those that called a frame of a library may be only in the stack of its compile."""
-    stack = tuple(_user_frames(context, text))
-    own, caller = (start.frame, start.caller) if start else (None, None)
-    if own is None or caller is None or caller in stack or context.sources.owns(own.file):
+    stack = tuple(_user_frames(sources, text))
+    if own is None or caller is None or caller in stack or sources.owns(own.file):
         return stack
     logged = _BREAK_STACK.search(text)
     files = [frame[0] for frame in _FRAME.findall(logged[1] if logged else "")]
     inside = files[len(files) - files[::-1].index(own.file) :] if own.file in files else []
-    return stack if any(map(context.sources.owns, inside)) else (*stack, caller)
+    return stack if any(map(sources.owns, inside)) else (*stack, caller)
 
 
-def _own_place(context: TraceContext, graph: str, text: str) -> ev.Location | None:
-    place = BREAK_PLACE.search(text)
-    return context.location(graph, place[1], int(place[2]), "", "") if place else None
+def break_line(
+    sources: TraceSources, text: str, own: ev.Location | None, caller: ev.Location | None
+) -> ev.Location | None:
+    """Return the user's line of a break in a frame that the user's line `caller` called."""
+    if stack := _break_stack(sources, text, own, caller):
+        return stack[-1]
+    place = _BREAK_PLACE.search(text)
+    return line_in_frame(sources, own, caller, place[1], int(place[2])) if place else None
 
 
 def _graph_break(
-    context: TraceContext, graph: str, reasons: BreakReasons, stack: tuple[ev.Location, ...], text: str
-) -> ev.GraphBreak:
+    context: TraceContext, graph: str, reasons: BreakReasons, location: ev.Location | None,
+    stack: tuple[ev.Location, ...], text: str,
+) -> ev.GraphBreak:  # fmt: skip
     reason = reasons.first
-    location = stack[-1] if stack else _own_place(context, graph, text)
     entry, link = context.registry.get(reason.kind), _LINK.search(text)
     return ev.GraphBreak(
         graph=graph,
@@ -238,7 +247,7 @@ def _recompiled(context: TraceContext, record: Record, entry: str, text: str) ->
     cause = _cause(check.code, text)
     start = context.starts.get(entry)
     frame = start.frame if start else None
-    stack = list(_user_frames(context, text, _RECOMPILE_STACK))
+    stack = list(_user_frames(context.sources, text, _RECOMPILE_STACK))
     place = stack[-1] if stack else context.guard_places.get((entry, cause.name))
     place = place or (context.sources.find(*check.place) if check.place else None)
     if place is None and frame is not None:
@@ -315,7 +324,7 @@ def _read_fatal_break(context: TraceContext, graph: str, reasons: BreakReasons, 
     known = isinstance(file, str) and isinstance(line, int)
     location = context.location(graph, ev.clean(str(file)), line or 0, "", "") if known else None
     stack = (location,) if location else ()
-    context.emit(_graph_break(context, graph, reasons, stack, str(metrics.get("fail_reason"))))
+    context.emit(_graph_break(context, graph, reasons, location, stack, str(metrics.get("fail_reason"))))
 
 
 # ---- symbols

@@ -38,6 +38,12 @@ class Difference(NamedTuple):
     """Position of the compile, for choosing the first of several differences."""
     setting: str = ""
     """Name of the setting or environment variable that differs."""
+    before: ev.Location | None = None
+    """The line of the last op that both graphs have."""
+    condition_line: ev.Location | None = None
+    """The user's line of the condition by which the ranks go apart, if it is known."""
+    condition: str = ""
+    """The condition as the user wrote it."""
     constants_only: bool = False
     """Whether a node has other constants, but calls the same function on the same values."""
 

@@ -15,6 +15,7 @@ from tcexplore.traces import dynamo_records, guard_records, inductor_records
 from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_KINDS, CacheRecords, GraphRecords
 from tcexplore.traces.kernel_records import KernelRecords
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
+from tcexplore.traces.restart_records import RestartRecords
 from tcexplore.traces.trace_context import Emit, TraceContext
 
 MOST_PROBLEMS = 20
@@ -86,6 +87,7 @@ class EventReader:
         self._graphs = GraphRecords()
         self._kernels = KernelRecords(self._graphs)
         self._caches = CacheRecords()
+        self._restarts = RestartRecords()
         self._next = 0
         self._kinds: dict[str, _KindCount] = {}
         self._converters = self._table()
@@ -155,6 +157,7 @@ class EventReader:
         try:
             record = inductor_records.with_split_graph(self.context, self._index.record(number))
             known.graphs[record.graph] = None
+            self._restarts.observe(self.context, record)
             converter(self.context, record)
         except BadRecordError as error:
             self._report(str(error))
@@ -175,6 +178,7 @@ class EventReader:
         """Emit what later records could have completed, the sources, and what a trace cannot tell."""
         context = self.context
         self._kernels.flush(context)
+        self._restarts.finish(context)
         for file in context.sources.files:
             context.emit(ev.SourceRead(file=file, text=context.sources.text(file)))
         for kind, known in self._kinds.items():
@@ -222,6 +226,7 @@ class EventReader:
         if reason := metrics.get("cudagraph_skip_reason"):
             context.emit(ev.CudaGraphSkipped(graph=graph, reason=ev.clean(str(reason))))
         dynamo_records.read_failure(context, graph, metrics)
+        self._restarts.finish_compile(context, graph, metrics)
         context.recompile_values.drop(graph)
 
     def _read_version(self, context: TraceContext, record: Record) -> None:

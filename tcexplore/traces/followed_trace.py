@@ -8,9 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from tcexplore.events import Location
 from tcexplore.events.rank_events import RankRow, RanksCompared
 from tcexplore.traces.event_reader import SpanRecords
+from tcexplore.traces.hangs import find_hang
 from tcexplore.traces.process_stacks import ProcessStack
+from tcexplore.traces.process_states import ProgressWatch
 from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints
 from tcexplore.traces.rank_fingerprint import RankCounts, RankFingerprint
 from tcexplore.traces.record_index import BadRecordError, RecordIndex
@@ -198,6 +201,12 @@ class FollowedRank:
     """What the process does since its last record, if that is known."""
     over: bool = False
     """Whether the process has ended."""
+    error: str = ""
+    """The exception that ended it, if its output names one."""
+    error_place: Location | None = None
+    """The user's line of that exception."""
+    progress: ProgressWatch | None = None
+    """None for a process of another machine, or before it is known."""
     _next: int = 0
 
     def __post_init__(self) -> None:
@@ -215,7 +224,7 @@ class FollowedRank:
         index, end = self.process.index, self.end
         if end <= self._next:
             return
-        self.grown, self.stack = time.time(), None
+        self.grown, self.stack = written_at(self.process.source.path), None
         for number in index.numbers(frozenset({"chromium_event"}), self._next):
             if number < end:
                 try:
@@ -230,8 +239,13 @@ class FollowedRank:
         spans, phase = self.spans, self.spans.phase
         self.counts.phase, self.counts.phase_graph = phase or "", (spans.graph or "") if phase else ""
         row = self.counts.row(self.process, None)
+        progress = self.progress
         if self.over:
-            return row
+            return replace(row, state="ended", since=self.grown, error=self.error, place=self.error_place)
+        if progress is not None and progress.state is not None:
+            since = max(self.grown, progress.since or 0.0)
+            frames = self.stack.frames if self.stack is not None else ()
+            row = replace(row, state=progress.state, since=since, stack=frames)
         under_way = spans.innermost if phase else None
         if under_way is None:
             stack = self.stack or ProcessStack(None, "", None)
@@ -239,6 +253,14 @@ class FollowedRank:
         name = f"{under_way.name} {under_way.kernel}".strip()
         place = self.records.user_line(self.counts.phase_graph)
         return replace(row, span=name, span_began=under_way.began_us / 1e6, place=place, last_record=self.grown)
+
+
+def written_at(path: str) -> float:
+    """Return when a file was last written; who follows it may have come later."""
+    try:
+        return min(time.time(), os.stat(path).st_mtime)
+    except OSError:
+        return time.time()
 
 
 def rows_of(ranks: Mapping[int, FollowedRank]) -> tuple[RankRow, ...]:
@@ -275,9 +297,11 @@ def compare_running(
     if partial and fingerprints:
         fingerprints = _common_beginning(fingerprints)
     notes = [*problems, *([STILL_RUNNING] if partial else [])]
+    rows = rows_of(ranks)
     compared = replace(
-        compare_fingerprints(fingerprints, rows_of(ranks), notes, ended=over, ends=ends, in_turns=in_turns),
+        compare_fingerprints(fingerprints, rows, notes, ended=over, ends=ends, in_turns=in_turns),
         partial=partial,
+        hang=None if over or in_turns else find_hang(rows),
     )
     divergence = compared.divergence
     if divergence is not None and divergence.kind == "missing rank" and partial:

@@ -34,16 +34,20 @@ def graph_difference(mine: RankNodes, other: RankNodes) -> Difference | None:
     other_calls = [node for node in other.nodes if node.op in CALLS]
     my_names, other_names = _Names(mine.nodes), _Names(other.nodes)
     inputs = _input_difference(mine, other)
+    before: ev.Location | None = None
     for a, b in zip(my_calls, other_calls, strict=False):
         if inputs is not None and inputs.my_line == a.location and a.target == b.target:
             return inputs
         difference = _node_difference(a, b, mine, other, my_names, other_names)
         if difference is not None:
-            return inputs if inputs is not None and difference.kind in ("shape", "dtype") else difference
+            if inputs is not None and difference.kind in ("shape", "dtype"):
+                return inputs
+            return difference._replace(before=before)
+        before = a.location
     if inputs is not None:
         return inputs
     if len(my_calls) != len(other_calls):
-        return _extra(my_calls, other_calls, mine, other)
+        return _extra(my_calls, other_calls, mine, other)._replace(before=before)
     return None
 
 

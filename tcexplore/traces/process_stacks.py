@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
@@ -27,20 +29,17 @@ _MOST_BYTES = 16 << 20
 """Bytes of the stacks of one process."""
 
 _GENERATED = "torchinductor_"
+_MOST_FRAMES = 60
+_WAIT = re.compile(r"_c10d_functional\.wait_tensor\.default\((\w+)\)")
+_COLLECTIVE = re.compile(r"_c10d_functional\.(?!wait_tensor)(\w+)")
+_BACKWARD = "_engine_run_backward"
+"""torch's function that runs the backward in C++; DDP communicates in it."""
 _DISTRIBUTED = os.path.join("torch", "distributed", "")
 
 NO_READER = (
     "A rank that is silent runs your program, or waits in a collective. To see which line, install py-spy: "
     "pip install py-spy"
 )
-
-
-class ProcessFrame(NamedTuple):
-    """One frame of a Python stack."""
-
-    name: str
-    file: str
-    line: int
 
 
 class ProcessStack(NamedTuple):
@@ -52,6 +51,8 @@ class ProcessStack(NamedTuple):
     """Innermost call of generated code or of `torch.distributed`; empty for any other."""
     place: ev.Location | None
     """The user's innermost line."""
+    frames: tuple[ev.Location, ...] = ()
+    """Innermost first."""
 
 
 class _NextRead(NamedTuple):
@@ -65,7 +66,7 @@ class _NextRead(NamedTuple):
 
 
 class StackWatch:
-    """Reads the stacks of silent ranks, less and less often."""
+    """Reads the stacks of ranks that make no progress, less and less often."""
 
     def __init__(self) -> None:
         self._next: dict[int, _NextRead] = {}
@@ -133,37 +134,47 @@ def stack_of(threads: Any, pid: int, sources: TraceSources) -> ProcessStack | No
     for thread in threads if isinstance(threads, list) else ():
         if not isinstance(thread, dict) or thread.get("os_thread_id") not in (pid, None):
             continue
-        frames = list(_frames(thread.get("frames")))
-        user_frame = next((frame for frame in frames if sources.owns(frame.file)), None)
-        place = sources.place(user_frame.file, user_frame.line, user_frame.name) if user_frame is not None else None
-        return ProcessStack(not thread.get("active"), _call(frames), place)
+        frames = tuple(islice(_frames(thread.get("frames")), _MOST_FRAMES))
+        user = next((frame for frame in frames if sources.owns(frame.file)), None)
+        place = sources.place(user.file, user.line, user.function) if user is not None else None
+        return ProcessStack(not thread.get("active"), _call(frames), place, frames)
     return None
 
 
-def _frames(frames: Any) -> Iterable[ProcessFrame]:
+def _frames(frames: Any) -> Iterable[ev.Location]:
     """Yield the frames, innermost first."""
     for frame in frames if isinstance(frames, list) else ():
         try:
-            yield ProcessFrame(ev.clean(str(frame["name"])), ev.clean(str(frame["filename"])), int(frame["line"]))
+            yield ev.Location(ev.clean(str(frame["filename"])), int(frame["line"]), ev.clean(str(frame["name"])))
         except (KeyError, TypeError, ValueError):
             continue
 
 
-def _call(frames: Iterable[ProcessFrame]) -> str:
+def _call(frames: Iterable[ev.Location]) -> str:
     """Return the innermost call that communicates or was generated."""
     for frame in frames:
         if _GENERATED in frame.file:
             return _code(frame)
         if _DISTRIBUTED in frame.file:
-            return frame.name
+            return frame.function
+        if frame.function == _BACKWARD:
+            return "backward"
     return ""
 
 
-def _code(frame: ProcessFrame) -> str:
-    """Return the line of a generated module; the file may be gone."""
+def _code(frame: ev.Location) -> str:
+    """Return the line of a generated module, of a wait the collective that it waits for; the file may be gone."""
     try:
         with open(frame.file, encoding="utf-8", errors="replace") as file:
-            line = next(text for number, text in enumerate(file, 1) if number == frame.line)
-    except (OSError, StopIteration):
-        return frame.name
-    return ev.clean(line.strip().partition(" = ")[2] or line.strip())[:120]
+            lines = list(islice(file, frame.line))
+    except OSError:
+        return frame.function
+    if len(lines) < frame.line:
+        return frame.function
+    line = lines[-1].strip()
+    wait = _WAIT.search(line)
+    if wait is not None:
+        started = (_COLLECTIVE.search(text) for text in reversed(lines[:-1]) if wait[1] in text)
+        if (collective := next(filter(None, started), None)) is not None:
+            return collective[1].rstrip("_")
+    return ev.clean(line.partition(" = ")[2] or line)[:120]

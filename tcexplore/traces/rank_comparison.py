@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tcexplore.events import Location
-from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
+from tcexplore.events.rank_events import WARNINGS, Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.traces.environment_differences import Difference, stable_variables
 from tcexplore.traces.rank_differences import Digests, first_difference
 from tcexplore.traces.rank_fingerprint import CacheTimes, RankCounts, RankFingerprint, RecordKey, last_phase
@@ -218,8 +218,9 @@ def compare_fingerprints(
     notes += [] if in_turns else _skew(rows)
     divergence = incomplete.divergence(comparison.divergence())
     return RanksCompared(
-        rows=tuple(rows), divergence=divergence, notes=tuple(notes), ended_early=incomplete.reasons(divergence)
-    )
+        rows=tuple(rows), divergence=divergence, further=comparison.further(), notes=tuple(notes),
+        ended_early=incomplete.reasons(divergence),
+    )  # fmt: skip
 
 
 class _Comparison:
@@ -286,10 +287,14 @@ class _Comparison:
         missing = self._missing()
         if not self._differences:
             return missing
-        first = min(self._differences, key=lambda pair: (bool(pair[1].graph), pair[1].order))
-        if missing is not None and first[1].kind not in ("library version", "config", "environment"):
+        mine, first = min(self._differences, key=_urgency)
+        if missing is not None and first.kind not in ("library version", "config", "environment"):
             return missing
-        return self._named(*first)
+        return self._named(mine, first)
+
+    def further(self) -> tuple[Divergence, ...]:
+        """Return the differences of the other groups, the most urgent first."""
+        return tuple(self._named(*pair) for pair in sorted(self._differences, key=_urgency)[1:])
 
     def _missing(self) -> Divergence | None:
         ranks = {mine.rank for mine in self._fingerprints}
@@ -316,15 +321,22 @@ class _Comparison:
         others = tuple(sorted(rank for rank, group in self.groups.items() if group == 0))
         return Divergence(
             kind=difference.kind,
-            ranks=ranks,
+            ranks=ranks if len(ranks) < len(others) else tuple(sorted(ranks + others)),
             compile_id=difference.graph or None,
-            location=difference.my_line or difference.other_line,
+            location=difference.condition_line or difference.my_line or difference.other_line,
+            condition=difference.condition,
             detail=difference.detail,
             sides=(
                 DivergenceSide(ranks=ranks, text=difference.mine, location=difference.my_line),
                 DivergenceSide(ranks=others, text=difference.other, location=difference.other_line),
             ),
         )
+
+
+def _urgency(pair: tuple[RankFingerprint, Difference]) -> tuple[bool, bool, int]:
+    """Return the order of differences: what a correct program may have last, then by their place in the trace."""
+    difference = pair[1]
+    return difference.kind in WARNINGS, bool(difference.graph), difference.order
 
 
 def _offset(first: RankFingerprint, mine: RankFingerprint) -> float | None:

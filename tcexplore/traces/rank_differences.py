@@ -8,13 +8,14 @@ from functools import partial
 from itertools import zip_longest
 
 from tcexplore import events as ev
-from tcexplore.events.rank_events import DivergenceKind
+from tcexplore.events.rank_events import WARNINGS, DivergenceKind
 from tcexplore.session.communication import is_collective
-from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
+from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source, resumed_line
 from tcexplore.torch_text.guard_text import cause_of_text, split_check
+from tcexplore.traces.branch_conditions import condition_at, condition_between
 from tcexplore.traces.environment_differences import Difference, environment_difference
 from tcexplore.traces.graph_differences import InductorPair, RankNodes, graph_difference
-from tcexplore.traces.graph_text import read_graph
+from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.guard_records import GuardCheck, guard_checks
 from tcexplore.traces.rank_fingerprint import CacheTimes, ComparedRecord, RankFingerprint, RecordKey
 from tcexplore.traces.rank_normalization import group_names, normalize, rank_pairs
@@ -24,6 +25,7 @@ from tcexplore.traces.trace_context import collective_lines
 Digests = dict[tuple[str, str], str]
 
 _RANK_NAMES = re.compile(r"rank|device|local_?id", re.I)
+_DATA_DEPENDENT = "Data-dependent branching"
 _ATEN_GRAPHS = ("aot_forward_graph", "aot_inference_graph", "aot_backward_graph")
 _CONFIG_STATE = re.compile(r"\b_config\['\w+'\]\.user_override\b")
 """torch's record of how a setting was set: a compile whose result is in the cache leaves it as it is."""
@@ -33,16 +35,22 @@ _VALUE_CHECK = re.compile(r"^(.*?) == (?:(-?\d+)|'([^']*)')$")
 def first_difference(
     mine: RankFingerprint, other: RankFingerprint, digests: Digests, times: CacheTimes, notes: list[str]
 ) -> Difference | None:
-    """Return the first difference of `mine` from `other`, a rank that agrees with most."""
+    """Return the first difference of `mine` from `other`, a rank that agrees with most.
+
+    One that ranks of a correct program may have, such as of caches, is returned only if there is no other.
+    """
     environment = environment_difference(mine, other)
     if environment is not None:
         return environment
     pair = _Pair(mine, other, digests, times, notes)
+    tolerable: Difference | None = None
     for order, (my_graph, other_graph) in enumerate(zip_longest(mine.graphs, other.graphs, fillvalue="")):
         difference = pair.compile_difference(my_graph, other_graph)
-        if difference is not None:
-            return difference._replace(order=order)
-    return None
+        if difference is not None and difference.kind not in WARNINGS:
+            return pair.with_condition(difference._replace(order=order), my_graph, other_graph)
+        if difference is not None and tolerable is None:
+            tolerable = difference._replace(order=order)
+    return tolerable
 
 
 # ---- one compile
@@ -173,7 +181,7 @@ class _Pair:
     # ---- breaks
 
     def _breaks(self, graph: str) -> Difference | None:
-        mine, other = (self._break_texts(side, graph) for side in (self._mine, self._other))
+        mine, other = ([*dict.fromkeys(self._break_texts(s, graph))] for s in (self._mine, self._other))
         for a, b in zip_longest(mine, other):
             if a is None or b is None or a[0] != b[0]:
                 sides = (a[0] if a else "no graph break", b[0] if b else "no graph break")
@@ -201,9 +209,72 @@ class _Pair:
                     lines = [line or guess for line, guess in zip(known, lines, strict=True)]
                 lines = [line or user for line, user in zip(lines, self._lines(graph), strict=True)]
                 return unequal._replace(graph=graph, my_line=lines[0], other_line=lines[1])
-        if kind == "dynamo_output_graph" and len(mine) != len(other):
-            texts = ("has a graph" if mine else "has no graph", "has a graph" if other else "has no graph")
-            return Difference("branch", graph, "only one side has a graph", *texts, *self._lines(graph))
+        if kind == "dynamo_output_graph" and bool(mine) != bool(other):
+            return self._one_graph(graph, mine or other, mine=bool(mine))
+        return None
+
+    def _one_graph(self, graph: str, items: list[ComparedRecord], *, mine: bool) -> Difference:
+        """Return the difference that only one side has ops to compile."""
+        side = self._mine if mine else self._other
+        first = next((node for node in self._nodes(side, graph, items[0]) if node.op in CALLS), None)
+        texts = (f"{first.target}({first.args})" if first else "has a graph", "has no ops in this function")
+        line = (first.location if first else None) or side.user_line(graph)
+        sides, lines = (texts, (line, None)) if mine else (texts[::-1], (None, line))
+        return Difference("branch", graph, "only one side has ops in this function", *sides, *lines)
+
+    # ---- the condition behind a difference
+
+    def with_condition(self, difference: Difference, my_graph: str, other_graph: str) -> Difference:
+        """Return the difference with the condition by which the ranks go apart, if it is known."""
+        if difference.kind not in ("branch", "collective order", "shape", "dtype", "break"):
+            return difference
+        same_side = self._first_line(self._mine, my_graph) == self._first_line(self._other, other_graph) is not None
+        for side, graph in ((self._mine, my_graph), (self._other, other_graph)):
+            if not same_side and (place := self._data_dependent(side, graph)) is not None:
+                found = condition_at(side.sources.text(place.file), place.line)
+                text = found.text if found is not None and found.line == place.line else side.sources.code(place)
+                return difference._replace(
+                    kind="branch", condition_line=place, condition=text,
+                    detail=f"the ranks take different sides of `{text}`, which depends on the values in a tensor",
+                )  # fmt: skip
+        if difference.kind not in ("branch", "collective order"):
+            return difference
+        return self._with_statement(difference, my_graph or other_graph)
+
+    def _with_statement(self, difference: Difference, graph: str) -> Difference:
+        lines = [line for line in (difference.my_line, difference.other_line) if line is not None]
+        defined = [frame.line for side in (self._mine, self._other) if (frame := side.frames.get(graph)) is not None]
+        if not lines or any(line.line in defined or line.file != lines[0].file for line in lines):
+            return difference  # the line of an op in a library is that of the function
+        first, other = lines[0], lines[1].line if len(lines) > 1 else None
+        before = difference.before.line if difference.before and difference.before.file == first.file else None
+        found = condition_between(self._mine.sources.text(first.file), first.line, other, before)
+        if found is None:
+            return difference
+        detail = found.effect if difference.kind == "branch" else f"{difference.detail}: {found.effect}"
+        place = ev.Location(first.file, found.line, first.function)
+        return difference._replace(condition_line=place, condition=found.text, detail=detail)
+
+    def _first_line(self, side: RankFingerprint, graph: str) -> ev.Location | None:
+        """Return the line of the first op of a compile."""
+        items = side.of(graph, "dynamo_output_graph") if graph else []
+        nodes = self._nodes(side, graph, items[0]) if items else ()
+        return next((node.location for node in nodes if node.op in CALLS and node.location), None)
+
+    @staticmethod
+    def _data_dependent(side: RankFingerprint, graph: str) -> ev.Location | None:
+        """Return the line of the data-dependent branch after which a resume function goes on."""
+        frame = side.frames.get(graph) if graph else None
+        line = resumed_line(frame.function) if frame is not None else None
+        if frame is None or line is None:
+            return None
+        for key, item in side.items.items():
+            if key.kind == "dynamo_graph_break_reason":
+                known = side.graph_break(item)
+                if known is not None and known[0].startswith(_DATA_DEPENDENT):
+                    at = known[1]
+                    if at is not None and (at.file, at.line) == (frame.file, line):
+                        return at
         return None
 
     def _collective_line(self, side: RankFingerprint, graph: str, item: ComparedRecord) -> ev.Location | None:

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.rank_events import ENDED_EARLY, RankRow
-from tcexplore.traces.dynamo_records import BREAK_PLACE, break_reasons
+from tcexplore.traces.dynamo_records import break_line, break_reasons
 from tcexplore.traces.event_reader import SpanRecords
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
 from tcexplore.traces.rank_normalization import normalize
 from tcexplore.traces.record_index import BadRecordError, Record, decode_json
+from tcexplore.traces.restart_records import restart_reasons
 from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_sources import TraceSources, read_stack
@@ -28,6 +29,9 @@ COMPARED = (
 )  # fmt: skip
 """Kinds of records that ranks are compared by."""
 
+_OF_ALL_ATTEMPTS = frozenset({"dynamo_start", "recompile_reasons", "dynamo_graph_break_reason"})
+"""Kinds of records that hold for a compile whatever the attempt. Those of any other kind count for the last attempt."""
+
 _READ = frozenset({
     *COMPARED, "str", "compilation_metrics", "bwd_compilation_metrics", "torch_version", "fx_graph_runnable",
     ENDED_EARLY,
@@ -35,7 +39,6 @@ _READ = frozenset({
 _VARIABLE = re.compile(r"^os\.environ\['(\w+)'\] = '(.*)'$", re.M)
 _CUDA_VERSION = re.compile(r"^# torch cuda version: (\S+)$", re.M)
 _GPU = re.compile(r"^# GPU Hardware Info:\s*\n# (.+?) : \d+\s*$", re.M)
-_BREAK_FRAME = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)', re.M)
 _GROUPS = re.compile(r"^ *setup_fake_process_groups\((.*)\)$", re.M)
 _GROUP_SIZE = re.compile(r"'size': (\d{1,5})\b")
 _VERSIONS = {"pytorch_version": "torch", "python_version": "Python", "triton_version": "Triton"}
@@ -115,6 +118,8 @@ class RankFingerprint:
     """Seconds of compile by compile id."""
     ended_early: str = ""
     """Why a fake rank ended before the end of the script."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """The last attempt to trace a frame by compile id, if it is not the first."""
 
     @property
     def rank(self) -> int:
@@ -182,13 +187,8 @@ class RankFingerprint:
         reasons = break_reasons(text)
         if reasons is None:
             return None
-        frames = _BREAK_FRAME.findall(text.partition("\nTraceback (most recent")[0])
-        owned = [frame for frame in frames if self.sources.owns(frame[0])]
-        place = BREAK_PLACE.search(text)
-        line = self.sources.place(owned[-1][0], int(owned[-1][1]), owned[-1][2]) if owned else None
-        if line is None and place is not None:
-            line = self.sources.place(place[1], int(place[2]), "") or self.user_line(item.record.graph)
-        return reasons.first.kind, line
+        graph = item.record.graph
+        return reasons.first.kind, break_line(self.sources, text, self.frames.get(graph), self.callers.get(graph))
 
     def only(self, keys: Container[RecordKey]) -> RankFingerprint:
         """Return the fingerprint of some of the records."""
@@ -213,13 +213,26 @@ class RankFingerprint:
         if record.kind == "str":
             _read_string(record, self.strings)
         elif record.kind in COMPARED:
+            self._begin_attempt(record)
             self._add(record)
             row.count(record)
+            row.restarts = sum(self.attempts.values())
             if record.kind == "dynamo_graph_break_reason":
                 known = self.graph_break(ComparedRecord(record, ""))
-                row.break_places |= {known} if known is not None else set()
+                if known is not None:  # without a line, a break is known by its frame
+                    row.break_places.add((known[0], known[1] or self.frames.get(record.graph)))
         else:
             self._read_facts(record, row)
+
+    def _begin_attempt(self, record: Record) -> None:
+        """Forget what the earlier attempts of a compile traced: torch gave them up."""
+        graph, attempt = record.graph, record.attempt
+        if attempt <= self.attempts.get(graph, 0):
+            return
+        self.attempts[graph] = attempt
+        for kind in {"cache", *COMPARED} - _OF_ALL_ATTEMPTS:
+            for number in range(len(self.of(graph, kind))):
+                del self.items[RecordKey(graph, kind, number)]
 
     def _add(self, record: Record) -> None:
         kind = "cache" if record.kind in CACHE_KINDS else record.kind
@@ -271,6 +284,9 @@ class RankFingerprint:
         for name in _CONFIGS:
             if isinstance(facts.get(name), str):
                 self.configs.setdefault(name, facts[name])
+        if reasons := restart_reasons(facts):
+            self.attempts[record.graph] = max(self.attempts.get(record.graph, 0), len(reasons))
+            row.restarts = sum(self.attempts.values())
         row.add_metrics(record, facts)
 
     def _read_script(self, script: str) -> None:
@@ -328,7 +344,9 @@ class RankCounts:
 
     compiles: dict[str, None] = field(default_factory=dict)
     recompiles: set[str] = field(default_factory=set)
-    graphs: int = 0
+    graphs: set[str] = field(default_factory=set)
+    """Compile ids with a graph."""
+    restarts: int = 0
     breaks: int = 0
     break_places: set[tuple[str, ev.Location | None]] = field(default_factory=set)
     """Kind and line of each break."""
@@ -344,7 +362,7 @@ class RankCounts:
         if record.graph:
             self.compiles[record.graph] = None
         if record.kind == "dynamo_output_graph":
-            self.graphs += 1
+            self.graphs.add(record.graph)
         elif record.kind == "dynamo_graph_break_reason":
             self.breaks += 1
         elif record.kind == "recompile_reasons" or (
@@ -376,7 +394,8 @@ class RankCounts:
             phase=self.phase,
             graph=self.phase_graph,
             compile_ids=tuple(self.compiles),
-            graphs=self.graphs,
+            graphs=len(self.graphs),
+            restarts=self.restarts,
             breaks=self.breaks,
             break_places=len(self.break_places),
             recompiles=len(self.recompiles),

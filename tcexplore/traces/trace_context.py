@@ -197,6 +197,17 @@ class FrameStart:
     """Innermost line of the user that led to the compile."""
 
 
+def line_in_frame(
+    sources: TraceSources, own: ev.Location | None, caller: ev.Location | None,
+    file: str, line: int, function: str = "", code: str = "",
+) -> ev.Location | None:  # fmt: skip
+    """Return the user's location of a line of a compiled frame: of library code, the frame's, or its caller's."""
+    place = sources.place(file, line, function, code)
+    if place is not None or own is None:
+        return place or caller
+    return sources.place(own.file, own.line, own.function) or caller
+
+
 @dataclass
 class TraceContext:
     """State that converters read and write."""
@@ -227,6 +238,8 @@ class TraceContext:
     recompile_values: RecompileValues = field(default_factory=RecompileValues)
     breaks: set[object] = field(default_factory=set)
     """Frame, stack and kind of the graph breaks so far."""
+    break_lines: dict[tuple[str, str], ev.Location | None] = field(default_factory=dict)
+    """The line of each graph break by compile id and kind."""
     timed_kernels: set[tuple[str, str]] = field(default_factory=set)
     """Compile id and name of each kernel whose compile time is known."""
     broken: set[str] = field(default_factory=set)
@@ -272,12 +285,8 @@ class TraceContext:
         A trace has only the innermost line. For library code, it is the compiled function if that is the user's, else
         the line that led to the compile.
         """
-        place = self.sources.place(file, line, function, code)
-        start = self.starts.get(graph)
-        if place is not None or start is None:
-            return place
-        own = start.frame
-        return self.sources.place(own.file, own.line, own.function) or start.caller if own else start.caller
+        start = self.starts.get(graph) or FrameStart()
+        return line_in_frame(self.sources, start.frame, start.caller, file, line, function, code)
 
     def with_collective_lines(self, graph: str, nodes: tuple[ev.FxNode, ...]) -> tuple[ev.FxNode, ...]:
         """Return the nodes; collectives that have the line of their function get that of the user's call."""

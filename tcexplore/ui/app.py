@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, ClassVar
@@ -22,6 +23,7 @@ from tcexplore.ui.actions import bindings
 from tcexplore.ui.appearance import Appearance
 from tcexplore.ui.background_task import collect_garbage, start_gc
 from tcexplore.ui.engine import Engine
+from tcexplore.ui.pane_grid import Place
 from tcexplore.ui.run_actions import RunActions
 from tcexplore.ui.saved_settings import Settings
 from tcexplore.ui.screens.reading_screen import ReadingScreen
@@ -102,7 +104,9 @@ class ExplorerApp(RunActions):
         history: Callable[[str], RunHistory] | None = None,
         appearance: Appearance | None = None,
         end: Deadline | None = None,
+        file: str = "",
     ) -> None:
+        """`file` is the model file, whose place in the settings the panes open with; empty for a trace."""
         self._end = end
         appearance = appearance or Appearance()
         use_keymap(appearance.keymap)  # first: the main screen's footer is made with the app
@@ -124,6 +128,7 @@ class ExplorerApp(RunActions):
         self.register_theme(DARK_THEME)
         self.register_theme(LIGHT_THEME)
         self._set_first_theme(first_theme(self.console.color_system))
+        self.file = file
         self._restore(settings or Settings())
         self._configure(appearance)
 
@@ -142,10 +147,12 @@ class ExplorerApp(RunActions):
             self.theme = last.name
         self.main.grid.sizes = settings.sizes
         self.used_commands.update(settings.used_commands)
+        self.remembered = settings
+        place = settings.place_in(self.file) if self.file else Place()
         for pane in self.main.grid.panes.values():
-            pane.view = pane.spec.view(settings.views.get(pane.spec.id, "")) or pane.view
-        if settings.pane in self.main.grid.panes:
-            self.main.grid.open_with(settings.pane)
+            pane.view = pane.spec.view(place.views.get(pane.spec.id, "")) or pane.view
+        if place.pane in self.main.grid.panes:
+            self.main.grid.open_with(place.pane)
 
     def _configure(self, appearance: Appearance) -> None:
         """Bind the configured keys, and use the configured theme. The theme comes before the one that was used last."""
@@ -156,12 +163,15 @@ class ExplorerApp(RunActions):
             self.register_theme(theme)
             self.theme = theme.name
 
-    @property
-    def settings(self) -> Settings:
-        """What the user has chosen so far."""
-        grid = self.main.grid
-        views = {name: pane.view.name for name, pane in grid.panes.items()}
-        return Settings(grid.sizes, self.theme, views, dict(self.used_commands), grid.current)
+    def chosen_settings(self, stored: Settings) -> Settings:
+        """Return settings that any app has stored with what the user has chosen since the start of this one."""
+        chosen = replace(stored, sizes=self.main.grid.sizes, theme=self.theme, used_commands=dict(self.used_commands))
+        for file, target in self.chosen_targets.items():
+            chosen = chosen.with_target(file, target)
+        places = {**self.left_places, self.file: self.main.grid.place} if self.file else {}
+        for file, place in places.items():
+            chosen = chosen.with_place(file, place)
+        return chosen
 
     def get_driver_class(self) -> type[Driver]:
         return limited_driver(super().get_driver_class())
@@ -269,6 +279,8 @@ class ExplorerApp(RunActions):
             if isinstance(item, ev.Standby):
                 self.standby = item
                 self.show_progress()
+            elif isinstance(item, ev.RecompileAnswer) and item.number in self.dropped_queries:
+                continue
             elif isinstance(item, ev.PhaseStarted):
                 self._phase_started = self._now()
             session = session.apply(item)

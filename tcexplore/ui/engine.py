@@ -46,8 +46,11 @@ class Engine:
     def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
         """Use these arguments of `torch.compile` from now on, and rerun; None keeps the `further` arguments."""
 
-    def open_file(self, file: str) -> None:
-        """Watch and run another file from now on, without arguments, inputs and name of the current one."""
+    def open_file(self, file: str, target: str = "") -> None:
+        """Watch and run another file from now on, without arguments, inputs and name of the current one.
+
+        An empty `target` keeps that of the current file.
+        """
 
     def retarget(self, target: str, *, known: bool) -> bool:  # noqa: ARG002
         """Use `target`, as in `Config.target`, for later runs; unless its code is `known`, generate it now.

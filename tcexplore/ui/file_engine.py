@@ -72,9 +72,9 @@ class FileEngine(Engine):
         )
         self.rerun()
 
-    def open_file(self, file: str) -> None:
+    def open_file(self, file: str, target: str = "") -> None:
         self._file, self._argv, self._name = os.path.abspath(file), (), None
-        self._config = replace(self._config, inputs=(), vary=())
+        self._config = replace(self._config, inputs=(), vary=(), target=target or self._config.target)
         if self._watching is not None:
             self._watching.cancel()
         self._watch_file()

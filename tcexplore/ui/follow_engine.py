@@ -12,18 +12,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
 from tcexplore.events import Finished, Output, RanksCompared, clean
 from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_trace import QUIET_S, FollowedTrace, compare_running, rows_of
-from tcexplore.traces.process_stacks import StackWatch
+from tcexplore.traces.hangs import find_hang
+from tcexplore.traces.job_watch import JobWatch
 from tcexplore.traces.rank_comparison import RankEnd
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.engine import Deliver, RankEngine
-from tcexplore.ui.launched_job import LaunchedJob, RankEnds
+from tcexplore.ui.launched_job import LaunchedJob, RankEnds, add_errors
 from tcexplore.watch import FolderActivity, Watch
 
 POLL_S = 0.5
@@ -43,9 +43,6 @@ _COMPARE_SHARE = 10
 
 _MOST_OUTPUTS = 64
 """Pieces of output that are kept."""
-
-_MOST_STACKS = 4
-"""Stacks that are read at a time: a job may have many ranks, and each read takes about 50 ms."""
 
 _RECORDS_TO_START = 300
 """Records of a rank after which its run begins even if its main file is unknown."""
@@ -95,7 +92,7 @@ class FollowedJob:
     compared: ComparedState | None = None
     """State at the last comparison."""
     comparison: RanksCompared | None = None
-    stacks: StackWatch = field(default_factory=StackWatch)
+    watch: JobWatch = field(default_factory=JobWatch)
 
 
 class FollowEngine(RankEngine):
@@ -236,12 +233,13 @@ class FollowEngine(RankEngine):
         if not job.shown or not trace.ranks:
             return
         state = self._state()
+        read = not (state.over or self.in_turns) and await asyncio.to_thread(job.watch.update, trace.ranks)
         if self._is_due(state):
             await self._compare(state)
-        elif job.comparison is not None and (
-            trace.grown > job.rows_at + ROWS_S or await asyncio.to_thread(self._read_stacks)
-        ):
-            job.comparison = self._with_new_rows(job.comparison)
+        elif job.comparison is not None:
+            newest = self._with_new_rows(job.comparison)
+            if read or trace.grown > job.rows_at + ROWS_S or newest.hang != job.comparison.hang:
+                job.comparison = newest
         if job.comparison is not None and job.comparison is not self._delivered:
             self._delivered, job.rows_at = job.comparison, trace.grown
             self._deliver(replace(job.comparison, run=max(self.runs.values())))
@@ -252,6 +250,8 @@ class FollowEngine(RankEngine):
         ended = job.launched is not None and job.launched.over
         for rank in ranks.values():
             rank.over = job.ends.is_over(rank.process.pid) or ended
+        if any(rank.over for rank in ranks.values()) and not ended:
+            add_errors(ranks, job.trace.folders)
         return ComparedState(
             grown=job.trace.grown,
             quiet=time.time() - job.trace.grown >= QUIET_S,
@@ -277,22 +277,12 @@ class FollowEngine(RankEngine):
 
     def _with_new_rows(self, comparison: RanksCompared) -> RanksCompared:
         """Return the last comparison with the ranks' figures and stacks of now."""
-        stacks = self._followed.stacks
+        watch = self._followed.watch
         groups = {row.rank: row.group for row in comparison.rows}
         rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in rows_of(self._followed.trace.ranks))
-        others = (note for note in comparison.notes if note != stacks.note)
-        return replace(comparison, rows=rows, notes=(*others, *filter(None, [stacks.note])))
-
-    def _read_stacks(self) -> bool:
-        """Read what some of the silent ranks do; return whether any was read."""
-        job = self._followed
-        silent = (rank for rank in job.trace.ranks.values() if rank.spans.phase is None and not rank.over)
-        due = (rank for rank in silent if job.stacks.due(rank.process.pid, rank.grown))
-        read = list(islice(due, _MOST_STACKS))
-        for rank in read:
-            process = rank.process
-            rank.stack = job.stacks.read(process.pid, process.source.path, rank.records.sources)
-        return bool(read)
+        others = (note for note in comparison.notes if note != watch.note)
+        hang = None if self.in_turns else find_hang(rows)
+        return replace(comparison, rows=rows, notes=(*others, *filter(None, [watch.note])), hang=hang)
 
     async def close(self) -> None:
         """Stop following; the job goes on."""

@@ -13,7 +13,7 @@ import re
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -233,6 +233,20 @@ class RankError:
     """`RuntimeError: …`, its first line."""
     frames: list[Location] = field(default_factory=list)
     """Outermost first."""
+
+
+def add_errors(ranks: Mapping[int, FollowedRank], folders: Iterable[str]) -> None:
+    """Learn the exceptions of ranks that have ended, from the output of a job that `tcexplore run` started."""
+    if all(rank.error for rank in ranks.values() if rank.over):
+        return
+    errors: dict[int, RankError] = {}
+    for folder in folders:
+        errors |= rank_errors(_OutputTail(folder, STDERR, "stderr").end())
+    for number, rank in ranks.items():
+        error = errors.get(number) if rank.over else None
+        if error is not None and not rank.error:
+            owned = [frame for frame in error.frames if rank.records.sources.owns(frame.file)]
+            rank.error, rank.error_place = error.message, owned[-1] if owned else None
 
 
 def exit_codes(text: str) -> dict[int, int]:

@@ -10,7 +10,7 @@ from textual.message import Message
 from tcexplore.documents.document import Link, Row
 
 if TYPE_CHECKING:
-    from tcexplore.events import GuardFilterTried, Job  # not imported before the first frame
+    from tcexplore.events import GuardFilterTried, Job, StepTried  # not imported before the first frame
 
 
 @dataclass
@@ -78,6 +78,28 @@ class GuardFiltersTried(Message):
 
     filters: tuple[GuardFilterTried, ...]
     job: Job
+
+
+@dataclass
+class StepRequested(Message):
+    """The user wants to try the next step with this key."""
+
+    step: str
+
+
+@dataclass
+class StepsTried(Message):
+    """A study tried next steps on a job of the model file."""
+
+    steps: tuple[StepTried, ...]
+    job: Job
+
+
+@dataclass
+class RunNeeded(Message):
+    """A screen needs the snapshot of a run that is compressed or on disk."""
+
+    run: int
 
 
 @dataclass

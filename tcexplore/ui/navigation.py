@@ -41,8 +41,9 @@ def prefetch(session: Session) -> None:
     index_links(shown)
     decompose_run(shown)
     baseline = session.baseline_of(shown)
-    if baseline is not None:
-        compare_code(baseline, shown)
+    before = session.snapshot_of(baseline.run) if baseline is not None else None
+    if before is not None:
+        compare_code(before, shown)
 
 
 class Selection:

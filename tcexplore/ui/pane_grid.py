@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from textual import events
@@ -68,6 +68,16 @@ class PaneSizes(NamedTuple):
         """Return the sizes with a taller pane (`by` 1) or a lower one (`by` -1) in the grid of all panes."""
         upper, lower = _changed(self.rows, CELLS[pane].row, by * STEP)
         return self._replace(rows=(upper, lower))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the user is in the panes of a model file."""
+
+    pane: str = ""
+    """The current pane; empty for the first one."""
+    views: dict[str, str] = field(default_factory=dict)
+    """The view of each pane, by the pane's name; the first one if there is none."""
 
 
 def arrange(size: Size, *, zoomed: bool) -> Arrangement:
@@ -140,6 +150,17 @@ class PaneGrid(Container):
         """Make a pane the current one before the grid is mounted."""
         self.set_reactive(PaneGrid.current, name)
         self._remember(name)
+
+    @property
+    def place(self) -> Place:
+        """The current pane, and the view of each."""
+        return Place(self.current, {name: pane.view.name for name, pane in self.panes.items()})
+
+    def go_to(self, place: Place) -> None:
+        """Go to the pane of a place, and show its views; the first ones where it names none."""
+        for name, pane in self.panes.items():
+            pane.show_view(pane.spec.view(place.views.get(name, "")) or pane.spec.views[0])
+        self.current = place.pane if place.pane in self.panes else next(iter(self.panes))
 
     def next_pane(self, by: int) -> None:
         """Switch to the pane `by` numbers after the current one, cyclically."""

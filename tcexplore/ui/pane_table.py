@@ -159,7 +159,7 @@ PANES: tuple[PaneSpec, ...] = (
     )),
     PaneSpec("breaks", 3, "Breaks", (
         View("breaks", "tcexplore.documents.breaks_view:breaks_document",
-             shown_with=("breaks", "graphs", "skipped_frames"), kinds=frozenset({"break", "line"}),
+             shown_with=("breaks", "graphs", "skipped_frames", "restarts"), kinds=frozenset({"break", "line"}),
              keywords="graph fix reason item print where"),
     )),
     PaneSpec("guards", 4, "Guards", (
@@ -193,6 +193,8 @@ PANES: tuple[PaneSpec, ...] = (
         View("timing", "tcexplore.documents.timing.timing_view:timing_document",
              shown_with=("timing", "pairs", "timing_skipped", "regions", "profile"),
              keywords="speedup measure memory peak profile latency steps ranks waiting"),
+        View("next", "tcexplore.documents.timing.next_view:next_document",
+             shown_with=("graphs",), keywords="advice recommend step gain faster what to do"),
         View("lines", "tcexplore.documents.timing.hot_lines_view:hot_lines_document",
              shown_with=("eager_lines", "profile"), kinds=frozenset({"line"}),
              keywords="slow hot line expensive cost most time eager compiled profile"),

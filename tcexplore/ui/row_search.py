@@ -244,7 +244,7 @@ class Search:
         def visit(index: int, row: Row) -> bool:
             nonlocal read
             read += 1
-            if self.query.hits(row.text):
+            if self.query.hits(row.text) or (row.inside is not None and self.query.hits(row.inside())):
                 insort(self.matches, index)
                 on_match(index)
             if read % _PROGRESS_EVERY == 0:

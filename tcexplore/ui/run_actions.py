@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,8 +19,18 @@ from tcexplore.session import Session
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link
 from tcexplore.targets.target_names import NATIVE
 from tcexplore.ui.engine import Engine, RankEngine
-from tcexplore.ui.messages import FixRequested, GuardFiltersTried, RecompileCheckRequested, RunChosen
+from tcexplore.ui.messages import (
+    FixRequested,
+    GuardFiltersTried,
+    RecompileCheckRequested,
+    RunChosen,
+    RunNeeded,
+    StepRequested,
+    StepsTried,
+)
 from tcexplore.ui.navigation import break_of
+from tcexplore.ui.pane_grid import Place
+from tcexplore.ui.saved_settings import Settings
 from tcexplore.ui.screens.main_screen import MainScreen
 from tcexplore.ui.user_files import Undo
 
@@ -58,8 +69,20 @@ class RunActions(App[int]):
         """Those of the current file."""
         self._read_next: int | None = None
         """Number of the run that is being read, and is shown once it is read."""
+        self._last_query = 0
+        """Number of the last recompile query."""
+        self.dropped_queries: set[int] = set()
+        """Numbers of recompile queries whose form the user left: their answers are ignored."""
+        self._needed: set[int] = set()
+        """Runs that are being read for a screen that compares them."""
         self.chosen_targets: dict[str, str] = {}
         """The target that the user chose last for each file, as in `Config.target`."""
+        self.file = ""
+        """The model file; empty for a trace."""
+        self.remembered = Settings()
+        """The user's choices of earlier starts."""
+        self.left_places: dict[str, Place] = {}
+        """Where the user was in the model files before the current one."""
         self.target_files: tuple[str, ...] = ()
         """Target files given so far."""
 
@@ -111,10 +134,24 @@ class RunActions(App[int]):
             self.main.say(f"The run of {stored.summary.past} is lost: {error}.", "warning")
             self.session = self.session.without_packed(stored.run)
             self._read_next = None
+            self._needed.discard(stored.run)
             return
+        needed = stored.run in self._needed
+        self._needed.discard(stored.run)
         if self._read_next == stored.run:
             self._read_next = None
             self.session = self.session.unpacked(snapshot).go_to(stored.run)
+        elif needed:
+            self.session = self.session.unpacked(snapshot)
+
+    def on_run_needed(self, message: RunNeeded) -> None:
+        """Unpack a run, or read it from disk, for a screen that compares it."""
+        stored = self.session.stored(message.run)
+        if stored is None:
+            self.session = self.session.unpack(message.run)
+        elif self.history is not None and message.run not in self._needed:
+            self._needed.add(message.run)
+            self.run_worker(self._read_run(self.history, stored), group="history", exit_on_error=False)
 
     def action_base(self) -> None:
         self.session = self.session.toggle_baseline()
@@ -174,6 +211,35 @@ class RunActions(App[int]):
             for tried in message.filters:
                 self.session = self.session.apply(replace(tried, run=newest.run))
 
+    def on_step_requested(self, message: StepRequested) -> None:
+        if self._trace_only():
+            return
+        from tcexplore.session.next_steps import next_steps
+
+        newest = self.session.newest
+        steps = next_steps(newest) if newest is not None else ()
+        step = next((step for step in steps if step.key == message.step), None)
+        if newest is None or step is None:
+            self.main.say("The newest run gives no reason for this step.")
+        elif not newest.complete:
+            self.main.say("The run is not over yet.")
+        elif step.trial == "fix":
+            self.on_fix_requested(FixRequested(step.links))
+        elif step.trial == "bisect":
+            self._study("bisect")
+        elif step.trial == "run":
+            from tcexplore.studies.next import NextOptions
+
+            self._study("next", NextOptions(only=step.key, run=newest, step=step))
+        else:
+            self.main.say(f"It cannot be tried: it is an edit of your file. {hint('follow')} goes to what it rests on.")
+
+    def on_steps_tried(self, message: StepsTried) -> None:
+        newest = self.session.newest
+        if newest is not None and newest.run == message.job.run:
+            for tried in message.steps:
+                self.session = self.session.apply(replace(tried, run=newest.run))
+
     def _fix_screen(self, links: Sequence[Link]) -> FixScreen | str:
         """Return the screen that fixes the graph break of these links in the newest run, or why there is none."""
         run, engine = self.session.newest, self.engine
@@ -193,7 +259,10 @@ class RunActions(App[int]):
             return
         from tcexplore.ui.screens.prompt_screen import recompile_prompt
 
-        screen = recompile_prompt(self.session, message.links, self._send_query)
+        shown = self.session.shown
+        answered_last = max((answer.number for answer in shown.recompile_answers), default=0) if shown else 0
+        self._last_query = max(self._last_query, answered_last) + 1
+        screen = recompile_prompt(self.session, message.links, self._send_query, self._last_query)
         if isinstance(screen, str):
             self.main.say(screen)
             return
@@ -201,6 +270,9 @@ class RunActions(App[int]):
         def answered(answers: tuple[str, ...] | None) -> None:
             if answers is not None:
                 self._query_recompile(screen.query_for(answers))
+            else:
+                self.dropped_queries.add(screen.number)
+                self.session = self.session.without_answer(screen.number)
 
         self.push_screen(screen, answered)
 
@@ -358,7 +430,12 @@ class RunActions(App[int]):
             self.run_worker(self.history.store(self.session, newest=True), group="store", exit_on_error=False)
         self._last_studies.clear()
         self.session = Session()
-        self.engine.open_file(file)
+        self.left_places[self.file] = self.main.grid.place
+        self.file = os.path.abspath(file)
+        place = self.left_places.get(self.file) or self.remembered.place_in(self.file)
+        self.main.grid.go_to(place)
+        target = self.chosen_targets.get(self.file) or self.remembered.target_of(self.file)
+        self.engine.open_file(file, target)
         self.open_history(file)
 
     def open_history(self, file: str) -> None:
@@ -418,6 +495,10 @@ def _make_screen(study: Study[Any, Any], context: StudyContext, options: object)
 
         several = options is None and len(context.engine.pythons) > 1
         return EnvironmentsScreen(context) if several else ModesScreen(context, options)
+    if study.name == "next":
+        from tcexplore.ui.screens.next_screen import NextScreen
+
+        return NextScreen(context, options)
     if study.name == "bisect":
         from tcexplore.ui.screens.bisect_screen import BisectScreen
 

@@ -54,7 +54,7 @@ def run_app(file: str, name: str | None, request: Request, pythons: tuple[ModelP
 
         return RunHistory(RunStore(of, history_folder()))
 
-    return _show(engine, request.appearance, settings, history if request.history else None)
+    return _show(engine, request.appearance, settings, history if request.history else None, file=file)
 
 
 def _set_frame_rate() -> None:
@@ -131,6 +131,7 @@ def _show(
     settings: Settings | None = None,
     history: Callable[[str], RunHistory] | None = None,
     end: Deadline | None = None,
+    file: str = "",
 ) -> int:
     _prepare_first_frame()
     import asyncio
@@ -138,7 +139,7 @@ def _show(
     from tcexplore.processes import Deadline
 
     end = end or Deadline(_restore_terminal())
-    return asyncio.run(_run(engine, appearance, settings, history, end))
+    return asyncio.run(_run(engine, appearance, settings, history, end, file))
 
 
 def _restore_terminal() -> Callable[[], None]:
@@ -180,22 +181,21 @@ async def _run(
     settings: Settings | None,
     history: Callable[[str], RunHistory] | None,
     end: Deadline,
+    model_file: str,
 ) -> int:
     from tcexplore.ui.app import ExplorerApp
     from tcexplore.ui.saved_settings import load, settings_file, store
 
     file = settings_file()
     settings = settings or load(file)
-    app = ExplorerApp(engine, settings=settings, history=history, appearance=appearance, end=end)
+    app = ExplorerApp(engine, settings=settings, history=history, appearance=appearance, end=end, file=model_file)
     try:
         await app.run_async()
     finally:
-        if app.engine is not None:
-            await app.engine.close()
+        # In the order of what the user would miss: the deadline may end this process before all is done.
+        store(file, app.chosen_settings(load(file)))
         if app.history is not None:
             await app.history.store(app.session, newest=True)
-        chosen = replace(app.settings, targets=settings.targets)
-        for model_file, target in app.chosen_targets.items():
-            chosen = chosen.with_target(model_file, target)
-        store(file, chosen)
+        if app.engine is not None:
+            await app.engine.close()
     return app.return_code or 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tcexplore.targets.target_names import target_names
-from tcexplore.ui.pane_grid import LEAST, PaneSizes
+from tcexplore.ui.pane_grid import LEAST, PaneSizes, Place
 
 VERSION = 1
 
@@ -20,8 +20,8 @@ MOST_BYTES = 65_536
 MOST_COMMANDS = 100
 """Commands of the palette whose uses are counted."""
 
-MOST_TARGETS = 50
-"""Model files whose targets are remembered."""
+MOST_FILES = 50
+"""Model files whose targets and places are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,12 @@ class Settings:
 
     sizes: PaneSizes = field(default_factory=PaneSizes)
     theme: str = ""
-    views: dict[str, str] = field(default_factory=dict)
-    """The view of each pane."""
     used_commands: dict[str, int] = field(default_factory=dict)
     """How often each command of the palette was chosen."""
-    pane: str = ""
-    """The current pane."""
     targets: dict[str, str] = field(default_factory=dict)
     """The target that the user chose for each model file, as in `Config.target`; the newest choice is last."""
+    places: dict[str, Place] = field(default_factory=dict)
+    """Where the user was last in each model file; the newest is last."""
 
     def target_of(self, file: str) -> str:
         """Return the target that the user chose for a model file; empty if there is none, or if its file is gone."""
@@ -50,6 +48,16 @@ class Settings:
         target = os.path.abspath(target) if target.endswith(".toml") else target
         others = {other: name for other, name in self.targets.items() if other != path}
         return replace(self, targets={**others, path: target} if target else self.targets)
+
+    def place_in(self, file: str) -> Place:
+        """Return where the user was last in a model file; the default place if it is new."""
+        return self.places.get(os.path.realpath(file), Place())
+
+    def with_place(self, file: str, place: Place) -> Settings:
+        """Return the settings with the place in a model file."""
+        path = os.path.realpath(file)
+        others = {other: known for other, known in self.places.items() if other != path}
+        return replace(self, places={**others, path: place})
 
 
 def settings_file() -> Path:
@@ -77,10 +85,12 @@ def store(file: Path, settings: Settings) -> None:
         "version": VERSION,
         "sizes": {"columns": sizes.columns, "rows": sizes.rows, "source": sizes.source},
         "theme": settings.theme,
-        "views": settings.views,
         "used_commands": dict(used),
-        "pane": settings.pane,
-        "targets": dict(list(settings.targets.items())[-MOST_TARGETS:]),
+        "targets": dict(list(settings.targets.items())[-MOST_FILES:]),
+        "places": {
+            file: {"pane": place.pane, "views": place.views}
+            for file, place in list(settings.places.items())[-MOST_FILES:]
+        },
     }
     with suppress(OSError, NotWrittenError):
         private_folder(file.parent)
@@ -94,11 +104,15 @@ def _decoded(record: Any) -> Settings:
     return Settings(
         _sizes(record.get("sizes")),
         theme if isinstance(theme, str) else "",
-        _entries(record.get("views"), str),
         _entries(record.get("used_commands"), int),
-        pane if isinstance(pane := record.get("pane"), str) else "",
         _entries(record.get("targets"), str),
+        {file: _place(place) for file, place in _entries(record.get("places"), dict).items()},
     )
+
+
+def _place(record: dict[str, Any]) -> Place:
+    pane = record.get("pane")
+    return Place(pane if isinstance(pane, str) else "", _entries(record.get("views"), str))
 
 
 def _entries(record: Any, kind: type) -> dict[str, Any]:

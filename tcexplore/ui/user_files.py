@@ -108,7 +108,7 @@ def render(snapshot: Snapshot, kind: str, machine: Standby | None) -> str:
     if kind == "html":
         from tcexplore.report.html_report import html_report
 
-        return html_report(snapshot)
+        return html_report(snapshot, machine)
     if kind == "json":
         from tcexplore.report.json_report import report
 

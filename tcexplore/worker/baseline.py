@@ -10,16 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tcexplore.accuracy.change_comparison import compare_change
+from tcexplore.accuracy.configuration_comparison import compare_configurations
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture.entry import find_entry
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.capture.varied_calls import resize_calls
-from tcexplore.events import ChangeChecked, ChangeTimed, Event, Job, TimingEstimate
+from tcexplore.capture.varied_calls import resize_calls, vary_calls
+from tcexplore.events import ChangeChecked, ChangeTimed, Config, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
 from tcexplore.worker.model_file import ModelFile
+from tcexplore.worker.precision import autocast_dtype
 from tcexplore.worker.program import Program, user_state
-from tcexplore.worker.torch_settings import DynamoSettings, seed
+from tcexplore.worker.torch_settings import DynamoSettings, exchange_settings, seed
 
 if TYPE_CHECKING:
     from tcexplore.timing.timing_run import OtherProcesses
@@ -38,11 +40,15 @@ class Baseline:
         self._changed_settings = DynamoSettings()
         _forget_modules(user_files, loaded)
         dynamo.restore()
-        seed(job.config.seed)
-        original = replace(job, source=job.baseline or "", overlay=())
+        config = job.baseline_config or job.config
+        seed(config.seed)
+        if job.baseline_config is not None:
+            exchange_settings(job.config, config)
+        self._changed_config = job.config if job.baseline_config is not None else None
+        original = replace(job, source=job.baseline or "", overlay=(), config=config)
         module = ModelFile(original).run_as_module()
-        entry = resize_calls(find_entry(module, original, user_files), job.config.dim, job.config.sizes)
-        self.program = Program(entry, job.config, module)
+        entry = resize_calls(find_entry(module, original, user_files), config.dim, config.sizes)
+        self.program = Program(vary_calls(entry, config), config, module)
         self._state = user_state(self.program.module, module, user_files, loaded)
         self._tests = job.baseline_tests
         self._settings = DynamoSettings()
@@ -50,6 +56,8 @@ class Baseline:
     def compare(self, changed: Program, state: PythonState | None) -> ChangeChecked:
         """Compare the changed program, whose Python state after its import is given, with the original."""
         self.program.grad = changed.grad
+        if self._changed_config is not None:
+            return self._compare_configurations(changed, self._changed_config)
         after = replace(changed.subject(state), gradient_compiled=changed.gradient_compiled)
         # The changed program may be compiled again.
         self._changed_settings.restore()
@@ -60,6 +68,16 @@ class Baseline:
             return ChangeChecked(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
         finally:
             self._settings.restore()
+
+    def _compare_configurations(self, changed: Program, config: Config) -> ChangeChecked:
+        """Compare the outputs of both configurations, on the same calls."""
+        if len(self.program.entry.calls) != len(changed.entry.calls) or config.sizes:
+            return ChangeChecked(verdict="not judged", reason="the calls have other inputs")
+        try:
+            return compare_configurations(self.program.subject(), changed.subject(), autocast_dtype(config))
+        except Exception as error:  # noqa: BLE001  the calls run user code; a failure costs the comparison only
+            reason = str(error).partition("\n")[0]
+            return ChangeChecked(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
 
     def workload(self, changed: Program, mutates: bool) -> Workload:
         """Compile the original, and return both programs compiled, as the two sides of a timing."""

@@ -37,7 +37,7 @@ class Examination:
     ) -> None:
         """`restore` sets the program's state back, and returns the paths of what cannot be set back."""
         self._program = program
-        self._restore = restore
+        self.restore = restore
         self._frames = frames
         self._hooks = hooks
         self._recorder = recorder
@@ -53,18 +53,18 @@ class Examination:
 
     def emit_results(self) -> None:
         """Emit `Accuracy` and `Memory`; a failure costs that fact only."""
-        self._restore()
+        self.restore()
         self._stages.run(RunFact.ACCURACY, "tcexplore.accuracy", lambda: self._hooks.emit(self._accuracy()))
-        self._restore()
+        self.restore()
         self._stages.run(RunFact.MEMORY, "torch.profiler:profile", self._emit_memory)
-        self._restore()
+        self.restore()
 
     def _accuracy(self) -> Accuracy:
         from tcexplore.accuracy.accuracy_check import check_accuracy
 
         try:
             accuracy = check_accuracy(self._subject())
-            if accuracy.verdict != IDENTICAL and (changed := self._restore()):
+            if accuracy.verdict != IDENTICAL and (changed := self.restore()):
                 reason = f"each call starts from another state, which cannot be set back: {', '.join(changed)}"
                 return replace(accuracy, verdict="not judged", reason=reason)
             return accuracy
@@ -73,7 +73,7 @@ class Examination:
             return Accuracy(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
 
     def _subject(self) -> Subject:
-        subject = replace(self._program.subject(), restore=self._restore)
+        subject = replace(self._program.subject(), restore=self.restore)
         compile_again = subject.unrandomized
         if compile_again is None:
             return subject

@@ -15,6 +15,7 @@ from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_lim
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Blame, Failed, Location, RunStage, StageStarted
 from tcexplore.events.run_events import BEFORE_COMPILE
+from tcexplore.worker.failed_line import FailedLine, examine_failed_line
 
 Result = TypeVar("Result")
 
@@ -60,6 +61,7 @@ _NO_CXX = (
 )
 _FULLGRAPH = "fullgraph turns a graph break into an error. Without it, breaks are shown and the rest is compiled."
 _FAKE = "The call works eagerly, but not with Dynamo's fake tensors."
+_FAKE_ERROR = "torch._dynamo.exc.TorchRuntimeError"
 _DIFFERS = (
     "The same call works eagerly, also after this failure: Dynamo runs this line in another way. "
     "torch.compiler.disable on the function keeps it out of the graph."
@@ -98,7 +100,7 @@ RULES = {
     "torch._dynamo.exc.UserError": Rule("dynamo", "user"),
     "torch._dynamo.exc.RecompileError": Rule("dynamo", "user", _RECOMPILES),
     "torch._dynamo.exc.FailOnRecompileLimitHit": Rule("dynamo", "user", _RECOMPILES),
-    "torch._dynamo.exc.TorchRuntimeError": Rule("dynamo", "compiler", _FAKE),
+    _FAKE_ERROR: Rule("dynamo", "compiler", _FAKE),
     "torch._dynamo.exc.BackendCompilerFailed": Rule(None, "compiler", _BACKEND),
     "torch._dynamo.exc.TorchDynamoException": Rule("dynamo", "compiler", _REPORT),
     "torch.OutOfMemoryError": Rule(None, "user", _LESS_MEMORY),
@@ -128,13 +130,15 @@ def to_failed(error: BaseException, stage: RunStage, user_files: UserFiles, *, e
         )
     unknown = Attribution(error, stage, "compiler" if eager_works else "user", "")
     cause = _guarded(lambda: attribute(error, stage, user_files, eager_works=eager_works), unknown)
+    line = _guarded(lambda: examine_failed_line(cause.error, user_files), FailedLine())
     return Failed(
         stage=cause.stage,
         blame=cause.blame,
         type=type(cause.error).__name__[:LONGEST_NAME],
         message=_guarded(lambda: _message(cause.error, cause.stage), "") or _text(cause.error),
         location=_guarded(lambda: _location(error, user_files), None),
-        hint=cause.hint,
+        values=line.values,
+        hint=cause.hint or line.edit,
         traceback=_guarded(lambda: _format_traceback(error, user_files), ""),
     )
 
@@ -164,11 +168,14 @@ def attribute(
 ) -> Attribution:
     """Attribute an exception to user code or to a layer of the compiler."""
     inner, rule = _match_rule(error)
+    if rule is RULES[_FAKE_ERROR]:
+        inner = _cause_of_fake_error(inner)
     if rule is not None and (op := _op_without_fake(error)):
         return Attribution(inner, rule.stage or stage, "user", _register_fake(op))
     if rule is not None:
         blame = rule.blame if eager_works or rule.stage != "dynamo" else "user"
-        return Attribution(inner, rule.stage or stage, blame, rule.hint)
+        hint = "" if blame == "user" and rule.hint is _FAKE else rule.hint
+        return Attribution(inner, rule.stage or stage, blame, hint)
     if stale := _STALE_FAKE.search(_text(error)):
         return Attribution(error, stage, "user", _describe_fake(f"{stale[1]}::{stale[2]}"))
     numpy = f"{_NUMPY} " if _in_torch_numpy(error) else ""
@@ -222,6 +229,14 @@ def _match_rule(error: BaseException) -> tuple[BaseException, Rule | None]:
         if rule is not None:
             return error, rule
     return error, None
+
+
+def _cause_of_fake_error(error: BaseException) -> BaseException:
+    """Return the exception of the op that Dynamo ran with fake tensors; its own has advice and links instead."""
+    link: BaseException | None = error
+    while link is not None and type(link).__module__.startswith("torch._dynamo"):
+        link = link.__cause__ or link.__context__
+    return error if link is None else link
 
 
 def _raised_by_compiler(error: BaseException, user_files: UserFiles) -> bool:
@@ -280,6 +295,11 @@ def _location(error: BaseException, user_files: UserFiles) -> Location | None:
         if frames:
             return frames[-1]
     return None
+
+
+def is_caused_by(error: BaseException, cause: BaseException) -> bool:
+    """Return whether an exception is another one, or one of its causes."""
+    return any(link is cause for link in _chain(error))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

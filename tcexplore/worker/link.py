@@ -131,12 +131,19 @@ class CommandQueue:
                 break
         return retarget
 
+    @property
+    def paused(self) -> bool:
+        """Whether timing is paused, by the last command that was handled."""
+        return self._paused
+
     def queries(self) -> Iterator[RecompileQuery]:
-        """Yield the queries that have arrived, without waiting, and defer all other commands."""
+        """Yield the queries that have arrived, without waiting, note a pause, and defer all other commands."""
         others: list[RunCommand] = []
         while (command := self._get(0.0)) is not None:
             if isinstance(command, RecompileQuery):
                 yield command
+            elif isinstance(command, PauseTiming):
+                self._paused = command.paused
             else:
                 others.append(command)
         self._deferred += others

@@ -51,9 +51,13 @@ class ModelFile:
         assert spec is not None, self.job.file
         return self._run(importlib.util.module_from_spec(spec))
 
-    def run_as_script(self) -> ModuleType:
-        """Run the file as `python FILE` would."""
-        return self._run(ModuleType("__main__"))
+    def run_as_script(self, step: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> ModuleType:
+        """Run the file as `python FILE` would. `step` decorates the function whose call is a step (`Config.step`)."""
+        module = ModuleType("__main__")
+        if self.job.config.step is not None and step is not None:
+            vars(module)[STEP_DECORATOR] = step
+            decorate(self._tree, self.job.config.step)
+        return self._run(module)
 
     def _run(self, module: ModuleType) -> ModuleType:
         sys.argv = [self.job.file, *self.job.argv]
@@ -105,6 +109,23 @@ class _OverlayLoader(importlib.machinery.SourceFileLoader):
     def path_stats(self, path: str) -> Mapping[str, float]:
         """Raise `OSError`, so that no .pyc file of the original text is used."""
         raise OSError(f"{path} is replaced")
+
+
+STEP_DECORATOR = "__tcexplore_step__"
+
+
+def decorate(tree: ast.Module, name: str) -> None:
+    """Decorate the function `name` or `Class.name` with `STEP_DECORATOR`, on the lines that it has."""
+    body: list[ast.stmt] = tree.body
+    *classes, name = name.split(".")
+    for owner in classes:
+        body = [child for node in body if isinstance(node, ast.ClassDef) and node.name == owner for child in node.body]
+    for node in body if classes else ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            first = node.decorator_list[0] if node.decorator_list else node
+            decorator = ast.copy_location(ast.Name(STEP_DECORATOR, ast.Load()), first)
+            if all(ast.unparse(known) != STEP_DECORATOR for known in node.decorator_list):
+                node.decorator_list.insert(0, decorator)
 
 
 REFUSED = "A script chooses itself what it compiles."

@@ -27,6 +27,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CallMade, Config, GradMode, GradReason, Job, Variant
 from tcexplore.timing.workload import Workload
 from tcexplore.worker.failure import OptionalStages, needs_gradients
+from tcexplore.worker.precision import in_precision, with_memory_format
 from tcexplore.worker.regional_compile import compile_target
 from tcexplore.worker.torch_settings import seed
 
@@ -78,12 +79,13 @@ class Program:
         """Whether calls are made with the file's own grad mode, not under `torch.no_grad()`."""
         self._pause_observers = pause_observers
         self._config = config
-        self.eager = entry.target
+        self.entry = entry = with_memory_format(entry, self.module, config)
+        self._inputs = [(tensor, tensor.detach().clone()) for tensor in collect_tensors(entry.calls)]
         # The file's own compile is of the whole model.
         own = entry.compiled if config.regions == "whole" else None
-        self.compiled = own or compile_target(entry.target, self.module, config)
+        compiled = own or compile_target(entry.target, self.module, config)
+        self.eager, self.compiled = (in_precision(each, self.device, config) for each in (entry.target, compiled))
         self._loss: Function = getattr(module, "loss", None) or mean_of_floats
-        self._inputs = [(tensor, tensor.detach().clone()) for tensor in collect_tensors(entry.calls)]
         self._metadata = [_Metadata.of(tensor) for tensor, _ in self._inputs]
         self._versions = self._read_versions()
 

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,15 +18,16 @@ import torch
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
 from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
-from tcexplore.capture.compiled_regions import Regions
-from tcexplore.capture.dynamo.dynamo_graphs import name_modules
+from tcexplore.capture.compiled_regions import FailedCall, Regions
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
 from tcexplore.capture.entry import Entry, describe_call, find_entry
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_cache_keys, install_graph_scripts
 from tcexplore.capture.install_hooks import install_all
+from tcexplore.capture.module_paths import name_modules
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.user_ops import has_custom_ops
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
@@ -48,7 +49,7 @@ from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination, state_keys
-from tcexplore.worker.failure import OptionalStages, describe_error, to_failed
+from tcexplore.worker.failure import OptionalStages, describe_error, is_caused_by, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
@@ -61,6 +62,8 @@ from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_e
 from tcexplore.worker.target_codegen import TargetCodegen
 
 if TYPE_CHECKING:
+    from tcexplore.timing.step_timing import StepTiming
+    from tcexplore.worker.numerics_stage import NumericsStage
     from tcexplore.worker.timing_process import TimingProcesses, TimingSeed
 
 SAME_STATE = "eager calls from the state of the compiled ones"
@@ -124,6 +127,7 @@ class Run:
         self._overrides = CompileOverrides(job.config)
         self._activity_timer = compile_phases.ActivityTimer()
         self.calls = ProgramCalls(job, self._hooks, self._stages, self._activity_timer)
+        self._numerics = self._numerics_stage() if job.numerics else None
         self._eager_failure = ""
         """Why the program cannot be called eagerly."""
 
@@ -155,24 +159,35 @@ class Run:
         if self.job.save_artifacts or self.job.load_artifacts:
             install_cache_keys(self._hooks, trace)
         self._frames = CompiledFrames(trace)
+        if self._numerics is not None:
+            self._numerics.install()
 
     def _run_script(self, model_file: ModelFile) -> None:
         refuse_for_script(self.job)
         self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
         queryable = self.job.time_for is None or bool(self.job.recompile_queries)
         queries = RegionQueries(self.user_files) if queryable else None
+        steps = self._step_timing()
         regions = Regions(
             self._hooks, self.user_files, self.progress.now, queries, self._answer_queries,
-            lambda: self._arguments.current,
+            lambda: self._arguments.current, steps,
         )  # fmt: skip
         regions.install(self._trace)
+        steps.install()
         if queries is not None:
             self._queries.use_regions(queries)
         load_artifacts(self.job, self._hooks)
         try:
             with self._reporting_import():
-                run_script(model_file.run_as_script, self.job.config.follow, regions.emit_calls, self._emit)
+                script = partial(model_file.run_as_script, steps.step_function)
+                run_script(script, self.job.config.follow, regions.emit_calls, self._emit)
+                if self.job.config.repeat:
+                    self._repeat_script(script, regions, steps)
+        except Exception as error:
+            self._make_failed_call_eagerly(regions.failed_call, error)
+            raise
         finally:
+            steps.finish()
             self._emit_sources()
         self._stages.compiled = True
         self._overrides.require_calls()
@@ -180,8 +195,58 @@ class Run:
         self._lower()
         self._assemble()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
-        self._emit(TimingSkipped(reason="the script makes its own calls, and has no eager form to compare with"))
         self._answer_commands()
+
+    def _repeat_script(self, script: Callable[[], object], regions: Regions, steps: StepTiming) -> None:
+        """Run the script again until there are enough steps for a verdict, within its time limit."""
+        limit, before = self.job.config.follow, -1
+        self._recorder.close_graphs()
+        while steps.needs_steps and steps.pairs > before:
+            left = limit - self.progress.now()
+            if limit and left <= 0:
+                break
+            before = steps.pairs
+            torch.compiler.reset()  # else entries of the runs before count towards the limit of recompiles
+            steps.script_again()
+            regions.script_again()
+            try:
+                run_script(script, left if limit else 0, regions.emit_calls, lambda _: None)
+            except Exception as error:  # noqa: BLE001  the script may refuse to run twice
+                message, _ = describe_error(error, self.user_files)
+                self._hooks.report_missing("another run of the script", "--repeat", message)
+                break
+
+    def _step_timing(self) -> StepTiming:
+        from tcexplore.timing.step_timing import StepTiming
+
+        config = self.job.config
+        return StepTiming(
+            self._hooks, time_for=self.job.time_for, function=config.step, alternate=not config.no_eager_steps,
+            paused=lambda: self._commands.paused, entered=partial(self.progress.enter, "timing"),
+            # A run of a study waits for its turn. In the app, a script goes on while timing is paused.
+            wait=(lambda: None) if self.job.time_for is None else partial(self._handle_commands, 0.0),
+        )  # fmt: skip
+
+    def _make_failed_call_eagerly(self, call: FailedCall | None, error: Exception) -> None:
+        """Make the call of a region that ended the script eagerly, to tell whose fault it is.
+
+        If it raises an exception, too, that one is the failure.
+        """
+        if call is None or not is_caused_by(error, call.error):
+            return
+        stage = self.progress.stage
+        self.progress.enter("eager")
+        limit = self._stages.limit_s
+        try:
+            with self._hooks.paused(), process_limit(limit), time_limit(limit):
+                call.make_eagerly()
+        except TimeLimitError:
+            pass
+        except Exception as eager_error:
+            raise eager_error from None
+        else:
+            self.calls.eager_works = True
+        self.progress.stage = stage
 
     def _answer_commands(self) -> None:
         """Handle the commands that have arrived; in the app, wait for more until it ends this process."""
@@ -267,6 +332,8 @@ class Run:
             self.progress.stage = stage
             raise
         examination.note_compiled()
+        if self._numerics is not None:
+            self._numerics.close()
         self._recorder.close_graphs()
         self._emit_modules()
         self._emit_sources()
@@ -334,10 +401,24 @@ class Run:
                 recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=2 * recompile_trials.BUDGET_S
             )
         self._lower()
+        if self._numerics is not None:
+            self._judge_numerics(self._numerics, program, examination)
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
+
+    def _numerics_stage(self) -> NumericsStage:
+        from tcexplore.worker.numerics_stage import NumericsStage
+
+        return NumericsStage(self._hooks, self.user_files, self._recorder)
+
+    def _judge_numerics(self, numerics: NumericsStage, program: Program, examination: Examination) -> None:
+        from tcexplore.worker.numerics_stage import FACT, LIMIT_S, SYMBOL
+
+        self.progress.enter("accuracy")
+        run = partial(numerics.run, program, self._frames, examination.restore)
+        self._stages.run(FACT, SYMBOL, run, limit_s=LIMIT_S)
 
     def _time(self, program: Program) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts

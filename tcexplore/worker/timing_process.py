@@ -302,9 +302,10 @@ class TimingProcesses:
         kept, time_for = self._job.timing_processes, self._job.time_for
         if kept == 0 or pair_s > SLOWEST_S or (time_for is not None and time_for < SHORTEST_TIME_S):
             return ()
-        few = pair_s > SLOW_S or kept < PROCESSES or self._job.baseline is not None
+        change = self._job.baseline is not None
+        few = pair_s > SLOW_S or kept < PROCESSES or (change and self._job.baseline_config is None)
         states: list[MemoryState] = ["memory kept"] * (min(kept, FEW) if few else kept)
-        return states if few else [*states, *["memory returned"] * FEW]  # type: ignore[list-item]
+        return states if few or change else [*states, *["memory returned"] * FEW]  # type: ignore[list-item]
 
     def time(self, memory: MemoryState, seconds: float, pause: Pause) -> Samples | None:
         """Return what a child measures; None if it fails, with the reason in the report."""

@@ -20,7 +20,7 @@ import torch
 
 from tcexplore.capture.entry import EntryError
 from tcexplore.capture.hooks import Emit
-from tcexplore.events import FactMissing, Job
+from tcexplore.events import Config, FactMissing, Job
 
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
     ("torch._inductor.config", "fx_graph_cache", False, "kernels of previously compiled graphs"),
@@ -70,9 +70,24 @@ def apply_setting(text: str) -> None:
     try:
         if match is None:
             raise AttributeError(f"{name!r} is not a name such as torch._dynamo.config.recompile_limit")
-        _assign(match[1], match[2], _literal(value))
+        _replaced.setdefault(name, _assign(match[1], match[2], _literal(value)))
     except (ImportError, AttributeError, TypeError) as error:
         raise EntryError(f"This torch cannot set {text}: {error}", stage="arguments") from None
+
+
+_replaced: dict[str, Any] = {}
+"""Values of settings before `apply_setting` changed them, by name. A process has one job."""
+
+
+def exchange_settings(old: Config, new: Config) -> None:
+    """Set the settings of a configuration back, and apply those of another one. Raise `EntryError` as above."""
+    for text in old.settings:
+        name = text.partition("=")[0]
+        match = _SETTING.fullmatch(name)
+        if match is not None and name in _replaced:
+            _assign(match[1], match[2], _replaced[name])
+    for text in new.settings:
+        apply_setting(text)
 
 
 def _literal(text: str) -> Any:
@@ -104,13 +119,15 @@ def _set(module: str, option: str, value: Any, fact: str, emit: Emit) -> None:
         emit(FactMissing(fact=fact, symbol=f"{module}:{option}", reason=f"this torch has no such option: {error}"))
 
 
-def _assign(module: str, option: str, value: Any) -> None:
+def _assign(module: str, option: str, value: Any) -> Any:
+    """Set an option of torch, and return its value before. Raise `ImportError` or `AttributeError` if it has none."""
     config = importlib.import_module(module)
     *path, name = option.split(".")
     for part in path:
         config = getattr(config, part)
-    getattr(config, name)
+    before = getattr(config, name)
     setattr(config, name, value)
+    return before
 
 
 def set_threads(requested: int | None, default: int, emit: Emit) -> None:

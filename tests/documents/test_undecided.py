@@ -37,4 +37,6 @@ def test_summaries_show_no_speedup_before_it_is_known(verdict: TimingVerdict) ->
 def test_undecided_verdict_shows_its_interval() -> None:
     snapshot = run("undecided")
     assert "vs. eager: undecided  [0.01, 4.50]" in verdict_row(Session(runs=(snapshot,))).text
-    assert " ?×" in history_row(Session(runs=(snapshot,)), 160).text
+    assert "speed undecided" in history_row(Session(runs=(snapshot,)), 160).text
+    many = tuple(replace(snapshot, run=number) for number in range(1, 9))
+    assert "8 ✖1 2k ?×]" in history_row(Session(runs=many), 80).text

@@ -9,7 +9,8 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.graph.modules_view import modules_document
-from tcexplore.session.module_tree import ModuleRow, module_rows
+from tcexplore.documents.module_folds import timed_tree
+from tcexplore.session.module_tree import ModuleRow
 from tcexplore.session.snapshot import Snapshot, start_snapshot
 
 LINE = ev.Location(file="/m/model.py", line=7, function="forward")
@@ -31,12 +32,19 @@ def layer(number: int, ops: Sequence[tuple[str, str]] = OPS, dtype: str = "f32")
     return [weight, *calls]
 
 
+def block(number: int, kind: str = "Block") -> ev.CapturedModule:
+    name = f"layers.{number}"
+    return ev.CapturedModule(source=f"self.{name}", type=kind, path=name, root="")
+
+
+def module_rows(snapshot: Snapshot) -> tuple[ModuleRow, ...]:
+    return timed_tree(snapshot).rows
+
+
 def run(*layers: list[ev.FxNode], module: str | None = "") -> Snapshot:
     nodes = tuple(node for of_layer in layers for node in of_layer)
-    types = tuple((f"self.layers.{number}", "Block") for number in range(len(layers)))
-    graph = ev.GraphCaptured(
-        run=1, graph="0/0", ops=len(nodes), nodes=nodes, code="", module=module, module_types=types
-    )
+    known = tuple(block(number) for number in range(len(layers)))
+    graph = ev.GraphCaptured(run=1, graph="0/0", ops=len(nodes), nodes=nodes, code="", module=module, modules=known)
     return start_snapshot(ev.Job(run=1, file="/m/model.py", source="")).apply(graph)
 
 
@@ -87,8 +95,7 @@ def test_the_layer_that_differs_says_in_what(kind: str):
 def test_a_layer_of_another_class_and_one_with_a_break_differ():
     snapshot = run(*map(layer, range(5)))
     (captured,) = snapshot.graphs
-    types = (*captured.module_types[:4], ("self.layers.4", "Expert"))
-    snapshot = snapshot.apply(replace(captured, module_types=types))
+    snapshot = snapshot.apply(replace(captured, modules=(*captured.modules[:4], block(4, "Expert"))))
     inner = ev.GraphCaptured(run=1, graph="1/0", ops=0, nodes=(), code="", module="layers.2")
     broken = ev.GraphBreak(run=1, graph="1/0", id=None, kind="Data-dependent branching", reason="")
     rows = {row.path: row for row in lists(snapshot.apply(inner).apply(broken))}
@@ -106,7 +113,7 @@ def test_two_kinds_of_layers_that_alternate_have_no_odd_one():
 
 def test_a_frame_of_an_inner_module_counts_for_its_path():
     snapshot = run(layer(0))
-    inner = replace(snapshot.graphs[0], graph="1/0", module="encoder", module_types=(("self.layers.0", "Block"),))
+    inner = replace(snapshot.graphs[0], graph="1/0", module="encoder", modules=())
     rows = module_rows(start_snapshot(ev.Job(run=1, file="/m/model.py", source="")).apply(inner))
     assert [row.path for row in rows][:4] == ["", "encoder", "encoder.layers", "encoder.layers.0"]
 

@@ -76,7 +76,15 @@ def test_the_collective_is_the_line_of_the_generated_module(tmp_path: Path):
     threads = [{"os_thread_id": 8, "frames": []}, {"os_thread_id": 7, "active": False, "frames": frames}]
     stack = stack_of(threads, 7, TraceSources())
     call = "torch.ops._c10d_functional.wait_tensor.default(buf0)"
-    assert stack == (True, call, ev.Location("/me/train.py", 9, "step"))
+    assert stack is not None
+    assert stack[:3] == (True, call, ev.Location("/me/train.py", 9, "step"))
+    assert [place.function for place in stack.frames] == ["__call__", "call", "step"]
+
+    started = "    buf0 = torch.ops._c10d_functional.all_reduce_.default(buf3, 'sum', '0')\n"
+    module.write_text(f"{started}    buf1 = torch.ops._c10d_functional.wait_tensor.default(buf0)\n")
+    stack = stack_of(threads, 7, TraceSources())
+    assert stack is not None
+    assert stack.call == "all_reduce"
 
     library = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
     threads[1]["frames"] = [frame("barrier", library, 5), frame("<module>", "/me/train.py", 3)]

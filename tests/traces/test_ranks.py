@@ -76,7 +76,7 @@ def test_a_seeded_difference_is_named_with_its_cause(
 ):
     divergence = compared(traces / seed).divergence
     assert divergence is not None
-    assert (divergence.kind, divergence.ranks, divergence.compile_id) == (kind, (1,), graph)
+    assert (divergence.kind, divergence.ranks, divergence.compile_id) == (kind, (0, 1), graph)
     assert (divergence.location.line if divergence.location else None) == (line_of(code) if code else None)
     assert [side.ranks for side in divergence.sides] == [(1,), (0,)]
     assert divergence.sides[0].text != divergence.sides[1].text
@@ -98,7 +98,7 @@ def test_another_version_of_a_library_is_named(traces: Path, tmp_path: Path):
     folder = edited(traces / "same", tmp_path / "versions", 1, lambda text: text.replace("2.13.0+cpu", "2.12.1+cpu"))
     divergence = compared(folder).divergence
     assert divergence is not None
-    assert (divergence.kind, divergence.ranks) == ("library version", (1,))
+    assert (divergence.kind, divergence.ranks) == ("library version", (0, 1))
     assert [side.text for side in divergence.sides] == ["torch 2.12.1+cpu", "torch 2.13.0+cpu"]
 
 
@@ -139,7 +139,7 @@ def test_a_record_with_a_wrong_checksum_is_no_difference(traces: Path, tmp_path:
 def test_an_environment_variable_of_one_rank_is_named(traces: Path, tmp_path: Path):
     divergence = compared(edited(traces / "same", tmp_path / "variable", 1, add_variable)).divergence
     assert divergence is not None
-    assert (divergence.kind, divergence.ranks) == ("environment", (1,))
+    assert (divergence.kind, divergence.ranks) == ("environment", (0, 1))
     assert [side.text for side in divergence.sides] == [
         "TORCHINDUCTOR_MAX_AUTOTUNE=1", "TORCHINDUCTOR_MAX_AUTOTUNE is not set",
     ]  # fmt: skip
@@ -187,7 +187,7 @@ def test_another_autotuning_winner_is_named(traces: Path, tmp_path: Path):
     folder = edited(folder, tmp_path / "second", 1, add_winner(4))
     divergence = compared(folder).divergence
     assert divergence is not None
-    assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("autotuning", (1,), "0/0")
+    assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("autotuning", (0, 1), "0/0")
     assert [side.text for side in divergence.sides] == ["XBLOCK=8, num_warps=4", "XBLOCK=8, num_warps=2"]
 
 
@@ -204,7 +204,7 @@ def test_another_kernel_for_the_same_graph_is_named_with_its_line(traces: Path, 
 
     divergence = compared(edited(traces / "same", tmp_path / "chosen", 1, choose)).divergence
     assert divergence is not None
-    assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("autotuning", (1,), "0/0")
+    assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("autotuning", (0, 1), "0/0")
     assert [side.text for side in divergence.sides] == [chosen, "extern_kernels.addmm"]
     assert divergence.location is not None
     assert divergence.location.line == line_of("x = self.linear(x)")
@@ -341,7 +341,7 @@ def test_a_difference_before_the_end_of_a_cut_trace_is_named_first(traces: Path,
     path.write_text(path.read_text()[: path.stat().st_size * 3 // 4])
     divergence = compared(tmp_path / "cut").divergence
     assert divergence is not None
-    assert (divergence.kind, divergence.ranks) == ("branch", (1,))
+    assert (divergence.kind, divergence.ranks) == ("branch", (0, 1))
 
 
 def ended(folder: Path, ends: dict[int, RankEnd]) -> RanksCompared:
@@ -381,7 +381,7 @@ def test_a_difference_before_the_end_of_a_rank_is_named_first(traces: Path):
 def test_the_reasons_are_listed_if_all_ranks_ended(traces: Path):
     comparison = ended(traces / "same", dict.fromkeys((0, 1), RankEnd("SIGKILL")))
     assert comparison.divergence is None
-    assert comparison.ended_early == ("Ranks 0 to 1 ended early: SIGKILL",)
+    assert comparison.ended_early == ("Ranks 0 and 1 ended early: SIGKILL",)
 
 
 def test_figures_of_a_rank_are_those_of_its_records(traces: Path):

@@ -63,8 +63,8 @@ class FakeEngine(Engine):
     def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
         self.requests.append(" ".join([f"{backend} {mode} {dynamic}", *(further or ())]))
 
-    def open_file(self, file: str) -> None:
-        self.requests.append(f"open {file}")
+    def open_file(self, file: str, target: str = "") -> None:
+        self.requests.append(f"open {file} {target}".rstrip())
 
     def send(self, command: RunCommand) -> bool:
         if isinstance(command, PauseTiming):

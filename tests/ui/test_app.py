@@ -124,9 +124,9 @@ async def test_a_superseded_run_is_marked():
     async with run_app() as ui:
         job = Job(run=1, file=fakes.FILE, source="")
         await tell(ui, job, PhaseStarted(run=1, phase="dynamo", at=0.1), replace(job, run=2))
-        assert "1 superseded" in ui.screen
+        assert "1: ended early" in ui.screen
         await ui.press("left_square_bracket", "6")
-        assert "superseded  by a newer run" in ui.screen
+        assert "ended early  by the next run" in ui.screen
 
 
 async def test_the_theme_changes_and_changes_back():

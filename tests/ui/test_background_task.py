@@ -58,7 +58,7 @@ async def test_keys_work_while_a_view_is_built(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.graph.decomposition_view import decomposition_document
 
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("2", "v")
+        await ui.press("c")
         delayed = gated(
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition_document",
@@ -80,7 +80,7 @@ async def test_a_view_that_the_user_left_is_not_shown(monkeypatch: pytest.Monkey
     from tcexplore.documents.graph.decomposition_view import decomposition_document
 
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("2", "v")
+        await ui.press("c")
         before = ui.view("graph").document
         delayed = gated(
             monkeypatch,

@@ -35,12 +35,12 @@ async def test_a_run_is_compared_with_the_base_or_the_one_before():
         await ui.press("left_square_bracket")
         assert "No other run" in ui.notifications[-1]
         await ui.press("escape", "left_square_bracket", "left_square_bracket", "p", "right_curly_bracket")
-        assert "3 base" in ui.screen
+        assert "3: base" in ui.screen
         assert "since base, run 3" in ui.screen
         await ui.press("d")
         assert "run 3 → run 5" in ui.screen
         await ui.press("d", "p")
-        assert "5 base" in ui.screen
+        assert "5: base" in ui.screen
         await ui.press("p")
         assert "base" not in ui.screen
 

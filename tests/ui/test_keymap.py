@@ -151,7 +151,7 @@ async def test_lazygit_moves_between_panes_and_views():
         await ui.press("left")
         assert ui.current == "graph"
         await ui.press("]")
-        assert ui.pane("graph").view.name == "code"
+        assert ui.pane("graph").view.name == "modules"
         await ui.press("[", "greater_than_sign")
         assert ui.pane("graph").view.name == "nodes"
         assert ui.view("graph").cursor == len(ui.view("graph").document) - 1

@@ -11,7 +11,7 @@ from textual.widgets import OptionList
 from tcexplore.events import Job
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.palette import EXACT, CommandProvider, find_places
-from tcexplore.ui.saved_settings import load, store
+from tcexplore.ui.saved_settings import Settings, load, store
 from tests import fakes
 from tests.ui.app_under_test import AppUnderTest, FakeEngine, run_app
 
@@ -110,7 +110,7 @@ async def test_a_view_is_listed_with_its_keys():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         notes = {command.title: command.note for command in CommandProvider(ui.app.main).commands()}
     assert notes["View timing in Timing"] == "timing pane, key 6"
-    assert notes["View timeline in Timing"] == "timing pane, key 6, then 2 × v"
+    assert notes["View timeline in Timing"] == "timing pane, key 6, then 3 × v"
 
 
 def test_a_number_finds_the_line_first():
@@ -146,14 +146,14 @@ async def test_clicks_on_the_footer_the_history_and_view_names_do_what_keys_do()
         await ui.settle()
         assert ui.in_view == ["source"]
         await ui.press("escape")
-        await ui.pilot.click("#history", offset=(lines[-2].index("6 "), 0))
+        await ui.pilot.click("#history", offset=(lines[-2].index("6: "), 0))
         await ui.settle()
         assert ui.app.session.pinned == 6
         pane = ui.pane("timing")
         title = lines[pane.region.y][pane.region.x :]
-        await ui.pilot.click("#timing", offset=(title.index("timeline"), 0))
+        await ui.pilot.click("#timing", offset=(title.index("next"), 0))
         await ui.settle()
-        assert pane.view.name == "timeline"
+        assert pane.view.name == "next"
 
 
 async def test_the_number_of_matches_stays_until_the_search_ends():
@@ -170,6 +170,6 @@ async def test_the_palette_changes_the_theme(tmp_path: Path):
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await ui.press("colon", *"theme nord", "enter")
         assert ui.app.theme == "nord"
-        store(tmp_path / "settings.json", ui.app.settings)
+        store(tmp_path / "settings.json", ui.app.chosen_settings(Settings()))
     again = ExplorerApp(FakeEngine, settings=load(tmp_path / "settings.json"))
     assert again.theme == ("nord" if again.console.color_system != "standard" else "ansi-dark")

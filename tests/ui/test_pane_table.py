@@ -85,8 +85,8 @@ def test_titles_fit_and_name_the_view():
                 assert len(title) <= room or len(title) < 40
                 assert len(pane.views) == 1 or f"[{view.name}]" in title
     graph = PANES[1]
-    assert heading(graph, graph.views[0], "", (), 80).plain == "2 Graph [nodes] code decomp aot passes"
-    assert heading(graph, graph.views[4], "", (), 30).plain == "2 Graph nodes code [passes] …"
+    assert heading(graph, graph.views[0], "", (), 80).plain == "2 Graph [nodes] modules code decomp aot passes"
+    assert heading(graph, graph.views[5], "", (), 30).plain == "2 Graph nodes [passes] …"
     assert heading(graph, graph.views[0], "17 ops", ("old: run 7",), 30).plain == "2 Graph [nodes] … ─ old: run 7"
 
 
@@ -103,7 +103,7 @@ async def test_the_screen(view: str, size: tuple[int, int]):
 async def test_next_view_wraps_around():
     async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("2", "v")
-        assert ui.pane("graph").view.name == "code"
+        assert ui.pane("graph").view.name == "modules"
         await ui.press("V", "V")
         assert ui.pane("graph").view.name == "passes"
         await ui.press("v")

@@ -91,10 +91,49 @@ async def test_the_marked_number_of_many_inputs_is_in_view():
         assert ui.app.screen.query_one(Input).selected_text == "8"
 
 
-async def test_the_form_suggests_the_inputs_checked_last():
+async def test_the_form_suggests_the_inputs_checked_last_without_invalid_ones():
     async with run_app(alive(answered=True)) as ui:
         await ui.press("R")
-        assert ui.app.screen.query_one(Input).value == "q7[3]"
+        line = ui.app.screen.query_one(Input)
+        assert line.value == "f32[7, 8], 0.1"
+        await ui.press("up")
+        assert line.value == ", ".join(recompiling.run().recompile_answers[0].inputs)
+        await ui.press("down", "down")
+        assert line.value == "f32[7, 8], 0.1"
+
+
+async def test_escape_leaves_no_check_behind():
+    async with run_app(alive()) as ui:
+        await ui.press("R", "q")
+        (query,) = ui.engine.queries
+        invalid = replace(recompiling.run().recompile_answers[0], inputs=("q",), problem="no dtype 'q'", frames=())
+        ui.app.deliver(replace(invalid, run=ui.app.session.runs[-1].run, number=query.number))
+        await ui.until(lambda: bool(ui.app.session.runs[-1].recompile_answers))
+        await ui.settle()
+        await ui.press("enter")
+        assert isinstance(ui.app.screen, RecompileCheckScreen), "invalid inputs keep the form open"
+        await ui.press("escape")
+        ui.app.deliver(replace(invalid, run=ui.app.session.runs[-1].run, number=query.number))
+        ui.app._update_session()
+        assert ui.app.session.runs[-1].recompile_answers == ()
+        await ui.press("R")
+        assert ui.app.screen.query_one(Input).value == "f32[6, 8], f32[6, 8], 0.1"
+        await ui.press("x")
+        assert ui.engine.queries[-1].number != query.number
+
+
+async def test_the_line_is_edited_as_in_a_shell():
+    async with run_app(alive()) as ui:
+        await ui.press("R", "ctrl+u")
+        line = ui.app.screen.query_one(Input)
+        assert line.value == ""
+        await ui.press("ctrl+y")
+        assert line.value == "f32[6, 8], f32[6, 8], 0.1"
+        await ui.press("ctrl+w", "ctrl+w")
+        kept = line.value
+        assert "f32[6, 8], f32[6, 8]".startswith(kept.rstrip(" ,"))
+        await ui.press("ctrl+a", "alt+f", "ctrl+k", "ctrl+y")
+        assert line.value == kept
 
 
 async def test_an_ended_run_cannot_be_checked():

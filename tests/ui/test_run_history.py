@@ -11,8 +11,10 @@ import pytest
 
 from tcexplore.events import Job
 from tcexplore.run_store import RunStore, read_run
-from tcexplore.session import Session
+from tcexplore.session import Session, Snapshot
+from tcexplore.session.snapshot import end_snapshot
 from tcexplore.ui.app import ExplorerApp
+from tcexplore.ui.pane_grid import Place
 from tcexplore.ui.run_history import RunHistory
 from tcexplore.ui.saved_settings import Settings, load, store
 from tests import fakes
@@ -43,13 +45,52 @@ async def test_a_run_of_an_earlier_start_is_shown_with_its_time(tmp_path: Path):
         await ui.press("left_square_bracket")
         assert f"run of {earlier[1]}, from history" in ui.screen
         await ui.press("left_square_bracket", "left_square_bracket")
-        assert f"[{earlier[0]} ✖1" in ui.screen
+        assert f"[{earlier[0]}: 1 break" in ui.screen
         assert ui.app.session.shown is not None
         assert ui.app.session.shown.code.kernels == fakes.complete(3).code.kernels
         await ui.press("right_curly_bracket")
         assert ui.app.session.pinned is None
         await ui.press("d")
         assert f"run of {earlier[1]}" in ui.screen
+
+
+async def test_a_run_is_compared_with_the_last_complete_one_also_of_an_earlier_start(tmp_path: Path):
+    runs = RunStore("/m.py", tmp_path)
+    runs.write(replace(fakes.complete(3), began=NOON))
+    runs.write(replace(cut_off(4), began=NOON + 3600))
+    earlier = [stored.summary for stored in runs.runs().runs]
+    assert [summary.complete for summary in earlier] == [True, False]
+    async with app_with_history(runs, fakes.session(cut_off(1), fakes.one_graph(2))) as ui:
+        assert f"since run of {earlier[0].past}: breaks 1→0" in ui.screen
+        assert f"{earlier[1].past}: ended early" in ui.screen
+        assert "1: ended early" in ui.screen
+        await ui.press("d")
+        assert f"run of {earlier[0].past} → run 2" in ui.screen
+        await ui.press("left_square_bracket")
+        assert "No other run" in ui.notifications[-1]
+
+
+async def test_a_damaged_run_is_not_compared(tmp_path: Path):
+    runs = RunStore("/m.py", tmp_path)
+    for number in (1, 2):
+        runs.write(replace(fakes.complete(number), began=NOON + 60 * number))
+    whole, damaged = runs.runs().runs
+    damage(Path(damaged.file))
+    async with app_with_history(runs, fakes.session(fakes.one_graph(1))) as ui:
+        await ui.press("d")
+        assert " is lost" in ui.notifications[0]
+        assert f"{whole.summary.label.partition(' of ')[0]} of" in ui.screen
+        assert "→ run 1" in ui.screen
+
+
+def damage(file: Path) -> None:
+    """Remove the end of a file."""
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def cut_off(number: int) -> Snapshot:
+    """Return a run that the next one ended while it compiled, after the graphs that `complete` has."""
+    return end_snapshot(replace(fakes.complete(number), status="running", phase="inductor", timing=None))
 
 
 async def test_steps_faster_than_a_read_skip_runs(tmp_path: Path):
@@ -146,7 +187,7 @@ def test_the_target_of_a_model_file_is_remembered(tmp_path: Path, target: str, r
 
 
 async def test_the_last_pane_is_the_first_one_of_the_next_start():
-    app = ExplorerApp(FakeEngine, settings=Settings(pane="timing"))
+    app = ExplorerApp(FakeEngine, settings=Settings().with_place("/a.py", Place("timing")), file="/a.py")
     async with app.run_test(size=(100, 30)):
         assert [pane.spec.id for pane in app.main.grid.visible_panes] == ["source", "timing"]
-        assert app.settings.pane == "timing"
+        assert app.main.grid.current == "timing"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.pane_grid import PaneSizes
+from tcexplore.ui.pane_grid import PaneSizes, Place
 from tcexplore.ui.saved_settings import Settings, load, store
 from tests import fakes
 from tests.ui.app_under_test import FakeEngine, run_app
@@ -18,15 +18,44 @@ from tests.ui.app_under_test import FakeEngine, run_app
 async def test_what_the_user_chose_is_there_at_the_next_start(tmp_path: Path):
     file = tmp_path / "state" / "settings.json"
     async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.app.file = "/models/a.py"
         await ui.press("greater_than_sign", "2", "v")
         ui.app.theme = "ansi-light"
-        chosen = ui.app.settings
+        chosen = ui.app.chosen_settings(Settings())
         store(file, chosen)
-    again = ExplorerApp(FakeEngine, settings=load(file))
-    assert replace(again.settings, theme="") == replace(chosen, theme="")
+    again = ExplorerApp(FakeEngine, settings=load(file), file="/models/a.py")
+    assert replace(again.chosen_settings(load(file)), theme="") == replace(chosen, theme="")
     assert load(file).theme == "ansi-light"
     assert again.main.grid.sizes != PaneSizes()
-    assert again.main.grid.panes["graph"].view.name == "code"
+    assert again.main.grid.place == chosen.place_in("/models/a.py")
+    assert again.main.grid.panes["graph"].view is not again.main.grid.panes["graph"].spec.views[0]
+
+
+def test_another_file_opens_with_the_default_pane_and_views():
+    settings = Settings().with_place("/models/a.py", Place("output", {"timing": "timeline"}))
+    other = ExplorerApp(FakeEngine, settings=settings, file="/models/b.py").main.grid
+    assert other.current == "source"
+    assert all(pane.view is pane.spec.views[0] for pane in other.panes.values())
+
+
+async def test_a_file_opened_later_gets_its_own_place_and_target():
+    place = Place("output", {"graph": "code"})
+    settings = Settings().with_place("/models/b.py", place).with_target("/models/b.py", "h100")
+    engine = FakeEngine()
+    app = ExplorerApp(lambda: engine, settings=settings, file="/models/a.py")
+    async with app.run_test(size=(160, 50)) as pilot:
+        await pilot.press("6")
+        await pilot.pause()
+        app.open_file("/models/b.py")
+        await pilot.pause()
+        assert engine.requests == ["open /models/b.py h100"]
+        assert (app.main.grid.current, app.main.grid.panes["graph"].view.name) == ("output", "code")
+        app.open_file("/models/a.py")
+        await pilot.pause()
+        assert app.main.grid.current == "timing"
+        stored = Settings().with_place("/models/c.py", Place("code"))
+        chosen = app.chosen_settings(stored)
+        assert [chosen.place_in(f"/models/{name}.py").pane for name in "abc"] == ["timing", "output", "code"]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +67,7 @@ async def test_what_the_user_chose_is_there_at_the_next_start(tmp_path: Path):
         '{"version": 99}',
         "[" * 50_000,
         json.dumps(
-            {"version": 1, "sizes": {"columns": [1, 2, 97], "rows": "x", "source": 500}, "theme": 3, "views": []}
+            {"version": 1, "sizes": {"columns": [1, 2, 97], "rows": "x", "source": 500}, "theme": 3, "places": []}
         ),
     ],
 )

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-import torch
-
 from tcexplore.capture.dynamo.trace_position import current_compile_id, record_caller
-from tcexplore.capture.fx_nodes import fx_node, module_types, read_subgraphs, subgraph_paths
+from tcexplore.capture.fx_nodes import fx_node, module_stacks, read_subgraphs, subgraph_paths
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.module_paths import FramePaths
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
-from tcexplore.events import FxNode, GraphCaptured, Location
+from tcexplore.events import CapturedModule, FxNode, GraphCaptured, Location
 from tcexplore.events.base import backward_number
 from tcexplore.events.dynamo_events import with_subgraphs
+from tcexplore.torch_text.dynamo_names import readable_source
 
 _FACT = "FX graphs"
 _CALLS = ("call_function", "call_method", "call_module")
@@ -29,31 +28,6 @@ def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None
     observer = _GraphObserver(hooks, user_files)
     trace.subscribe(_FACT, "dynamo_output_graph", observer.graph_printed)
     hooks.watch(_FACT, "torch._dynamo.output_graph:OutputGraph.call_user_compiler", before=observer.graph_finished)
-
-
-_roots: list[weakref.ref[torch.nn.Module]] = []
-"""Modules that the program compiles."""
-
-
-def name_modules(root: object) -> None:
-    """Name the modules of later frames by their path from this one, if it is a module."""
-    if isinstance(root, torch.nn.Module):
-        _roots.append(weakref.ref(root))
-
-
-def _path_of_frame(output_graph: Any) -> str | None:
-    """Return the path of the module whose `forward` is compiled; None for a function, or if no root contains it."""
-    values = getattr(getattr(output_graph, "root_tx", None), "f_locals", None) or {}
-    module = values.get("self")
-    if not isinstance(module, torch.nn.Module):
-        return None
-    for reference in _roots:
-        root = reference()
-        if root is not None:
-            path: str | None = next((path for path, known in root.named_modules() if known is module), None)
-            if path is not None:
-                return path
-    return None
 
 
 class _GraphObserver:
@@ -76,6 +50,8 @@ class _GraphObserver:
         self._user_files.node_names[graph] = NodeNames(names, first_names, subgraph_paths(gm))
         self._user_files.readers[graph] = dict(_first_readers(nodes))
         printed_graph, code = self._printed
+        paths = FramePaths(output_graph)
+        frame_path = paths.of_frame()
         self._hooks.emit(
             GraphCaptured(
                 graph=graph,
@@ -84,8 +60,9 @@ class _GraphObserver:
                 code=code if printed_graph == graph else gm.print_readable(print_output=False),
                 subgraphs=subgraphs,
                 frame=self._frame(graph, output_graph),
-                module=_path_of_frame(output_graph),
-                module_types=module_types(gm.graph.nodes),
+                module=frame_path.path if frame_path else None,
+                root=frame_path.root if frame_path else "",
+                modules=tuple(_modules(gm.graph.nodes, paths)),
             )
         )
 
@@ -98,6 +75,17 @@ class _GraphObserver:
         if code is None or (backward_number(graph) and code.co_filename.startswith(_GENERATED_FILE)):
             return None
         return self._user_files.location_of(code)
+
+
+def _modules(nodes: Iterable[Any], paths: FramePaths) -> Iterator[CapturedModule]:
+    """Yield each module that runs a node."""
+    stacks = list(module_stacks(nodes))
+    known = paths.of_sources(stacks)
+    for source, name in {source: name for stack in stacks for source, name in stack.items()}.items():
+        path = known.get(source)
+        yield CapturedModule(
+            source=readable_source(source), type=name, path=path.path if path else None, root=path.root if path else ""
+        )
 
 
 def _first_readers(nodes: tuple[FxNode, ...]) -> Iterator[tuple[str, Location]]:

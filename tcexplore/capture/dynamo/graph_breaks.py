@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
+import torch
+
 from tcexplore.capture.dynamo.trace_position import current_compile_id, user_stack
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.module_paths import FramePaths, ModulePath
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameSkipped, GraphBreak, Location
@@ -87,6 +91,29 @@ def _columns(translator: Any, location: Location | None) -> Columns:
     return positions.col_offset, positions.end_col_offset
 
 
+def _innermost_module(error: BaseException, translator: Any) -> ModulePath | None:
+    """Return the module whose `forward` breaks: the innermost one that Dynamo inlines, else that of the frame."""
+    module = _module_of(translator)
+    cause: BaseException | None = error
+    seen = set[int]()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        trace = cause.__traceback__
+        while trace is not None:  # the function in which the error was raised first comes last
+            module = _module_of(trace.tb_frame.f_locals.get("self")) or module
+            trace = trace.tb_next
+        cause = cause.__cause__ or cause.__context__
+    return FramePaths(getattr(translator, "output", None)).of_module(module) if module is not None else None
+
+
+def _module_of(translator: Any) -> torch.nn.Module | None:
+    """Return the module whose method a translator traces; None for a function."""
+    variables = getattr(translator, "symbolic_locals", None)
+    variable = variables.get("self") if isinstance(variables, dict) else None
+    value = getattr(variable, "value", None)
+    return value if isinstance(value, torch.nn.Module) else None
+
+
 class _BreakObserver:
     def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
         self._hooks = hooks
@@ -113,7 +140,9 @@ class _BreakObserver:
         columns = _columns(translator, stack.whole[-1] if stack.whole else None)
         if self._is_new((stack.inside, reason.kind), columns):
             sentence = explain_reason(reason, further, logged)
-            self._hooks.emit(self._graph_break(reason, sentence, stack.whole))
+            module = _innermost_module(error, translator)
+            event = self._graph_break(reason, sentence, stack.whole)
+            self._hooks.emit(replace(event, module=module.path, root=module.root) if module else event)
 
     def _is_new(self, place: tuple[tuple[Location, ...], str], columns: Columns) -> bool:
         """Return whether a break was not emitted yet, and remember it.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 from tcexplore.documents.code.target_notes import (
     count_kernels,
@@ -17,14 +20,33 @@ from tcexplore.documents.code.target_notes import (
 from tcexplore.documents.document import Part, Parts, Row, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.highlight import Highlighted, highlighted
-from tcexplore.documents.labels import KernelLines, Labels, kernel_heading, kernel_links, kernel_row, labels
+from tcexplore.documents.labels import (
+    KernelLines,
+    Labels,
+    format_traffic,
+    is_users,
+    kernel_heading,
+    kernel_links,
+    kernel_row,
+    labels,
+    op_spans,
+)
 from tcexplore.documents.locations import places
+from tcexplore.documents.module_folds import ModuleFolds, common_path, module_folds, pattern
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.device_rows import format_measured
 from tcexplore.events import Kernel, Wrapper
-from tcexplore.quantities import count
+from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
+from tcexplore.session.links import kernel_link, line_link
+from tcexplore.targets.target_names import NATIVE
+
+GROUPED = "grouped kernels"
+"""The fold that shows all kernels one by one."""
+
+_LABEL_WIDTH = 10
+"""Cells for the label of a kernel and the number of its launches."""
 
 EMPTY_TEXT = (
     "Inductor's kernels appear here: C++ for a CPU, Triton for a GPU, each with its fused ops, every statement with "
@@ -38,12 +60,127 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, EMPTY_TEXT)])
     known = labels(snapshot)
     parts = [fixed(target_rows(snapshot, toggled, width))]
-    parts += [_contents(snapshot, known, width)] if len(snapshot.code.kernels) > 1 else []
-    for kernel in snapshot.code.kernels:
-        parts += _kernel(snapshot, kernel, known, toggled, width)
+    groups = kernel_groups(snapshot)
+    if any(len(group.kernels) > 1 for group in groups):
+        parts.append(fixed([_grouping(toggled, len(groups), len(snapshot.code.kernels))]))
+    if any(len(group.kernels) > 1 for group in groups) and GROUPED not in toggled:
+        for group in groups:
+            parts += _group(snapshot, group, known, toggled, width)
+    else:
+        parts += [_contents(snapshot, known, width)] if len(snapshot.code.kernels) > 1 else []
+        for kernel in snapshot.code.kernels:
+            parts += _kernel(snapshot, kernel, known, toggled, width)
     for wrapper in snapshot.code.wrappers:
         parts += _wrapper(wrapper, toggled)
     return Parts(count_kernels(snapshot), parts)
+
+
+def _grouping(toggled: frozenset[str], groups: int, kernels: int) -> Row:
+    """Return the row that shows all kernels one by one, and groups them again."""
+    if GROUPED in toggled:
+        text = "all kernels: closes to show those of equal layers once"
+    else:
+        text = f"{kernels} kernels of {groups} kinds, those of equal layers once: opens all kernels"
+    return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)
+
+
+class KernelGroup(NamedTuple):
+    """Kernels that compute the same in equal layers."""
+
+    kernels: tuple[Kernel, ...]
+    module: str
+    """The module whose ops they compute, its numbers as `*`."""
+
+
+def kernel_groups(snapshot: Snapshot) -> Sequence[KernelGroup]:
+    """Return the kernels, those of equal layers together; empty if no layer repeats."""
+    folds = module_folds(snapshot)
+    return _groups(snapshot.code.kernels, folds, labels(snapshot)) if folds.repeats else ()
+
+
+@by_identity(4)
+def _groups(kernels: tuple[Kernel, ...], folds: ModuleFolds, known: Labels) -> tuple[KernelGroup, ...]:
+    groups: dict[tuple[object, ...], list[Kernel]] = {}
+    for kernel in kernels:
+        module = _module_pattern(kernel, folds, known)
+        ops = tuple(label.text for label in known.fused(kernel))
+        call = kernel.calls[0] if kernel.calls else kernel
+        moved = call.bytes_read, call.bytes_written
+        key = module, kernel.graph, kernel.phase, kernel.generated, kernel.language, ops, moved, kernel.flops
+        groups.setdefault(key, []).append(kernel)
+    return tuple(KernelGroup(tuple(group), str(key[0])) for key, group in groups.items())
+
+
+def _module_pattern(kernel: Kernel, folds: ModuleFolds, known: Labels) -> str:
+    """Return the module whose ops a kernel computes, the same for each of its calls, or else the one around them."""
+    calls = [
+        [path for key in known.origins(kernel, call.nodes) if (path := folds.path_of.get(key)) is not None]
+        for call in kernel.calls or (kernel,)
+    ]
+    patterns = {pattern(common_path(paths)) for paths in calls}
+    return patterns.pop() if len(patterns) == 1 else pattern(common_path(path for paths in calls for path in paths))
+
+
+def _group(
+    snapshot: Snapshot, group: KernelGroup, known: Labels, toggled: frozenset[str], width: int
+) -> Iterable[Part]:
+    """Yield the row of equal kernels; if it is open, also the source of the first one, and the others."""
+    first = group.kernels[0]
+    name = f"same {_fold(first)}"
+    opened = name in toggled
+    yield fixed([_group_row(snapshot, group, known, name, opened, width)], known.title(first))
+    if not opened:
+        return
+    yield from _source(snapshot, first, known, width)
+    for kernel in group.kernels[1:]:
+        yield from _kernel(snapshot, kernel, known, toggled, width, at_first=False)
+
+
+def _group_row(snapshot: Snapshot, group: KernelGroup, known: Labels, name: str, opened: bool, width: int) -> Row:
+    first = group.kernels[0]
+    label = known.kernel[kernel_link(first)]
+    launches = sum(max(1, len(kernel.calls)) for kernel in group.kernels)
+    us = _measured(snapshot, group.kernels)
+    number = f" ×{launches}" if launches > 1 else ""
+    moved = replace(first, bytes_read=_total(k.bytes_read for k in group.kernels),
+                    bytes_written=_total(k.bytes_written for k in group.kernels))  # fmt: skip
+    spans: tuple[tuple[str, str], ...] = (
+        *((span.text, span.style) for span in label.spans),
+        (number, "number"),
+        (" " * max(1, _LABEL_WIDTH - len(label.text) - len(number)), ""),
+        *((span.text, span.style) for span in op_spans(first, known, most=2 if width < 60 else 4)),
+        (f"  {duration(us / 1e6)}" if us is not None else "", "number"),
+        (f" in {launches}" if us is not None and launches > 1 else "", "muted"),
+        (f"  {group.module}" if group.module else "", "heading"),
+        (f"  {format_traffic(moved)}" if format_traffic(moved) else "", "muted"),
+        ("  yours" if is_users(first.user_op) else "", "changed"),
+        (f"  {first.name}", "dim"),
+    )
+    links = (*map(kernel_link, group.kernels), *map(line_link, first.source_lines))
+    place = first.source_lines[0] if first.source_lines else None
+    inside = None if opened else partial(_text_inside, group.kernels)
+    return fold(
+        name, opened, *spans, indent=0, links=links, location=place, copy=first.name, no_wrap=True, inside=inside
+    )  # fmt: skip
+
+
+def _text_inside(kernels: Iterable[Kernel]) -> str:
+    return "\n".join(f"{kernel.name} {' '.join(kernel.ops)}\n{kernel.source}" for kernel in kernels)
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = list(values)
+    return None if None in known else sum(filter(None, known))
+
+
+def _measured(snapshot: Snapshot, kernels: Iterable[Kernel]) -> float | None:
+    """Return the microseconds of kernels in one call; None if they were not measured, or are for another machine."""
+    account = snapshot.call_account
+    if account is None or snapshot.code.target != NATIVE:
+        return None
+    parts = {(part.graph, part.phase, part.name): part.us for part in account.parts if part.kind == "kernel"}
+    known = [parts.get((kernel.graph, kernel.phase, kernel.name)) for kernel in kernels]
+    return sum(filter(None, known)) if any(us is not None for us in known) else None
 
 
 def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
@@ -67,16 +204,29 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
     return Part(len(entries), build)
 
 
-def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterable[Part]:
-    """Yield one kernel; an extern kernel, which has no source, is folded at first."""
-    name = _fold(kernel)
-    opened = (name in toggled) != kernel.generated
+def _kernel(
+    snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int, *, at_first: bool = True
+) -> Iterable[Part]:
+    """Yield one kernel, open `at_first`; an extern kernel, which has no source, is folded at first."""
+    name = _fold(kernel) if at_first else f"again {_fold(kernel)}"
+    opened = (name in toggled) != (kernel.generated and at_first)
     yield _heading(kernel, known, snapshot.file, name, opened, width)
     if opened:
-        yield fixed(_figures(snapshot, kernel, width))
-        rows = _lines(kernel, known)
-        yield Part(len(rows), rows.row)
-        yield fixed([BLANK])
+        yield from _below_heading(snapshot, kernel, known, width)
+
+
+def _source(snapshot: Snapshot, kernel: Kernel, known: Labels, width: int) -> Iterable[Part]:
+    """Yield the rows of a kernel without its first one."""
+    heading_rows = list(kernel_heading(kernel, known, places(snapshot.file), "", opened=True, width=width))
+    yield fixed(heading_rows[1:])
+    yield from _below_heading(snapshot, kernel, known, width)
+
+
+def _below_heading(snapshot: Snapshot, kernel: Kernel, known: Labels, width: int) -> Iterable[Part]:
+    yield fixed(_figures(snapshot, kernel, width))
+    rows = _lines(kernel, known)
+    yield Part(len(rows), rows.row)
+    yield fixed([BLANK])
 
 
 def kernel_figure_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:

@@ -11,6 +11,7 @@ from tcexplore.documents.graph.graph_rows import GraphOf, below_dynamo
 from tcexplore.documents.graph.graph_view import graph_parts
 from tcexplore.documents.labels import Labels, format_call, format_tensor, labels
 from tcexplore.documents.locations import places
+from tcexplore.documents.module_folds import module_folds
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import AtenGraph, FxNode, Kernel, Partitioned, SavedTensor, Wrapper
 from tcexplore.quantities import count, size
@@ -76,7 +77,7 @@ def _called(graph: AtenGraph) -> str:
 def _of(snapshot: Snapshot, graph: AtenGraph) -> GraphOf:
     known = labels(snapshot)
     phases = _phases(snapshot.code.aten_graphs, graph)
-    return _made(graph, phases, known, saved_marks(snapshot, graph.graph, graph.stage))
+    return _made(graph, phases, known, saved_marks(snapshot, graph.graph, graph.stage), module_folds(snapshot))
 
 
 @by_identity(8)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from itertools import groupby, pairwise
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from tcexplore.documents.document import Part, Row, Span
@@ -21,17 +21,19 @@ from tcexplore.documents.labels import (
     name_node,
 )
 from tcexplore.documents.locations import Places
+from tcexplore.documents.module_folds import Block, ModuleFolds, blocks
 from tcexplore.documents.prose import fold, row, shortened
 from tcexplore.events import AtenGraph, FxNode, GraphCaptured, Location, Subgraph
 from tcexplore.events.dynamo_events import with_subgraphs
 from tcexplore.quantities import count
 from tcexplore.session.links import Link, aten_link, line_link, line_links, node_link
+from tcexplore.session.module_tree import Path, name_range
 
 FROM = 200
-"""Minimum number of nodes of a graph that is divided into modules, folded at first."""
+"""Minimum number of nodes of a graph that is divided into modules if no layer of the model repeats."""
 
-SHORTEST = 4
-"""Minimum number of nodes of a fold."""
+FEWEST = 24
+"""Maximum number of rows of a layer that is open at first: the first one of several equal ones."""
 
 
 Kernels = Callable[[FxNode], Sequence[KernelLabel]]
@@ -56,6 +58,12 @@ class Item(NamedTuple):
     fold: str | None = None
     opened: bool = False
     """Whether the nodes of the module or subgraph have rows below."""
+    depth: int = 0
+    """Number of open folds that contain it."""
+    note: str = ""
+    """What the module is: its class, or which one it equals."""
+    differs: str = ""
+    """What differs in the module from most of its list."""
     source: SourceLine | None = None
 
     @property
@@ -85,15 +93,61 @@ def lay_out_graph(graph: GraphOf, toggled: frozenset[str], columns: int) -> Laid
 
 
 def _items(graph: GraphOf, nodes: Sequence[FxNode], toggled: frozenset[str]) -> Iterable[Item]:
-    for run in divide_by_module(nodes):
-        members = nodes[run.first : run.last]
-        if run.module is not None:
-            fold = f"module {graph.name} {members[0].name}"
-            yield Item(members, run.module, fold, fold in toggled)
-            if fold not in toggled:
-                continue
-        for node in members:
+    if graph.grouping(toggled):
+        yield from _module_items(graph, nodes, (), toggled, 0)
+    else:
+        for node in nodes:
             yield from _node_items(graph, node, toggled)
+
+
+def _module_items(
+    graph: GraphOf, nodes: Sequence[FxNode], outer: Path, toggled: frozenset[str], depth: int
+) -> Iterable[Item]:
+    """Yield the rows of a module: its nodes, and a fold for each module inside it."""
+    for block in blocks(nodes, [graph.path(node) for node in nodes], outer, graph.folds):
+        yield from _block_items(graph, block, toggled, depth)
+
+
+def _block_items(graph: GraphOf, block: Block, toggled: frozenset[str], depth: int) -> Iterable[Item]:
+    if block.path is None:
+        for node in block.nodes:
+            yield from _node_items(graph, node, toggled)
+        return
+    fold = f"module{'s' if block.members else ''} {graph.name} {block.nodes[0].name}"
+    opened = (fold in toggled) != _opens(graph, block)
+    yield Item(block.nodes, _name(graph, block), fold, opened, depth=depth, note=_note(graph, block),
+               differs=graph.folds.odd.get(block.path, "") if graph.folds else "")  # fmt: skip
+    if not opened:
+        return
+    for member in block.members:
+        yield from _block_items(graph, member, toggled, depth + 1)
+    if not block.members:
+        yield from _module_items(graph, block.nodes, block.path, toggled, depth + 1)
+
+
+def _opens(graph: GraphOf, block: Block) -> bool:
+    """Return whether a fold is open at first: of the first one of equal layers, if it has few rows."""
+    if graph.folds is None or block.members or block.path not in graph.folds.first:
+        return False
+    inner = blocks(block.nodes, [graph.path(node) for node in block.nodes], block.path or (), graph.folds)
+    return sum(1 if part.path else len(part.nodes) for part in inner) <= FEWEST
+
+
+def _name(graph: GraphOf, block: Block) -> str:
+    """Return `layers.3`, or `layers.1 – 31` for several."""
+    paths = [member.path for member in block.members if member.path] or [block.path or ()]
+    if len(paths) == 1 or graph.folds is None:
+        return ".".join(paths[0])
+    return name_range(paths)
+
+
+def _note(graph: GraphOf, block: Block) -> str:
+    if graph.folds is None or block.path is None:
+        return ""
+    same = graph.folds.same.get(block.path)
+    if block.members and same is not None:
+        return f"×{sum(member.path is not None for member in block.members)} same as {same.same_as}"
+    return graph.folds.types.get(block.path, "")
 
 
 def _node_items(graph: GraphOf, node: FxNode, toggled: frozenset[str]) -> Iterable[Item]:
@@ -156,9 +210,22 @@ class GraphOf:
     marks: Mapping[str, str]
     """Notes on nodes by name."""
     subgraphs: Sequence[Subgraph] = ()
+    folds: ModuleFolds | None = None
+    """The repeated layers of the model."""
+    path: Callable[[FxNode], Path] = lambda _: ()
+    """Returns the module that runs a node."""
+
+    @property
+    def has_modules(self) -> bool:
+        """Whether its nodes are in folds of modules at first: a layer repeats, or there are many nodes."""
+        return (self.folds is not None and self.folds.repeats) or len(self.nodes) >= FROM
+
+    def grouping(self, toggled: frozenset[str]) -> bool:
+        """Return whether its nodes are grouped by module."""
+        return self.has_modules and f"grouped {self.name}" not in toggled
 
 
-def dynamo_graph(graph: GraphCaptured, known: Labels) -> GraphOf:
+def dynamo_graph(graph: GraphCaptured, known: Labels, folds: ModuleFolds) -> GraphOf:
     """Return a Dynamo graph; its parameters are hidden, because their lines would cross every row."""
 
     def kernels(node: FxNode) -> Sequence[KernelLabel]:
@@ -167,11 +234,16 @@ def dynamo_graph(graph: GraphCaptured, known: Labels) -> GraphOf:
     def link(node: FxNode) -> Link:
         return node_link(graph.graph, node.name)
 
+    def path(node: FxNode) -> Path:
+        return folds.path_of.get((graph.graph, node.name), ())
+
     return GraphOf(graph.graph, graph.nodes, link, kernels, is_parameter, "parameter", "parameters and buffers", {},
-                   graph.subgraphs)  # fmt: skip
+                   graph.subgraphs, folds, path)  # fmt: skip
 
 
-def below_dynamo(graph: AtenGraph, phases: Mapping[str, str], known: Labels, marks: Mapping[str, str]) -> GraphOf:
+def below_dynamo(
+    graph: AtenGraph, phases: Mapping[str, str], known: Labels, marks: Mapping[str, str], folds: ModuleFolds
+) -> GraphOf:
     """Return a graph of AOTAutograd or Inductor; `phases` has the phase of nodes that differs from the graph's."""
 
     def phase(node: FxNode) -> str:
@@ -184,7 +256,14 @@ def below_dynamo(graph: AtenGraph, phases: Mapping[str, str], known: Labels, mar
         return aten_link(graph.graph, phase(node), node.name)
 
     name = f"{graph.graph} {graph.stage} {graph.phase}"
-    return GraphOf(name, graph.nodes, link, kernels, _is_input, "input", "inputs", marks, graph.subgraphs)
+
+    def path(node: FxNode) -> Path:
+        paths = (folds.path_of.get((graph.graph, origin)) for origin in node.origins)
+        return next((path for path in paths if path is not None), ())
+
+    return GraphOf(
+        name, graph.nodes, link, kernels, _is_input, "input", "inputs", marks, graph.subgraphs, folds, path
+    )  # fmt: skip
 
 
 def is_parameter(node: FxNode) -> bool:
@@ -194,36 +273,6 @@ def is_parameter(node: FxNode) -> bool:
 
 def _is_input(node: FxNode) -> bool:
     return node.op == "placeholder"
-
-
-class ModuleRun(NamedTuple):
-    """Nodes from index `first` up to, but not including, `last`; `module` is None if they have no fold."""
-
-    module: str | None
-    first: int
-    last: int
-
-
-def divide_by_module(nodes: Sequence[FxNode]) -> list[ModuleRun]:
-    """Return all nodes of a graph, divided into modules."""
-    if len(nodes) < FROM:
-        return [ModuleRun(None, 0, len(nodes))]
-    stretches: list[ModuleRun] = []
-    for module, members in groupby(enumerate(nodes), key=lambda item: module_block(item[1].module)):
-        indices = [index for index, _ in members]
-        named = module if len(indices) >= SHORTEST else None
-        stretches.append(ModuleRun(named, indices[0], indices[-1] + 1))
-    return stretches
-
-
-@lru_cache(maxsize=4096)
-def module_block(module: str | None) -> str | None:
-    """Return the part of a module path that gets a fold: up to the first number (`self.layers.3`), or two names."""
-    if not module:
-        return None
-    parts = module.split(".")
-    number = next((index for index, part in enumerate(parts) if part.isdigit()), None)
-    return ".".join(parts[: 2 if number is None else number + 1])
 
 
 # ---- rows
@@ -353,12 +402,15 @@ class GraphRows:
         kernels = self._kernels(item.nodes)
         spans = (
             *self._gutter(drawn, kernels),
-            Span("▾ " if item.opened else "▸ ", "key"),
-            Span(item.module or "", "heading"),
+            Span("  " * item.depth + ("▾ " if item.opened else "▸ "), "key"),
+            Span(item.module or "", "changed" if item.differs else "heading"),
             Span(f"  {count(len(item.nodes), 'node')}  ", "muted"),
             *kernels,
+            Span(f"  {item.note}" if item.note else "", "muted"),
+            Span(f"  differs: {item.differs}" if item.differs else "", "changed"),
         )
-        return Row(spans, self._links(item.nodes), item.nodes[0].location, item.fold)
+        inside = None if item.opened else partial(_text_inside, item.nodes)
+        return Row(spans, self._links(item.nodes), item.nodes[0].location, item.fold, inside=inside)
 
     def _gutter(self, drawn: Drawn, kernels: Sequence[Span]) -> Iterable[Span]:
         text = f"{drawn.text:<{self._columns.gutter}}"
@@ -383,6 +435,10 @@ class GraphRows:
         own = (self._graph.link(node) for node in nodes)
         lines = (line_link(node.location) for node in nodes if node.location)
         return (*own, *(label.link for label in self._of(nodes)), *dict.fromkeys(lines))
+
+
+def _text_inside(nodes: Iterable[FxNode]) -> str:
+    return "\n".join(f"{node.name} {format_tensor(node)} {format_call(node)} {node.module or ''}" for node in nodes)
 
 
 def hidden_fold(graph: GraphOf) -> str:

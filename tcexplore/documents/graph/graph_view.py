@@ -22,6 +22,7 @@ from tcexplore.documents.guards.recompile_rows import name_carried
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import labels, name_node
 from tcexplore.documents.locations import Places, describe_frame, places
+from tcexplore.documents.module_folds import module_folds
 from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import FxNode, GraphBreak, GraphCaptured
 from tcexplore.quantities import count
@@ -61,13 +62,22 @@ def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str],
     opened = f"graph {captured.graph}" not in toggled
     yield fixed([graph_heading(snapshot, captured, opened)], f"graph {captured.graph}")
     if opened:
-        yield from graph_parts(_of(captured, labels(snapshot)), toggled, places(snapshot.file), width)
+        graph = _of(captured, labels(snapshot), module_folds(snapshot))
+        yield from graph_parts(graph, toggled, places(snapshot.file), width)
 
 
-def graph_parts(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) -> tuple[Part, Part]:
-    """Return the fold of the hidden nodes and the rows of a graph."""
+def graph_parts(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) -> tuple[Part, Part, Part]:
+    """Return the switch of the grouping by module, the fold of the hidden nodes, and the rows of a graph."""
     made = _rows(graph, toggled, where, width)
-    return fixed(made.hidden(hidden_fold(graph) in toggled)), made.part()
+    return fixed(_grouping(graph, toggled)), fixed(made.hidden(hidden_fold(graph) in toggled)), made.part()
+
+
+def _grouping(graph: GraphOf, toggled: frozenset[str]) -> Iterator[Row]:
+    """Yield the row that opens all modules at once, and groups the nodes again."""
+    if graph.has_modules:
+        grouped = graph.grouping(toggled)
+        text = "grouped by module: opens all nodes" if grouped else "all nodes: closes to group them by module"
+        yield fold(f"grouped {graph.name}", not grouped, (text, "muted"), keys_only=True)
 
 
 _of = by_identity(32)(dynamo_graph)

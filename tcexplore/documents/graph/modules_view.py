@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
 
-from tcexplore.documents.document import Document, Parts, Row, by_identity, fixed
+from tcexplore.documents.document import Document, Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_view import graph_title
+from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.prose import BLANK, row, shortened, wrapped
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links, node_link
-from tcexplore.session.module_tree import ModuleRow, module_rows
+from tcexplore.session.module_tree import ModuleRow, ModuleTree
 
 TEACHES = (
     "Each module of the model appears here with its ops, kernels, time and memory. Equal layers are one row, and a "
@@ -24,47 +26,57 @@ _HEADS = ("ops", "kernels", "eager", "compiled", "params")
 _WIDTHS = (6, 8, 9, 9, 10)
 _NARROWEST_NAME = 20
 
-
-@by_identity(2)
-def rows_of(snapshot: Snapshot) -> tuple[ModuleRow, ...]:
-    """Return the rows of a run, which several documents show."""
-    return module_rows(snapshot)
+FEW_ROWS = 36
+"""Maximum number of rows at first; deeper modules are closed if there are more."""
 
 
 def modules_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Document:
     """Return the document of the view."""
-    modules = rows_of(snapshot)
-    if not modules:
+    tree = timed_tree(snapshot)
+    if not tree.rows:
         if not snapshot.graphs:
             return Parts("", [empty_part(snapshot, width, TEACHES)])
         return Parts("", [fixed(wrapped("No op runs in a module: the model is a function.", width, "muted"))])
-    odd = sum(bool(module.differs) for module in modules)
+    odd = sum(bool(module.differs) for module in tree.rows)
     title = graph_title(snapshot) + (f", {count(odd, 'odd layer')}" if odd else "")
-    return Parts(title, [fixed(_rows(modules, toggled, width))])
+    return Parts(title, [fixed(module_row_list(tree, toggled, width))])
 
 
-def _rows(modules: Iterable[ModuleRow], toggled: frozenset[str], width: int) -> Iterator[Row]:
+def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield the rows of the view."""
     shown = _columns(width)
     room = max(_NARROWEST_NAME, width - 2 - sum(_WIDTHS[:shown]))
     yield row((f" {'module':<{room}}" + _cells(_HEADS[:shown]), "muted"), no_wrap=True)
     hidden: int | None = None
-    modules = tuple(modules)
+    modules, deepest = tree.rows, _deepest(tree.rows)
     for index, module in enumerate(modules):
         if hidden is not None and module.depth > hidden:
             continue
         has_children = index + 1 < len(modules) and modules[index + 1].depth > module.depth
         # A layer that differs is closed: what differs is on its row.
-        opened = (f"module {module.path}" in toggled) == bool(module.differs)
+        opened = (f"module {module.path}" in toggled) != (not module.differs and module.depth < deepest)
         hidden = None if opened or not has_children else module.depth
         yield _module_row(module, room, shown, opened=opened, has_children=has_children)
         if module.differs:
             lead = " " * (2 * module.depth + 3)
             yield from wrapped(f"differs: {module.differs}", width - len(lead), "changed", indent=len(lead))
-    notes = [note for note in (_eager_note(modules), _compiled_note(modules)) if note]
+    for rest in tree.rest:
+        times = _duration(rest.eager_us), _duration(rest.compiled_us)
+        yield row((f"   {rest.name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]), no_wrap=True)
+    notes = [note for note in (_eager_note(tree), _compiled_note(tree)) if note]
     if notes:
         yield BLANK
         for note in notes:
             yield from wrapped(note, width, "muted")
+
+
+def _deepest(modules: Sequence[ModuleRow]) -> int:
+    """Return the depth of the modules that are closed at first, so that the view has few rows."""
+    rows = Counter(module.depth for module in modules)
+    total, depth = 0, 0
+    while rows[depth] and (total := total + rows[depth]) <= FEW_ROWS:
+        depth += 1
+    return max(1, depth - 1 if rows[depth] else depth)
 
 
 def _columns(width: int) -> int:
@@ -85,6 +97,7 @@ def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_c
     name = module.path.removeprefix(".".join(first.path[:-1])).removeprefix(".") or "model"
     facts = [f"×{module.repeats}"] if module.repeats > 1 else []
     facts += [f"same as {module.same_as}"] if module.same_as else [module.type] if module.type else []
+    facts += [] if module.ops else ["in no graph"]
     lead = " " * (2 * module.depth + 1) + mark
     left = room + 1 - cell_len(lead)
     name = shortened(name, left - 1)
@@ -108,11 +121,11 @@ def _duration(us: float | None) -> str:
     return "" if us is None else duration(us / 1e6)
 
 
-def _eager_note(modules: Iterable[ModuleRow]) -> str:
-    known = any(module.eager_us is not None for module in modules)
-    return "Eager: the time of each line, split over the modules that have ops on it." if known else ""
+def _eager_note(tree: ModuleTree) -> str:
+    known = any(module.eager_us is not None for module in tree.rows)
+    return "Eager: the time of each op; on a CPU also the time between the ops." if known else ""
 
 
-def _compiled_note(modules: Iterable[ModuleRow]) -> str:
-    known = any(module.compiled_us is not None for module in modules)
+def _compiled_note(tree: ModuleTree) -> str:
+    known = any(module.compiled_us is not None for module in tree.rows)
     return "Compiled: the time of each kernel, split over its modules by bytes or FLOPs." if known else ""

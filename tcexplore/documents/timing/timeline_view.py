@@ -83,7 +83,7 @@ def _head(snapshot: Snapshot, seconds: float, width: int) -> Iterator[Row]:
     if text := describe_ending(snapshot.script_end):
         limit = snapshot.script_end is not None and snapshot.script_end.time_limit is not None
         yield from wrapped(text, width, "warn" if limit else "muted", lead="! " if limit else "")
-    yield from wrapped("times until each call returns; a script has no eager version to compare with", width, "muted")
+    yield from wrapped("times until each call returns", width, "muted")
     end = duration(seconds)
     yield row((" 0 s" + " " * max(1, width - 5 - len(end)) + end, "dim"))
 
@@ -180,6 +180,8 @@ def graph_figures(seen: RegionCalls) -> Iterator[str]:
         yield f"{count(seen.uncompiled, 'call')} ran eagerly, without a graph"
     if seen.raised:
         yield f"{count(seen.raised, 'call')} raised"
+    if seen.eager:
+        yield f"{count(seen.eager, 'further call')} made eagerly to time steps"
 
 
 def suggest_region_fix(lane: RegionTimeline) -> str:

@@ -19,11 +19,12 @@ from tcexplore.documents.timing.device_rows import (
     shorten_device_function,
 )
 from tcexplore.documents.timing.profile_rows import profile_rows
+from tcexplore.documents.timing.step_rows import step_rows
 from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.documents.verdicts import format_reservation, recommend
 from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, factor
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import CallAccount
 from tcexplore.session.compile_time import (
@@ -37,6 +38,7 @@ from tcexplore.session.compile_time import (
 )
 from tcexplore.session.economics import economics
 from tcexplore.session.history import wrong_result
+from tcexplore.session.next_steps import CALL_FOLD, COMPILE_FOLD
 
 MOST = 8
 """Calls that are listed one by one."""
@@ -47,7 +49,8 @@ EMPTY_TEXT = (
     "faster or slower only if the difference is above the noise."
 )
 
-NO_EAGER = "The script makes the calls. Each is timed until it returns; there is no eager version to compare with."
+SCRIPT_CALLS = "The script makes the calls. Each is timed until it returns."
+ALTERNATED = "Once steps are warm, eager and compiled ones are timed in turns."
 
 VERDICTS = {
     "faster": ("FASTER", "faster", "compiled is faster than eager"),
@@ -71,6 +74,7 @@ def timing_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         *plot,
         *_conditions(snapshot, width),
         *_cost(snapshot, width),
+        *step_rows(snapshot, width),
         *accuracy_rows(snapshot, width),
         *memory_rows(snapshot, width),
         *cuda_graph_rows(snapshot, width),
@@ -100,7 +104,8 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     elif snapshot.regions:
         yield row((" CALLS OF THE SCRIPT", "heading"))
         yield from wrapped(f"{hint('next-view')} shows the timeline.", width, "muted", keys_only=True)
-        yield from wrapped(NO_EAGER, width, "muted")
+        yield from wrapped(SCRIPT_CALLS, width, "muted")
+        yield from wrapped(snapshot.timing_skipped or ALTERNATED, width, "muted")
         yield from region_rows(snapshot, width)
     elif snapshot.timing_skipped:
         yield row((" NOT TIMED", "heading"))
@@ -114,7 +119,7 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield why a run ended without a verdict."""
     yield row((" NOT TIMED" if snapshot.timing_skipped else " NO VERDICT", "heading"))
-    over = "superseded by a newer run" if snapshot.status == "superseded" else "the run ended"
+    over = "the next run began" if snapshot.status == "superseded" else "the run ended"
     yield from wrapped(snapshot.timing_skipped or f"{over} before it had enough pairs", width, "muted")
 
 
@@ -124,8 +129,10 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
         yield row((f" {word}", style), (f"  {count(estimate.pairs, 'pair')} so far", "muted"))
         yield from wrapped(means, width, "muted")
         return
-    figure = f"  {estimate.speedup:.2f}×"
-    interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
+    slower = estimate.verdict == "slower"
+    ends = (1 / estimate.high, 1 / estimate.low) if slower else (estimate.low, estimate.high)
+    figure = f"  {factor(estimate.speedup) if slower else f'{estimate.speedup:.2f}×'}"
+    interval = f"  [{ends[0]:.2f}, {ends[1]:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(f"{means} {estimate.load}".rstrip(), width, "muted")
@@ -181,6 +188,8 @@ def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
         return
     passes = "forward and backward" if estimate.train else "forward"
     unit = f"{passes} of {count(estimate.calls, 'call')}" if estimate.calls > 1 else passes
+    if estimate.unit == "step":
+        unit = "whole steps of the script"
     facts = (
         unit, f"{count(estimate.pairs, 'interleaved pair')}", f"noise floor {100 * estimate.noise_floor:.1f}%",
         estimate.device, count(estimate.threads, "thread"),
@@ -214,7 +223,8 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
             yield from wrapped(caveat, width, "muted")
             yield from wrapped(f"{hint('cold')} measures a cold compile.", width, "muted", keys_only=True)
         if snapshot.expected_calls is None:
-            yield from wrapped(f"{hint('calls')} net gain over N calls", width, "dim", keys_only=True)
+            unit = snapshot.timing.unit if snapshot.timing else "call"
+            yield from wrapped(f"{hint('calls')} net gain over N {unit}s", width, "dim", keys_only=True)
 
 
 def _samples(snapshot: Snapshot, side: str) -> list[float]:
@@ -310,8 +320,6 @@ OTHER_TIME = "other time in the calls that compiled:"
 SLOWEST = 5
 """Kernels that are named."""
 
-
-COMPILE_TIME = "compile time"
 
 PHASES = {"queued": "waiting for a worker", "querying_cache": "reading caches"}
 """torch's phases of a job, as text where its name says little."""
@@ -433,7 +441,7 @@ ESTIMATED = (
     "scaled to the timing."
 )
 
-CALL_PROFILE = "one call"
+CALL_PROFILE, COMPILE_TIME = CALL_FOLD, COMPILE_FOLD
 
 
 class PartLine(NamedTuple):

@@ -10,10 +10,10 @@ from textual.app import ComposeResult
 from tcexplore.documents.document import Document, Row, message
 from tcexplore.documents.prose import fitted, piece
 from tcexplore.documents.strip import history_row
-from tcexplore.session import Session, Snapshot, changes, summarize
+from tcexplore.session import RunSummary, Session, Snapshot, changes, summarize
 from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.background_task import BackgroundTask, is_large
-from tcexplore.ui.messages import RowEntered
+from tcexplore.ui.messages import RowEntered, RunNeeded
 from tcexplore.ui.row_line import RowLine
 from tcexplore.ui.row_view import guarded
 from tcexplore.ui.screens.reading_screen import OverlayScreen
@@ -62,23 +62,29 @@ class DiffScreen(OverlayScreen):
 
     @property
     def _before(self) -> Snapshot | None:
+        base = self._base
+        return self._session.snapshot_of(base.run) if base is not None else None
+
+    @property
+    def _base(self) -> RunSummary | None:
+        """Figures of the run to compare with, whose snapshot may be compressed or on disk."""
         after = self._after
-        chosen = (s for s in self._bases if s.run == self._other)
+        chosen = (summary for summary in self._bases if summary.run == self._other)
         return next(chosen, None) or (self._session.baseline_of(after) if after else None)
 
     @property
-    def _bases(self) -> list[Snapshot]:
+    def _bases(self) -> list[RunSummary]:
         """The runs that the one in view can be compared with."""
         after = self._after
-        return [s for s in self._session.runs if after is not None and s.run != after.run and s.complete]
+        return [s for s in self._session.summaries if after is not None and s.run != after.run and s.complete]
 
     def action_other_base(self, by: int) -> None:
-        before, bases = self._before, self._bases
-        at = next((i for i, s in enumerate(bases) if s is before), None)
-        if at is None or not 0 <= at + by < len(bases):
+        base, numbers = self._base, [summary.run for summary in self._bases]
+        at = numbers.index(base.run) if base is not None and base.run in numbers else None
+        if at is None or not 0 <= at + by < len(numbers):
             self.say("No other run to compare with in that direction.")
             return
-        self._other = bases[at + by].run
+        self._other = numbers[at + by]
         self._show()
 
     # ---- the rows
@@ -90,11 +96,18 @@ class DiffScreen(OverlayScreen):
     def _show(self) -> None:
         before, after, width = self._before, self._after, self._view.text_width
         self._history.update(partial(history_row, self._session))
+        base = self._base
+        if base is not None and before is None:
+            self._title.update(partial(_title_row, base, after, self._session.baseline))
+            self._key = ()
+            self._view.show(message(f"Reading the {base.label} …" if base.past else f"Reading {base.label} …"))
+            self.post_message(RunNeeded(base.run))
+            return
         key = (*_parts(before), *_parts(after), self._toggled, width, *_figures(before, after))
         if len(key) == len(self._key) and all(map(_same, key, self._key)):
             return
         self._key = key
-        self._title.update(partial(_title_row, before, after, self._session.baseline))
+        self._title.update(partial(_title_row, base, after, self._session.baseline))
         build = partial(_build, key, before, after, self._toggled, width)
         if not is_large(before, after):
             self._show_document(build())
@@ -153,7 +166,7 @@ def _same(a: object, b: object) -> bool:
     return a == b if isinstance(a, str | int | frozenset) else a is b
 
 
-def _title_row(before: Snapshot | None, after: Snapshot | None, base: int | None, width: int) -> Row:
+def _title_row(before: RunSummary | None, after: Snapshot | None, base: int | None, width: int) -> Row:
     """Return which runs are compared."""
     if after is None:
         return fitted([piece(" diff", "title"), piece("no run yet", "muted")], width)

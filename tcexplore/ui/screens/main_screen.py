@@ -10,11 +10,12 @@ from textual import events, work
 from textual.app import ComposeResult
 
 from tcexplore import events as ev
+from tcexplore.documents.document import Row
 from tcexplore.documents.prose import fitted, piece
 from tcexplore.documents.strip import Elapsed, history_row, run_of, title_row, verdict_row
 from tcexplore.keymap import hint
 from tcexplore.session import Session
-from tcexplore.session.links import Link, closure
+from tcexplore.session.links import Link, closure, line_links, step_of
 from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.messages import (
@@ -24,6 +25,7 @@ from tcexplore.ui.messages import (
     RecompileCheckRequested,
     RowEntered,
     RunChosen,
+    StepRequested,
 )
 from tcexplore.ui.navigation import (
     Navigation,
@@ -69,8 +71,11 @@ class MainScreen(ReadingScreen):
         self._prefetched_run = 0
         self._assembly_awaited = False
         """Whether the assembly of the selection opens once it is known."""
+        self._alerted: Link | None = None
+        """The line of the last headline of a job."""
         self._title = RowLine(partial(title_row, self.session, None, Elapsed(0.0, 0.0)), id="title")
         self._verdict = RowLine(partial(verdict_row, self.session), id="verdict")
+        self._alert = RowLine(lambda _: Row(()), id="alert")
         self._tabs = RowLine(tabs(self.grid.current), id="tabs")
         self._peek = RowLine(_peek_line(None, (), frozenset()), id="peek")
         self._footer = RowLine(footer(self.SCOPES, self.grid.current), id="footer")
@@ -79,6 +84,7 @@ class MainScreen(ReadingScreen):
     def compose(self) -> ComposeResult:
         yield self._title
         yield self._verdict
+        yield self._alert
         yield self._tabs
         yield self.grid
         yield self._peek
@@ -104,6 +110,33 @@ class MainScreen(ReadingScreen):
         for pane in self.grid.panes.values():
             pane.watch(self.app, "session", pane.show_session, init=False)
         self.watch(self.app, "session", self.show_session, init=False)
+        self._alert.display = False
+        self.set_interval(1.0, self._show_alert)
+
+    def _show_alert(self) -> None:
+        """Show the headline of a job whose ranks differ or hang, and how long they have hung."""
+        session = self.session
+        if session.shown is None or not session.shown.trace:
+            return
+        from tcexplore.documents.rank_alert import alert_row, newest_comparison
+
+        row = alert_row(session)
+        self._verdict.update(partial(verdict_row, session))
+        self._alert.update(lambda _: row)
+        self._alert.display = bool(row.spans)
+        comparison = newest_comparison(session, session.shown)
+        if comparison is not None:
+            self._show_place(comparison)
+
+    def _show_place(self, comparison: ev.RanksCompared) -> None:
+        """Go to the user's line of a headline once, unless the user has selected something else."""
+        hang, divergence = comparison.hang, comparison.divergence
+        place = (hang.place or hang.location) if hang is not None else divergence.location if divergence else None
+        links = line_links(place)
+        if links and links[0] != self._alerted and self.selection.links in ((), (self._alerted,)):
+            self._alerted = links[0]
+            self.selection.select(links, self.session)
+            self.call_after_refresh(self._highlight, everywhere=True)
 
     def show_session(self, session: Session) -> None:
         """Update the lines, and the selection in the panes."""
@@ -113,6 +146,7 @@ class MainScreen(ReadingScreen):
             self._show_footer(self.grid.current)
         self._verdict.update(partial(verdict_row, session))
         self._history.update(partial(history_row, session))
+        self._show_alert()
         if self.selection.update(session):
             self._highlight(everywhere=False)
         elif self._assembly_awaited:
@@ -237,6 +271,10 @@ class MainScreen(ReadingScreen):
         self.show_view(pane, view.name)
         self.call_after_refresh(self._highlight, everywhere=True)
 
+    def action_show_next(self) -> None:
+        self.navigation.leave()
+        self.show_view("timing", "next")
+
     def action_code(self) -> None:
         pane = self.grid.panes["graph"]
         code_shown = self.grid.pane is pane and pane.view is pane.spec.view("code")
@@ -256,14 +294,36 @@ class MainScreen(ReadingScreen):
             self.grid.pane.toggle(message.row.fold)
         elif message.row.target is not None:
             self.navigation.open_chapter(message.row.target)
+        elif (step := step_of(message.row.links)) is not None:
+            self.post_message(StepRequested(step))
         else:
             self.action_follow()
 
     def action_follow(self) -> None:
-        if self._select_row():
+        step = step_of(self._links_at_cursor)
+        if step is not None:
+            self._show_evidence(step)
+        elif self._select_row():
             self._follow()
         else:
             self.say("Nothing to follow.")
+
+    def _show_evidence(self, key: str) -> None:
+        """Go to the rows that a next step rests on."""
+        from tcexplore.session.next_steps import next_steps
+
+        shown = self.session.view(lambda snapshot: snapshot.compiled)
+        step = next((step for step in next_steps(shown) if step.key == key), None) if shown is not None else None
+        if step is None:
+            self.say("The run in view gives no reason for this step.")
+            return
+        self.navigation.leave()
+        self.show_view(*step.view)
+        if step.fold:
+            self.grid.pane.open_folds(frozenset({step.fold}), ())
+        if step.links:
+            self.selection.select(step.links, self.session)
+            self.call_after_refresh(self._highlight, everywhere=True)
 
     def _select_row(self) -> bool:
         """Select the row under the cursor, unless it belongs to the selection; return whether it has links."""

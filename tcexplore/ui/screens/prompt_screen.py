@@ -20,6 +20,7 @@ from textual.widgets.input import Selection
 from tcexplore.argument_types import assignment
 from tcexplore.documents.document import StaticDocument
 from tcexplore.documents.guards.recompile_check_view import answer_rows
+from tcexplore.events import RecompileAnswer
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
 from tcexplore.keymap import hint
@@ -28,6 +29,57 @@ from tcexplore.session.links import Link, QueryRegion, query_regions, select_reg
 from tcexplore.studies.study import Prompt, PromptField
 from tcexplore.ui.row_painter import MARGIN
 from tcexplore.ui.row_view import RowView
+
+
+class LineInput(Input):
+    """A line that is edited as in a shell: words, deleting and inserting again, and lines that were typed earlier."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+b", "cursor_left", show=False),
+        Binding("ctrl+f", "cursor_right", show=False),
+        Binding("alt+b", "cursor_left_word", show=False),
+        Binding("alt+f", "cursor_right_word", show=False),
+        Binding("ctrl+w,alt+backspace,ctrl+backspace", "delete_part('left_word')", show=False),
+        Binding("alt+d", "delete_part('right_word')", show=False),
+        Binding("ctrl+k", "delete_part('right_all')", show=False),
+        Binding("ctrl+u", "delete_line", show=False),
+        Binding("ctrl+y", "insert_deleted", show=False),
+        Binding("up,ctrl+p", "earlier(-1)", show=False),
+        Binding("down,ctrl+n", "earlier(1)", show=False),
+    ]
+
+    def __init__(self, field: PromptField) -> None:
+        super().__init__(field.value, compact=True, select_on_focus=field.selected is None)
+        if field.selected is not None:
+            self.selection = Selection(*field.selected)
+        self._deleted = ""
+        """What the last of the deleting keys removed."""
+        self._lines = [*(line for line in field.earlier if line != field.value), field.value]
+        self._at = len(self._lines) - 1
+
+    def action_delete_part(self, part: str) -> None:
+        """Delete a part of the line on one side of the cursor."""
+        before = self.value
+        getattr(self, f"action_delete_{part}")()
+        if len(before) > len(self.value):
+            start = self.cursor_position
+            self._deleted = before[start : start + len(before) - len(self.value)]
+
+    def action_delete_line(self) -> None:
+        """Delete the whole line, wherever the cursor is."""
+        self._deleted, self.value = self.value or self._deleted, ""
+
+    def action_insert_deleted(self) -> None:
+        """Insert what was deleted last."""
+        self.insert_text_at_cursor(self._deleted)
+
+    def action_earlier(self, by: int) -> None:
+        """Show the line that was typed before or after this one."""
+        at = self._at + by
+        if 0 <= at < len(self._lines):
+            self._lines[self._at] = self.value
+            self._at, self.value = at, self._lines[at]
+            self.cursor_position = len(self.value)
 
 
 class PromptScreen(ModalScreen[tuple[str, ...] | None]):
@@ -45,7 +97,7 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
             box.border_title = Content(self._prompt.title)
             for field in self._prompt.fields:
                 yield Static(Content(field.label))
-                yield _input(field)
+                yield LineInput(field)
             yield Static(Content(self._prompt.note), id="note")
 
     def on_mount(self) -> None:
@@ -72,6 +124,11 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
             return None
         return values
 
+    @property
+    def refused(self) -> bool:
+        """Whether the values can't be used, although each is valid; the screen says why."""
+        return False
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         inputs = list(self.query(Input))
         for field, entered in zip(self._prompt.fields, inputs, strict=True):
@@ -84,20 +141,14 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
             if entered is event.input and entered is not inputs[-1]:
                 self.focus_next()
                 return
-        self.dismiss(tuple(entered.value for entered in inputs))
+        if not self.refused:
+            self.dismiss(tuple(entered.value for entered in inputs))
 
     def _show_error(self, message: str) -> None:
         note = self.query_one("#note", Static)
         note.update(Content(message))
         note.display = True
         note.add_class("-error")
-
-
-def _input(field: PromptField) -> Input:
-    line = Input(field.value, compact=True, select_on_focus=field.selected is None)
-    if field.selected is not None:
-        line.selection = Selection(*field.selected)
-    return line
 
 
 def parse_arguments(text: str) -> tuple[str, ...]:
@@ -149,13 +200,16 @@ Send = Callable[[RecompileQuery], object]
 class RecompileCheckScreen(PromptScreen):
     """Sends a query whenever the user has typed other inputs, and shows the answer below them.
 
-    All queries of one form have one number, so that the run keeps the last answer only.
+    All queries of one form have one number, so that the run keeps the last answer only. Inputs that cannot be checked
+    keep the form open.
     """
 
     def __init__(self, prompt: Prompt, number: int, regions: Sequence[QueryRegion], send: Send | None) -> None:
         """Make the form; `regions` are those of a script. Without `send` it does not answer while the user types."""
         super().__init__(prompt)
-        self._number = number
+        self.number = number
+        self._answer: RecompileAnswer | None = None
+        """The answer in view, to the values that were sent last."""
         self._regions = {region.name: region for region in regions}
         self._send = send
         self._sent = tuple(field.value for field in prompt.fields)
@@ -172,21 +226,26 @@ class RecompileCheckScreen(PromptScreen):
         only = next(iter(self._regions.values()), None)
         region = only if len(answers) == 1 else self._regions[answers[0].strip()]
         inputs = tuple(split_arguments(answers[-1]))
-        return RecompileQuery(number=self._number, inputs=inputs, region=region.region.region if region else None)
+        return RecompileQuery(number=self.number, inputs=inputs, region=region.region.region if region else None)
 
     def on_input_changed(self) -> None:
         answers = self.valid_values()
         if self._send is not None and answers not in (None, self._sent):
-            self._sent = answers
+            self._sent, self._answer = answers, None
             if not self._rows.display:
                 self.query_one("#note", Static).update(Content(_WAITING))
             self._send(self.query_for(answers))
 
+    @property
+    def refused(self) -> bool:
+        return self._answer is not None and bool(self._answer.problem) and self.valid_values() == self._sent
+
     def _show_answer(self, session: Session) -> None:
         run = session.shown
-        answer = next((each for each in run.recompile_answers if each.number == self._number), None) if run else None
-        if run is None or answer is None:
+        answer = next((each for each in run.recompile_answers if each.number == self.number), None) if run else None
+        if run is None or answer is None or answer is self._answer:
             return
+        self._answer = answer
         width = self.query(Input).first().size.width - MARGIN
         rows = tuple(answer_rows(answer, run, width))[:_MOST_ROWS]
         self._rows.show(StaticDocument("", rows))
@@ -200,8 +259,11 @@ def ended() -> str:
     return f"The run has ended, and its compiled code is gone: press {hint('run-again')} to run again, then check."
 
 
-def recompile_prompt(session: Session, links: Sequence[Link], send: Send) -> RecompileCheckScreen | str:
-    """Return the form for a recompile check, in a script of the region of these links; or why no run can answer."""
+def recompile_prompt(session: Session, links: Sequence[Link], send: Send, number: int) -> RecompileCheckScreen | str:
+    """Return the form for a recompile check, in a script of the region of these links; or why no run can answer.
+
+    `number` is that of its queries.
+    """
     shown = session.shown
     if shown is None:
         return _NO_RUN
@@ -219,24 +281,29 @@ def recompile_prompt(session: Session, links: Sequence[Link], send: Send) -> Rec
     names = [each.name for each in regions]
     label = _REGION_LABEL.format(name=region.name) if region else _LABEL
     inputs = _initial_inputs(shown, region)
-    fields = [PromptField(label, inputs, _check_inputs, _first_number(inputs))]
+    number_of = region.region.region if region else None
+    fields = [PromptField(label, inputs, _check_inputs, _first_number(inputs), _checked(shown, number_of))]
     if len(regions) > 1 and region is not None:
         choices = f"The region of the script: {', '.join(names)}"
         fields.insert(0, PromptField(choices, region.name, _region_check(names)))
-    number = 1 + max((answer.number for answer in shown.recompile_answers), default=0)
     return RecompileCheckScreen(Prompt(_TITLE, tuple(fields), _NOTE), number, regions, send if shown.complete else None)
 
 
 def _initial_inputs(snapshot: Snapshot, region: QueryRegion | None) -> str:
     """Return the inputs checked last, else those of the file's last call or of the region's last compile."""
-    number = region.region.region if region else None
-    last = next((answer for answer in reversed(snapshot.recompile_answers) if answer.region == number), None)
-    if last is not None:
-        return ", ".join(last.inputs)
+    checked = _checked(snapshot, region.region.region if region else None)
+    if checked:
+        return checked[-1]
     if region is not None:
         return ", ".join(region.inputs)
     calls = snapshot.entry.calls if snapshot.entry else ()
     return ", ".join(calls[-1]) if calls else ""
+
+
+def _checked(snapshot: Snapshot, region: int | None) -> tuple[str, ...]:
+    """Return the inputs that were checked, of a region of a script; those that could not be are left out."""
+    answers = (each for each in snapshot.recompile_answers if each.region == region and not each.problem)
+    return tuple(dict.fromkeys(", ".join(answer.inputs) for answer in answers))
 
 
 def _first_number(inputs: str) -> tuple[int, int]:

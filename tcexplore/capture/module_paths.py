@@ -1,0 +1,194 @@
+"""Paths of modules from the outermost one, the same for a graph and for an eager call."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn import Module
+
+WRAPPERS: dict[str, str] = {
+    "OptimizedModule": "_orig_mod",
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "FullyShardedDataParallel": "_fsdp_wrapped_module",
+    "CheckpointWrapper": "_checkpoint_wrapped_module",
+}
+"""torch's modules around a module, and the name that they give to it. That name is left out of paths."""
+
+_CALLS = ("forward", "_call_impl", "__call__")
+
+_compiled: list[weakref.ref[Module]] = []
+"""Modules that the program compiles."""
+
+_root_names: dict[int, tuple[weakref.ref[Module], str]] = {}
+_root_counts: Counter[str] = Counter()
+
+
+class ModulePath(NamedTuple):
+    """A module's place in the program."""
+
+    root: str
+    """Class of the outermost module, with a number if the program has several of it."""
+    path: str
+    """Path from that module; empty for itself."""
+
+
+def name_modules(root: object) -> None:
+    """Name the modules of later frames by their path from this one, if it is a module and none that runs has them."""
+    if isinstance(root, Module):
+        _compiled.append(weakref.ref(root))
+
+
+def paths_inside(root: Module) -> dict[int, ModulePath]:
+    """Return the path of each module inside a module by its id."""
+    name = _name_root(root)
+    return {id(module): ModulePath(name, path) for path, module in _walk(root, "", set())}
+
+
+def _name_root(root: Module) -> str:
+    while (wrapped := WRAPPERS.get(type(root).__name__)) in root._modules:
+        root = root._modules[wrapped] or root
+    reference, name = _root_names.get(id(root), (None, ""))
+    if reference is None or reference() is not root:
+        kind = type(root).__name__
+        _root_counts[kind] += 1
+        name = kind if _root_counts[kind] == 1 else f"{kind} {_root_counts[kind]}"
+        _root_names[id(root)] = weakref.ref(root), name
+    return name
+
+
+def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Module]]:
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    yield path, module
+    wrapped = WRAPPERS.get(type(module).__name__)
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from _walk(child, path if name == wrapped else f"{path}.{name}" if path else name, seen)
+
+
+class FramePaths:
+    """Paths of the modules that a compiled frame reads."""
+
+    def __init__(self, output_graph: Any) -> None:
+        translator = getattr(output_graph, "root_tx", None)
+        values, names = getattr(translator, "f_locals", None) or {}, getattr(translator, "f_globals", None) or {}
+        self._scope = {"L": values, "G": names}
+        self._known: list[dict[int, ModulePath]] = []
+        self._roots = _running_or_compiled()
+
+    def of_frame(self) -> ModulePath | None:
+        """Return the path of the module whose `forward` is the frame; None for a function."""
+        module = self._scope["L"].get("self")
+        return self.of_module(module) if isinstance(module, Module) else None
+
+    def of_sources(self, stacks: Iterable[Iterable[str]]) -> dict[str, ModulePath]:
+        """Return the path of each module that one of Dynamo's sources reads, as far as it is known.
+
+        Each stack has the sources of a module and of those around it, outermost first.
+        """
+        found: dict[str, ModulePath] = {}
+        for stack in stacks:
+            modules = {source: self._evaluate(source) for source in stack if source not in found}
+            for source, module in modules.items():
+                path = None if module is None else self.of_module(module)
+                if path is None and module is not None:  # a function calls it
+                    self._known.append(paths_inside(module))
+                    path = self._known[-1][id(module)]
+                if path is not None:
+                    found[source] = path
+        return found
+
+    def _evaluate(self, source: str) -> Module | None:
+        try:
+            # Dynamo's guards evaluate the same text in each call.
+            value = eval(source, {"__builtins__": {}}, self._scope)
+        except Exception:  # noqa: BLE001  some sources have names of Dynamo's own, and the program's objects may raise
+            return None
+        return value if isinstance(value, Module) else None
+
+    def of_module(self, module: Module) -> ModulePath | None:
+        """Return the path of a module; None if no module that runs or is compiled contains it."""
+        for paths in self._all_paths():
+            if id(module) in paths:
+                return paths[id(module)]
+        return None
+
+    def _all_paths(self) -> Iterator[dict[int, ModulePath]]:
+        yield from self._known
+        for root in self._roots:
+            self._known.append(paths_inside(root))
+            yield self._known[-1]
+
+
+def _running_or_compiled() -> Iterator[Module]:
+    """Yield the modules that run, outermost first, then those that the program compiles."""
+    running: dict[int, Module] = {}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in _CALLS:
+            module = frame.f_locals.get("self")
+            if isinstance(module, Module):
+                running.pop(id(module), None)
+                running[id(module)] = module
+        frame = frame.f_back
+    yield from reversed(running.values())
+    yield from filter(None, (reference() for reference in _compiled))
+
+
+class RunModule(NamedTuple):
+    """A module that ran."""
+
+    place: ModulePath
+    type: str
+    """Name of its class."""
+
+
+class ModuleStack:
+    """The modules that run in eager calls, while it is entered."""
+
+    def __init__(self) -> None:
+        self.ran: dict[RunModule, None] = {}
+        """In the order of execution."""
+        self._running: list[tuple[Module, RunModule | None]] = []
+        self._paths: dict[int, ModulePath] = {}
+        self._handles: list[Any] = []
+
+    @property
+    def innermost(self) -> RunModule | None:
+        """The module that runs now; None outside all modules."""
+        return self._running[-1][1] if self._running else None
+
+    def __enter__(self) -> None:
+        hooks = torch.nn.modules.module
+        self._handles = [
+            hooks.register_module_forward_pre_hook(self._begin),
+            hooks.register_module_forward_hook(self._end, always_call=True),
+        ]
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._running.clear()
+
+    def _begin(self, module: Module, _args: object) -> None:
+        if not self._running and id(module) not in self._paths:
+            self._paths |= paths_inside(module)
+        place = self._paths.get(id(module))
+        # A module that is an attribute of none belongs to the one that calls it.
+        run = self.innermost if place is None else RunModule(place, type(module).__name__)
+        if run is not None:
+            self.ran.setdefault(run)
+        self._running.append((module, run))
+
+    def _end(self, module: Module, _args: object, _result: object) -> None:
+        if any(running is module for running, _ in self._running):
+            while self._running.pop()[0] is not module:
+                pass

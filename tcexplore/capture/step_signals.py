@@ -1,0 +1,139 @@
+"""What tells the steps of a training loop from outside: writes to parameters by optimizers, and waits for batches."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+import torch
+
+from tcexplore.capture.compiled_regions import skip_in_dynamo
+from tcexplore.capture.hooks import Hooks
+
+FACT = "steps of the script"
+OPTIMIZER = "torch.optim:Optimizer.__init__"
+ITERATOR = "torch.utils.data.dataloader:_BaseDataLoaderIter.__next__"
+
+WATCHED_PARAMETERS = 8
+"""Parameters of an optimizer whose version counters are read at each call of a region."""
+
+
+class OptimizerUpdates:
+    """Finds out which optimizers changed their parameters since the last reading.
+
+    The version counters of the parameters tell it. A hook of the optimizer would be traced into a compiled
+    `optimizer.step`, and change its graph.
+    """
+
+    def __init__(self) -> None:
+        self._watched: dict[int, _Watched] = {}
+
+    def install(self, hooks: Hooks) -> None:
+        """Start to watch the optimizers that are created."""
+        hooks.watch(FACT, OPTIMIZER, after=lambda _, optimizer, *__, **___: self._add(optimizer))
+
+    def read(self) -> tuple[int, ...]:
+        """Return the numbers of the optimizers that changed a watched parameter since the last reading."""
+        return tuple(number for number, watched in self._watched.items() if watched.changed())
+
+    def name(self, number: int) -> str:
+        """Return the class name of an optimizer."""
+        return self._watched[number].name
+
+    def forget(self) -> None:
+        """Forget all optimizers: the script begins again."""
+        self._watched.clear()
+
+    def _add(self, optimizer: torch.optim.Optimizer) -> None:
+        # A subclass may call `__init__` of several of its bases.
+        if all(watched.optimizer() is not optimizer for watched in self._watched.values()):
+            self._watched[len(self._watched)] = _Watched(optimizer)
+
+
+class _Watched:
+    """An optimizer with some of its parameters, spread over all of them: not each has a gradient in each step."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.name = type(optimizer).__name__
+        self.optimizer = weakref.ref(optimizer)
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        stride = max(1, len(parameters) // WATCHED_PARAMETERS)
+        self._parameters = [weakref.ref(parameter) for parameter in parameters[::stride][: WATCHED_PARAMETERS + 1]]
+        self._version = self._read()
+
+    def changed(self) -> bool:
+        before, self._version = self._version, self._read()
+        return self._version != before
+
+    def _read(self) -> int:
+        live = (reference() for reference in self._parameters)
+        return sum(parameter._version for parameter in live if parameter is not None)
+
+
+class DataLoaders:
+    """Counts the batches that the main program takes from DataLoaders, and how long it waits for them."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.waited_ns = 0
+        self.length: int | None = None
+        """Batches of an epoch of the last one used."""
+        self.depth = 0
+        """Batches that the workers of the last one used prepare in advance."""
+        self._iterator: weakref.ref[Any] | None = None
+
+    def install(self, hooks: Hooks) -> None:
+        """Start to watch the iterators of DataLoaders."""
+        hooks.wrap(FACT, ITERATOR, self._wrap)
+
+    def _wrap(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        @wraps(original)
+        def next_batch(iterator: Any) -> Any:
+            began = time.perf_counter_ns()
+            batch = original(iterator)
+            self.waited_ns += time.perf_counter_ns() - began
+            self.batches += 1
+            if self._iterator is None or self._iterator() is not iterator:
+                self._note(iterator)
+            return batch
+
+        return skip_in_dynamo(next_batch)
+
+    def _note(self, iterator: Any) -> None:
+        self._iterator = weakref.ref(iterator)
+        try:
+            self.length = len(iterator)
+        except TypeError:  # an IterableDataset without a length
+            self.length = None
+        workers = getattr(iterator, "_num_workers", 0) or 0
+        self.depth = workers * (getattr(iterator, "_prefetch_factor", None) or 2)
+
+
+MOST_SHAPES = 32
+"""Tensors of a call whose shapes are compared."""
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def shapes_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shapes:
+    """Return the shapes of the tensors among the arguments, and in lists and dictionaries of them."""
+    shapes: list[tuple[int, ...]] = []
+    for value in _values(args, kwargs):
+        if isinstance(value, torch.Tensor):
+            shapes.append(tuple(value.shape))
+            if len(shapes) == MOST_SHAPES:
+                break
+    return tuple(shapes)
+
+
+def _values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+    for value in (*args, *kwargs.values()):
+        if type(value) is dict:
+            yield from value.values()
+        elif type(value) in (list, tuple):
+            yield from value
+        else:
+            yield value

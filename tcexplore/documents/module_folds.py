@@ -1,0 +1,169 @@
+"""The modules of a run, for all views that show or fold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, takewhile
+from typing import NamedTuple
+
+from tcexplore import events as ev
+from tcexplore.documents.document import by_identity
+from tcexplore.events import FxNode
+from tcexplore.session import Snapshot
+from tcexplore.session.call_account import CallAccount
+from tcexplore.session.module_tree import ModuleRow, ModuleTree, Path, TreeFacts, module_tree
+from tcexplore.targets.target_names import NATIVE
+
+SHORTEST = 4
+"""Minimum number of nodes of a fold, and of a layer that makes a model one with repeated layers."""
+
+LONGEST_BETWEEN = 8
+"""Maximum number of nodes between two equal layers that belong to their fold."""
+
+
+@by_identity(4)
+def _build(
+    graphs: tuple[ev.GraphCaptured, ...],
+    breaks: tuple[ev.GraphBreak, ...],
+    recompiles: tuple[ev.Recompiled, ...],
+    code: CodeFacts,
+    guards: tuple[ev.GuardsInstalled, ...],
+    account: CallAccount | None,
+    eager_lines: ev.EagerLinesTimed | None,
+    timing: ev.TimingEstimate | None,
+) -> ModuleTree:
+    facts = TreeFacts(graphs, breaks, recompiles, *code, guards, account, eager_lines, timing)
+    return module_tree(facts)
+
+
+CodeFacts = tuple[tuple[ev.Kernel, ...], tuple[ev.AtenGraph, ...]]
+
+
+@by_identity(4)
+def _code(kernels: tuple[ev.Kernel, ...], aten_graphs: tuple[ev.AtenGraph, ...]) -> CodeFacts:
+    return kernels, aten_graphs
+
+
+def timed_tree(snapshot: Snapshot) -> ModuleTree:
+    """Return the modules of a run with their times, cached."""
+    return _tree(snapshot, snapshot.guards, snapshot.call_account, snapshot.eager_lines, snapshot.timing)
+
+
+def module_folds(snapshot: Snapshot) -> ModuleFolds:
+    """Return the repeated layers of a run, cached; they don't change while it is timed."""
+    return _folds(_tree(snapshot, (), None, None, None))
+
+
+def _tree(
+    snapshot: Snapshot,
+    guards: tuple[ev.GuardsInstalled, ...],
+    account: CallAccount | None,
+    eager_lines: ev.EagerLinesTimed | None,
+    timing: ev.TimingEstimate | None,
+) -> ModuleTree:
+    code = snapshot.code_for(NATIVE)
+    return _build(
+        snapshot.graphs, snapshot.breaks, snapshot.recompiles, _code(code.kernels, code.aten_graphs), guards, account,
+        eager_lines, timing,
+    )  # fmt: skip
+
+
+class ModuleFolds:
+    """The members of lists that equal others, and those that differ."""
+
+    def __init__(self, tree: ModuleTree) -> None:
+        self.same: dict[Path, ModuleRow] = {}
+        """Rows of modules that equal another one, by the path of each."""
+        self.first: set[Path] = set()
+        """Modules that others equal."""
+        self.odd: dict[Path, str] = {}
+        """What differs in a module from most of its list."""
+        self.types: dict[Path, str] = {}
+        self.path_of: dict[tuple[str, str], Path] = {(op.graph, op.node.name): op.path for op in tree.root.ops}
+        """Path of each node by graph and name."""
+        self.repeats = False
+        """Whether the model has repeated layers."""
+        for row in tree.rows:
+            for module in row.members:
+                self.types[module.path] = row.type
+                if row.differs:
+                    self.odd[module.path] = row.differs
+                if row.same_as:
+                    self.same[module.path] = row
+                    self.first.add(tuple(row.same_as.split(".")))
+                    self.repeats |= len(module.ops) >= SHORTEST
+
+
+@by_identity(4)
+def _folds(tree: ModuleTree) -> ModuleFolds:
+    return ModuleFolds(tree)
+
+
+def pattern(path: Path) -> str:
+    """Return a path with its numbers replaced: `layers.*.mlp`."""
+    return ".".join("*" if name.isdecimal() else name for name in path)
+
+
+def common_path(paths: Iterable[Path]) -> Path:
+    """Return the innermost module that contains all of these."""
+    known = list(paths)
+    first, last = (min(known), max(known)) if known else ((), ())
+    shared = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return tuple(name for name, _ in shared)
+
+
+class Block(NamedTuple):
+    """Consecutive nodes of one module, or of several equal ones."""
+
+    nodes: Sequence[FxNode]
+    path: Path | None
+    """The module; None for nodes without a fold."""
+    members: Sequence[Block] = ()
+    """Several equal modules, with the nodes between them."""
+
+
+def blocks(nodes: Sequence[FxNode], paths: Sequence[Path], outer: Path, folds: ModuleFolds | None) -> Iterator[Block]:
+    """Yield the nodes of the module `outer` by the modules inside it, equal consecutive ones together."""
+    runs = []
+    for path, members in groupby(range(len(nodes)), key=lambda index: _block_path(paths[index], outer)):
+        indices = list(members)
+        named = path if path is not None and len(indices) >= SHORTEST else None
+        runs.append(Block(nodes[indices[0] : indices[-1] + 1], named))
+    return _merged(runs, folds.same) if folds is not None else iter(runs)
+
+
+def _block_path(path: Path, outer: Path) -> Path | None:
+    """Return the module inside `outer` that gets a fold: up to the first number (`layers.3`), else one name."""
+    if len(path) <= len(outer) or path[: len(outer)] != outer:
+        return None
+    number = next((index for index in range(len(outer), len(path)) if path[index].isdecimal()), None)
+    if number is None:
+        return path[: len(outer) + 1]
+    return path[: number + 1]
+
+
+def _merged(runs: Iterable[Block], same: dict[Path, ModuleRow]) -> Iterator[Block]:
+    pending: list[Block] = []
+    row: ModuleRow | None = None
+    between: list[Block] = []
+    for run in runs:
+        of_run = same.get(run.path) if run.path is not None else None
+        if row is not None and of_run is row:
+            pending += [*between, run]
+            between = []
+        elif row is not None and run.path is None and sum(len(b.nodes) for b in [*between, run]) <= LONGEST_BETWEEN:
+            between.append(run)
+        else:
+            yield from _joined(pending)
+            yield from between
+            pending, between, row = [run], [], of_run
+    yield from _joined(pending)
+    yield from between
+
+
+def _joined(runs: Sequence[Block]) -> Iterator[Block]:
+    if len(runs) < 2:
+        yield from runs
+        return
+    nodes = [node for run in runs for node in run.nodes]
+    yield Block(nodes, runs[0].path, runs)

@@ -1,0 +1,391 @@
+"""The next view: what to do next, with its gain, the reason for it in this run, and the code to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tcexplore.documents.document import Parts, Row, Span, by_identity, fixed
+from tcexplore.documents.empty_states import empty_part
+from tcexplore.documents.guards.guards_view import UNSAFE, filter_code
+from tcexplore.documents.guards.symbols_view import describe_fix
+from tcexplore.documents.line_facts import broken_expression
+from tcexplore.documents.locations import places
+from tcexplore.documents.prose import BLANK, row, shortened, wrapped
+from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked
+from tcexplore.keymap import hint
+from tcexplore.quantities import count, duration
+from tcexplore.session import Snapshot
+from tcexplore.session.links import break_link, step_link
+from tcexplore.session.next_steps import CALLS, FREEZING, Gain, NextStep, StepAction, next_steps
+
+EMPTY_TEXT = (
+    "What to do next, the greatest gain first. Each step has a reason in this run, and a gain that is measured, or can "
+    "be measured here."
+)
+
+GAIN_WIDTH = 26
+"""Columns of the gain beside the title of a step."""
+
+LEAST_SHARE = 0.01
+"""Share of a call below which it is not stated more exactly."""
+
+PRECISE: tuple[AccuracyVerdict, ...] = ("identical", "as accurate as eager", "close to eager")
+"""Verdicts on results that need no warning."""
+
+
+def next_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
+    """Return the document of the view."""
+    if not snapshot.compiled:
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
+    steps = next_steps(snapshot)
+    rows = list(_head(snapshot, steps, width))
+    for number, step in enumerate(steps, 1):
+        rows += [*_step(step, number, snapshot, width), BLANK]
+    if any(step.trial for step in steps):
+        text = (
+            f"{hint('open')} tries a step in a separate process and changes no file · {hint('follow')} goes to what it "
+            "rests on"
+        )
+        rows += wrapped(text, width, "muted", keys_only=True)
+    open_steps = sum(not step.gainless for step in steps)
+    return Parts(count(open_steps, "step") if open_steps else "", [fixed(rows)])
+
+
+def step_document(snapshot: Snapshot, key: str, width: int) -> Parts:
+    """Return the document of one step, with its place in the list."""
+    numbered = [(number, step) for number, step in enumerate(next_steps(snapshot), 1) if step.key == key]
+    return Parts("", [fixed(_step(step, number, snapshot, width)) for number, step in numbered])
+
+
+def next_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the steps for a report; nothing without any."""
+    steps = next_steps(snapshot)
+    for number, step in enumerate(steps, 1):
+        yield from _step(step, number, snapshot, width)
+    if steps and not snapshot.trace and not snapshot.is_script:
+        yield from wrapped("`tcexplore next` measures the steps that are not measured.", width, "muted")
+
+
+def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterator[Row]:
+    if not snapshot.complete or snapshot.phase in ("eager", "accuracy"):
+        yield from wrapped("The run is not over yet: more steps may follow.", width, "running")
+        yield BLANK
+    elif not steps:
+        yield row((" ✔ nothing to do ", "badge.ok"))
+        text = "No graph break, no recompile, and no part of a call or of the compile that a known step would shorten."
+        yield from wrapped(text, width, "muted")
+    elif len(steps) > 1:
+        calls = snapshot.expected_calls or CALLS
+        text = f"By the time saved in {calls:,} calls; {hint('calls')} sets the number."
+        yield from wrapped(text, width, "dim", keys_only=True)
+        yield BLANK
+
+
+def _step(step: NextStep, number: int, snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the step with its gain, the reason for it, what a trial showed, and the code to write."""
+    links, at = (step_link(step.key), *step.links), step.location
+    style = "muted" if step.gainless else "strong"
+    title = f"{describe_step(step, snapshot)}"
+    gain, gain_style = gain_span(step)
+    room = width - len(gain) - 5
+    if room >= GAIN_WIDTH:
+        title = shortened(title, room)
+        padding = " " * max(2, room - len(title) + 1)
+        yield row((f"{number:>2} ", "number"), (title, style), padding, (gain, gain_style), links=links, location=at)
+    else:
+        yield row((f"{number:>2} ", "number"), (shortened(title, width - 4), style), links=links, location=at)
+        yield row("    ", (gain, gain_style), links=links, location=at)
+    for text in (evidence(step, snapshot), *results(step)):
+        yield from wrapped(text, width, "muted", indent=4, links=links, location=at)
+    if code := code_of(step):
+        yield row("    ", (code, "code.python"), links=links, location=at, no_wrap=True)
+    if risk := risk_of(step):
+        yield from wrapped(risk, width, "warn", indent=4, lead="! ", links=links, location=at)
+
+
+# ---- the gain
+
+
+def gain_span(step: NextStep) -> Span:
+    """Return the gain of a step as text in its style."""
+    if step.tried is not None and step.tried.problem:
+        return Span("cannot be measured", "muted")
+    if step.action == "fix_break" and step.fix is not None and step.fix.state == "verified" and not step.gain.measured:
+        return Span("verified, being timed", "running")
+    text = describe_gain(step.gain)
+    if step.tried is not None and step.tried.verdict == "undecided" and not step.compiles and step.gain.measured:
+        return Span(f"undecided {_interval(step.gain)}", "muted")
+    if step.gain.measured:
+        return Span(text, "ok" if step.gain.helps else "muted")
+    return Span(text, "muted")
+
+
+def describe_gain(gain: Gain) -> str:
+    """Return `1.31× faster [1.25, 1.38]`, `at most 1.40×`, `at most 3.2 s`, or `not measured`."""
+    if gain.unit == "seconds":
+        return _describe_seconds(gain)
+    if gain.measured and gain.value is not None and gain.low is not None:
+        if not gain.helps:
+            return f"no certain gain {_interval(gain)}"
+        return f"{gain.value:.2f}× faster {_interval(gain)}"
+    if gain.high is not None:
+        return f"not measured, at most {gain.high:.2f}×"
+    return "not measured"
+
+
+def _interval(gain: Gain) -> str:
+    low, high = (f"{end:.2f}" if end is not None else "…" for end in (gain.low, gain.high))
+    return f"[{low}, {high}]"
+
+
+def _describe_seconds(gain: Gain) -> str:
+    if gain.measured and gain.value is not None and gain.low is not None and gain.high is not None:
+        if not gain.helps:
+            return f"no certain gain [{_signed(gain.low)}, {_signed(gain.high)}]"
+        return f"saves {duration(gain.value)} [{_signed(gain.low)}, {_signed(gain.high)}]"
+    if gain.high is not None:
+        return f"not measured, at most {duration(gain.high)}"
+    return "not measured"
+
+
+def _signed(seconds: float) -> str:
+    return f"-{duration(-seconds)}" if seconds < 0 else duration(seconds)
+
+
+first_steps = by_identity(8)(next_steps)
+"""The steps of a run; the verdict line asks for them at each update."""
+
+
+def first_step(snapshot: Snapshot) -> NextStep | None:
+    """Return the first step of a run that is not known to be without gain; None if there is none."""
+    first = next(iter(first_steps(snapshot)), None)
+    return first if first is not None and not first.gainless else None
+
+
+def short_gain(step: NextStep) -> str:
+    """Return the gain of a step for the verdict line: `1.31× faster`, `saves 3.2 s`, or `not measured`."""
+    gain = step.gain
+    if not gain.measured or gain.value is None:
+        return "not measured"
+    return f"{gain.value:.2f}× faster" if gain.unit == "times faster" else f"saves {duration(gain.value)}"
+
+
+def short_step(step: NextStep, snapshot: Snapshot) -> str:
+    """Return a step in a few words, for the verdict line."""
+    line = places(snapshot.file).describe(step.location)
+    short: dict[StepAction, str] = {
+        "correct_result": "find the wrong stage",
+        "fix_break": f"remove the break at {line}" if line else "remove a break",
+        "compile_function": f"get {step.target} compiled",
+        "avoid_recompiles": f"avoid {count(step.number or 0, 'recompile')}",
+        "run_eagerly": "leave it uncompiled",
+        "cuda_graphs": "CUDA graphs",
+        "mode": step.target,
+        "autocast": "bfloat16 autocast",
+        "matmul_precision": "TF32",
+        "freezing": "constant weights",
+        "channels_last": "channels last",
+        "guard_filter": "a guard filter",
+        "larger_batch": "a larger batch",
+        "compile_blocks": "compile block by block",
+    }
+    return short[step.action]
+
+
+# ---- texts of each action
+
+
+def describe_step(step: NextStep, snapshot: Snapshot) -> str:
+    """Return what to do, in the imperative."""
+    where = places(snapshot.file).describe(step.location)
+    if step.action == "fix_break":
+        return _break_title(step, snapshot, where)
+    return _TITLES[step.action](step, where)
+
+
+def _break_title(step: NextStep, snapshot: Snapshot, where: str) -> str:
+    graph_break = next((known for known in snapshot.breaks if break_link(known) in step.links), None)
+    expression = broken_expression(graph_break) if graph_break is not None else step.target
+    return f"Remove the graph break at {where}: {expression}" if where else f"Remove the graph break: {expression}"
+
+
+def _function_title(step: NextStep, where: str) -> str:
+    return f"Get {step.target} compiled ({where})" if where else f"Get {step.target} compiled"
+
+
+_TITLES: dict[StepAction, Callable[[NextStep, str], str]] = {
+    "correct_result": lambda step, _: f"Find the compiler stage that makes {step.target or 'the result'} wrong",
+    "compile_function": _function_title,
+    "avoid_recompiles": lambda step, _: f"Avoid {count(step.number or 0, 'recompile')}: {_recompile_change(step)}",
+    "run_eagerly": lambda *_: "Leave the program uncompiled: eager is faster",
+    "cuda_graphs": lambda step, _: "Let CUDA graphs record the call" if step.config is None
+    else "Replay the launches from CUDA graphs",
+    "mode": lambda step, _: f"Compile with mode={step.target!r}",
+    "autocast": lambda *_: "Compute in bfloat16 under autocast",
+    "matmul_precision": lambda *_: "Let float32 products use TF32",
+    "freezing": lambda *_: "Make the weights constants of the graph (freezing)",
+    "channels_last": lambda *_: "Store images in channels last",
+    "guard_filter": lambda *_: "Drop guards that never fail",
+    "larger_batch": lambda step, _: f"Use a larger batch: {step.before} → {step.number}",
+    "compile_blocks": lambda step, _: f"Compile {step.target} once for its {step.number} repeats",
+}  # fmt: skip
+
+
+def _recompile_change(step: NextStep) -> str:
+    fix = step.recompile_fix
+    if fix is None:
+        return step.target
+    names = {
+        "mark_dynamic": f"mark {step.target} dynamic", "mark_unbacked": f"mark {step.target} unbacked",
+        "dynamic": "dynamic=True", "buckets": f"pad {step.target} to a few sizes", "tensor": f"{fix.name} as a tensor",
+        "break": "remove the break", "attribute": f"{fix.name} as a tensor", "unspec_int": "dynamic integers",
+        "together": f"change {step.target} together",
+    }  # fmt: skip
+    return names[fix.kind]
+
+
+def evidence(step: NextStep, snapshot: Snapshot) -> str:
+    """Return why this run gives a reason for a step, as a sentence."""
+    return _EVIDENCE[step.action](step, snapshot)
+
+
+def _of_a_call(step: NextStep) -> str:
+    """Return `takes 1.2 ms, 72% of a compiled call`."""
+    if step.share is None:
+        return "is in every compiled call"
+    us = f"{duration(step.us / 1e6)}, " if step.us is not None else ""
+    share = f"{step.share:.0%}" if step.share >= LEAST_SHARE else f"under {LEAST_SHARE:.0%}"
+    return f"takes {us}{share} of a compiled call"
+
+
+def _break_evidence(step: NextStep, _: Snapshot) -> str:
+    cost = f" The gap {_of_a_call(step)}, at least." if step.share is not None and not step.gain.measured else ""
+    return f"{step.detail.rstrip('.')}.{cost} {_fix_state(step.fix)}".rstrip()
+
+
+def _fix_state(fix: BreakFix | None) -> str:
+    match fix:
+        case None:
+            return ""
+        case BreakFix(state="verified"):
+            return f"The fix ({fix.name}) is verified on {count(fix.inputs, 'input')}."
+        case BreakFix(state="proposed") | BreakFix(state="verifying"):
+            return f"A fix is proposed ({fix.name}), not verified yet."
+        case BreakFix(state="untested"):
+            return f"A fix is proposed ({fix.name}); no input takes a branch that it changes."
+    return f"No fix is known: {fix.note}" if fix.note else "No fix is known."
+
+
+def _recompile_evidence(step: NextStep, snapshot: Snapshot) -> str:
+    fix = step.recompile_fix
+    seconds = f" They took {duration(step.gain.high)} here." if step.gain.high and not step.gain.measured else ""
+    effect = describe_fix(fix, snapshot.file) if fix is not None else ""
+    return f"{effect}{seconds}"
+
+
+def _eager_evidence(_: NextStep, snapshot: Snapshot) -> str:
+    timing = snapshot.timing
+    if timing is None:
+        return ""
+    eager, compiled = duration(timing.eager_us / 1e6), duration(timing.compiled_us / 1e6)
+    return f"An eager call takes {eager}, a compiled one {compiled}, in {count(timing.pairs, 'pair')}."
+
+
+def _graphs_evidence(step: NextStep, _: Snapshot) -> str:
+    idle = f"The device waits for launches in {step.share:.0%} of a compiled call." if step.share is not None else ""
+    return f"{idle} torch records no CUDA graph: {step.detail}".strip() if step.detail else idle
+
+
+def _work_evidence(purpose: str) -> Callable[[NextStep, Snapshot], str]:
+    def describe(step: NextStep, _: Snapshot) -> str:
+        ops = step.detail or "matrix products"
+        return f"{ops} ({count(step.number or 1, 'call')}) {_of_a_call(step)}{purpose}."
+
+    return describe
+
+
+def _blocks_evidence(step: NextStep, snapshot: Snapshot) -> str:
+    compiled = f"The compile takes {duration(step.gain.high)}" if not step.gain.measured and step.gain.high else ""
+    kinds = snapshot.repeated_blocks.kinds if snapshot.repeated_blocks is not None else ()
+    blocks = ", ".join(f"{number} × {name}" for name, number in kinds)
+    return f"{compiled or 'The compile is long'}, and the model repeats its blocks: {blocks}."
+
+
+_EVIDENCE: dict[StepAction, Callable[[NextStep, Snapshot], str]] = {
+    "correct_result": lambda *_: "Compiled gives a wrong result, so no speed matters yet.",
+    "fix_break": _break_evidence,
+    "compile_function": lambda step, _: f"Dynamo skipped it, so its ops run eagerly: {step.detail}",
+    "avoid_recompiles": _recompile_evidence,
+    "run_eagerly": _eager_evidence,
+    "cuda_graphs": _graphs_evidence,
+    "mode": _work_evidence(" in library calls; this mode also tries Inductor's own templates"),
+    "autocast": _work_evidence(" in float32"),
+    "matmul_precision": _work_evidence(" in full float32"),
+    "freezing": _work_evidence("; gradients are off, so their weights can be packed once"),
+    "channels_last": _work_evidence(" on images that are stored channel by channel"),
+    "guard_filter": lambda step, _: f"Checking guards {_of_a_call(step)}.",
+    "larger_batch": lambda step, _: f"Launch, Python and guards: {_of_a_call(step).removeprefix('takes ')}. "
+    "They do not grow with the batch.",
+    "compile_blocks": _blocks_evidence,
+}  # fmt: skip
+
+
+def results(step: NextStep) -> Iterator[str]:
+    """Yield what the trial of a step showed, as sentences."""
+    tried = step.tried
+    if tried is None:
+        return
+    if tried.problem:
+        yield f"Tried: {tried.problem}"
+        return
+    if tried.compile_s is not None and tried.saved_compile_s is not None:
+        yield f"Tried: compiling takes {duration(tried.compile_s[1])} instead of {duration(tried.compile_s[0])}."
+    if tried.recompiles is not None:
+        yield f"Recompiles: {tried.recompiles[0]} → {tried.recompiles[1]}."
+    if tried.before_us is not None and tried.after_us is not None:
+        each = f" for {step.number} items instead of {step.before}" if step.action == "larger_batch" else ""
+        speed = f", {tried.verdict}" if tried.verdict in ("undecided", "no difference") else ""
+        slower = f", {1 / tried.speedup:.2f}× slower" if tried.verdict == "slower" and tried.speedup else ""
+        calls = f"{duration(tried.after_us / 1e6)} instead of {duration(tried.before_us / 1e6)}"
+        yield f"A compiled call takes {calls}{each}{speed}{slower}."
+    if tried.results is not None:
+        yield describe_results(tried.results)
+
+
+def describe_results(checked: ChangeChecked) -> str:
+    """Return how far results differ from eager's without the step."""
+    if checked.verdict == "not judged":
+        return f"Results not compared: {checked.reason}." if checked.reason else ""
+    if checked.verdict == "identical":
+        return "Results identical to eager's."
+    relative = "" if checked.max_rel is None else f" ({checked.max_rel:.2g} of the largest value)"
+    by = f"by up to {checked.max_abs:.2g}{relative}" if checked.max_abs is not None else "in NaN or infinity"
+    types = f"; {', '.join(checked.differences)}" if checked.differences else ""
+    return f"Results differ from eager's {by}: {checked.verdict}{types}."
+
+
+def code_of(step: NextStep) -> str:
+    """Return the code to write; empty if it depends on the file."""
+    fix = step.fix
+    codes: dict[StepAction, str] = {
+        "fix_break": fix.line if fix is not None else "",
+        "cuda_graphs": "torch.compile(model, mode='reduce-overhead')" if step.config is not None else "",
+        "mode": f"torch.compile(model, mode={step.target!r})",
+        "autocast": f"with torch.autocast(device_type, torch.{step.target}): ...",
+        "matmul_precision": f"torch.set_float32_matmul_precision({step.target!r})",
+        "freezing": FREEZING.replace("=", " = "),
+        "channels_last": "model.to(memory_format=torch.channels_last)",
+        "guard_filter": filter_code(step.target) if step.action == "guard_filter" else "",
+        "compile_blocks": f"for block in blocks: block.compile()  # each {step.target}",
+    }
+    return codes.get(step.action, "")
+
+
+def risk_of(step: NextStep) -> str:
+    """Return what a step makes worse or unsafe, as far as it is known; empty for nothing."""
+    if step.action == "guard_filter":
+        return f"Unsafe: {UNSAFE.get(step.target, 'what the dropped guards check goes unnoticed')}."
+    checked = step.tried.results if step.tried is not None else None
+    if checked is not None and checked.verdict not in (*PRECISE, "not judged"):
+        return "The results change: check your metric."
+    return ""

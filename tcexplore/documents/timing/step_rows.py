@@ -1,0 +1,117 @@
+"""The steps of a script: what a step is, how much of it is compiled, what each region gains, and what the rest is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.locations import places
+from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.verdicts import MARKS, VERDICT_STYLES
+from tcexplore.events import StepRegion, StepsTimed
+from tcexplore.quantities import count, duration, rounded
+from tcexplore.session import Snapshot
+from tcexplore.session.economics import economics
+from tcexplore.session.links import line_links
+
+RANDOM = (
+    "A region draws random numbers, such as for dropout. Eager and compiled code draw different ones, so the steps "
+    "after an eager one differ from those of the script alone; --no-eager-steps leaves it as it is"
+)
+
+VARYING = "The shapes of the inputs differ from step to step: their mixture is timed"
+
+
+def step_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the rows about the steps of a script, if any are known."""
+    steps = snapshot.steps
+    if steps is None:
+        return
+    yield BLANK
+    yield row((" STEPS OF THE SCRIPT", "heading"))
+    yield from wrapped(describe_step(steps), width)
+    yield from wrapped(describe_counts(steps), width, "muted")
+    for note in step_notes(steps):
+        yield from wrapped(note, width, "warn", lead="! ")
+    if text := epochs(snapshot):
+        yield from wrapped(text, width)
+    yield from _parts(snapshot, steps, width)
+
+
+def describe_step(steps: StepsTimed) -> str:
+    """Return what a step is."""
+    if steps.border == "optimizer":
+        return f"a step: from the first call after {steps.step} changed its parameters to the next such call"
+    if steps.border == "function":
+        return f"a step: a call of {steps.step}"
+    return f"a step: from one call of {steps.step} to the next" if steps.step else "no step found so far"
+
+
+def describe_counts(steps: StepsTimed) -> str:
+    """Return how many steps there were, and how they ran."""
+    parts = [count(steps.steps, "step")]
+    if steps.warm_up:
+        parts.append(f"{steps.warm_up} to warm up")
+    if steps.eager:
+        parts.append(f"{steps.eager} run eagerly")
+    if steps.timed:
+        parts.append(f"{steps.timed} timed")
+    if steps.irregular:
+        parts.append(f"{steps.irregular} with other calls or sizes, not timed")
+    if steps.repeats:
+        parts.append(f"the script ran {steps.repeats + 1} times")
+    return " · ".join(parts)
+
+
+def step_notes(steps: StepsTimed) -> Iterator[str]:
+    """Yield what limits the timing of the steps."""
+    if steps.stopped:
+        yield f"Steps are not alternated: {steps.stopped}"
+    if steps.random:
+        yield RANDOM
+    if steps.varying:
+        yield VARYING
+
+
+def epochs(snapshot: Snapshot) -> str:
+    """Return the break-even point in epochs; empty if it, or the length of an epoch, is unknown."""
+    steps, calls = snapshot.steps, economics(snapshot).break_even_calls
+    if steps is None or not calls or not steps.steps_per_epoch:
+        return ""
+    number = calls / steps.steps_per_epoch
+    length = f"{rounded(round(steps.steps_per_epoch))} steps each"
+    return (
+        f"Break-even after {number:.1f} epochs of {length}"
+        if number >= 1
+        else f"Break-even in the first epoch: {length}"
+    )
+
+
+def _parts(snapshot: Snapshot, steps: StepsTimed, width: int) -> Iterator[Row]:
+    timing = snapshot.timing
+    compiled = [region.share for region in steps.regions if region.share is not None]
+    if compiled:
+        yield from wrapped(f"{sum(compiled):.0%} of a compiled step runs in compiled graphs:", width, "strong")
+    for region in steps.regions:
+        yield from _region(snapshot, region, alone=len(steps.regions) > 1)
+    if steps.rest and timing is not None:
+        yield from wrapped("the rest of it:", width, "muted")
+        for part in steps.rest:
+            yield row((f" {part.share:>4.0%} {duration(part.us / 1e6):>9}  ", "muted"), part.name)
+
+
+def _region(snapshot: Snapshot, region: StepRegion, *, alone: bool) -> Iterator[Row]:
+    created = next((known for known in snapshot.regions if known.region == region.region), None)
+    at = created.location if created is not None else None
+    name = created.name if created is not None else f"region {region.region}"
+    where = places(snapshot.file).describe(at)
+    share = "" if region.share is None else f"{region.share:.0%}"
+    times = "" if region.calls == 1 else f" ×{region.calls:g}"
+    yield row((f" {share:>4}  ", "strong"), (name, "title"), (times, ""), (f"  {where}", "muted"),
+              links=line_links(at), location=at)  # fmt: skip
+    if alone and region.speedup is not None and region.eager_us and region.compiled_us:
+        times = f"{duration(region.eager_us / 1e6)} → {duration(region.compiled_us / 1e6)}"
+        verdict = f"{region.speedup:.2f}× {MARKS.get(region.verdict, ' ')}"
+        yield row(("       eager alone ", "muted"), (verdict, VERDICT_STYLES.get(region.verdict, "muted")),
+                  (f"  [{region.low or 0:.2f}, {region.high or 0:.2f}]", "interval"),
+                  (f"  {times} a step", "muted"))  # fmt: skip

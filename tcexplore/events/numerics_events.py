@@ -1,0 +1,136 @@
+"""Numerics of kernels: each one judged alone, the first op that is wrong or differs from eager, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcexplore.events.base import Event, Location
+from tcexplore.events.inductor_events import GraphPhase
+
+KernelVerdict = Literal["bitwise equal", "differs, not wrong", "wrong", "not judged"]
+"""`wrong`: the error is larger than rounding in any order explains. `differs, not wrong`: other bits than eager."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelJudged(Event):
+    """One call of a kernel, alone on the inputs that it really got, against its post-grad nodes op by op.
+
+    The figures are those of its worst output. A unit in the last place (ulp) is that of the output's dtype there.
+    """
+
+    graph: str
+    phase: GraphPhase
+    kernel: str
+    order: int
+    """Position among the calls of the wrapper, from 0."""
+    verdict: KernelVerdict
+    reason: str = ""
+    """Why it is not judged; for other verdicts, what the judgement leaves out."""
+    output: str = ""
+    """Post-grad node of the worst output."""
+    dtype: str = ""
+    ops: int = 0
+    """Number of its nodes."""
+    elements: int = 0
+    differing: int = 0
+    """Elements whose bits differ from eager's."""
+    ulps: float | None = None
+    """Largest difference from eager, in ulps; None if it is not a floating-point output, as for the next fields."""
+    error_ulps: float | None = None
+    """Largest error against float64, in ulps."""
+    eager_error_ulps: float | None = None
+    """The same of eager."""
+    error: float | None = None
+    """Largest error against float64, relative to the value."""
+    eager_error: float | None = None
+    bound_share: float | None = None
+    """Largest error as a share of its bound; above 1 it is outside."""
+    eager_share: float | None = None
+    """The same of eager, with the intermediates in float32 as in generated code."""
+    repeats: bool | None = None
+    """Whether a second call gave the same bits from the same inputs; None if the inputs differed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandValue:
+    """The value of one input of an op at an element."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstOp(Event):
+    """The first op of the program whose value is wrong, is not finite, or differs from eager."""
+
+    kind: Literal["wrong", "not finite", "differs"]
+    graph: str
+    phase: GraphPhase
+    kernel: str
+    order: int
+    op: str
+    """Such as `aten.exp`."""
+    node: str
+    statement: str = ""
+    """The line of the generated code that computes it; empty if it is not known."""
+    statement_line: int | None = None
+    """Its line in the kernel's source, from 1."""
+    location: Location | None = None
+    """Line of the user."""
+    module: str = ""
+    dtype: str = ""
+    index: tuple[int, ...] = ()
+    """The element with the largest share of its bound."""
+    inputs: tuple[OperandValue, ...] = ()
+    eager: str = ""
+    float64: str = ""
+    compiled: str = ""
+    bound: str = ""
+    """Largest error that rounding explains there."""
+    exposed: bool = True
+    """Whether it was found by compiling the kernel with every intermediate as an output. Otherwise it is the last op of
+    the kernel, or, for a wrong decomposition or pass, an op of the graph."""
+    stage: Literal["kernel", "decomposition", "pass"] = "kernel"
+    """What is wrong: the generated code, or the nodes that it was generated from."""
+    culprit: str = ""
+    """The decomposed op, or the pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchTried(Event):
+    """The kernel of the first difference, compiled again with one more setting."""
+
+    graph: str
+    phase: GraphPhase
+    kernel: str
+    name: str
+    settings: tuple[str, ...] = ()
+    """Settings such as `torch._inductor.config.emulate_precision_casts=True`; empty if there is none."""
+    equal: bool = False
+    """Whether its bits are then those of eager."""
+    differing: int = 0
+    """Elements that still differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelReproducer(Event):
+    """A Python script that runs one kernel without tcexplore, and its inputs."""
+
+    kernel: str
+    source: str
+    inputs: str
+    """File written by `torch.save`, in a temporary folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumericsJudged(Event):
+    """All kernels were judged."""
+
+    verdict: KernelVerdict
+    """The worst."""
+    calls: int = 0
+    """Wrappers whose first call was judged."""
+    seconds: float = 0.0
+    reason: str = ""
+    """Why some or all kernels are not judged."""

@@ -1,0 +1,221 @@
+"""Replay of the post-grad nodes of a kernel, from the inputs that it really got."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves, tree_map
+
+from tcexplore.numerics.error_bounds import CASTS, OpCall, bound_of
+from tcexplore.numerics.lowered_graphs import LoweredGraph
+from tcexplore.numerics.replayed_values import LOW, Value, op_name, run_exactly, run_op, smallest, unit
+from tcexplore.numerics.wrapper_values import WrapperCall
+
+
+class NotReplayedError(Exception):
+    """A node cannot be run alone; the message gives the reason."""
+
+
+class GraphValues:
+    """The real values of a graph's nodes in one call, and the replay of nodes from them."""
+
+    def __init__(self, graph: LoweredGraph, call: WrapperCall) -> None:
+        self.graph = graph
+        self.real: dict[Any, Any] = {}
+        """Values of inputs and of buffers, by node."""
+        placeholders = [node for node in graph.module.graph.nodes if node.op == "placeholder"]
+        self.real |= dict(zip(placeholders, call.arguments, strict=False))
+        for node in graph.module.graph.nodes:
+            if node.op == "get_attr":
+                self.real[node] = _attribute(graph.module, node.target)
+        for name, (node, strides) in graph.nodes.items():
+            value = call.written.get(name)
+            if value is not None and strides is not None:
+                value = torch.as_strided(value, *strides)
+            if value is not None and tuple(value.shape) == _shape(node):
+                self.real[node] = value
+
+    def replay(self, outputs: Sequence[Any], *, only_eager: bool = False) -> Replay:
+        """Replay the nodes of a kernel with these outputs; `only_eager` without float64 and bounds."""
+        return Replay(self, outputs, only_eager=only_eager)
+
+
+def _shape(node: Any) -> tuple[int, ...] | None:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
+    return tuple(int(size) if not isinstance(size, torch.SymInt) else size.node.hint for size in value.shape)
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module
+
+
+class Replay:
+    """The values of the nodes between a kernel's inputs and its outputs."""
+
+    def __init__(self, values: GraphValues, outputs: Sequence[Any], *, only_eager: bool = False) -> None:
+        self._values = values
+        self._only_eager = only_eager
+        self._own = frozenset(outputs)
+        self.values: dict[Any, Value] = {}
+        """In the order of the graph; inputs included."""
+        self.failed: dict[Any, str] = {}
+        """Outputs that cannot be replayed, with the reason."""
+        with torch.no_grad():
+            for node in needed(outputs, self._is_input):
+                self._run(node)
+        for node in outputs:
+            if node not in self.values:
+                self.failed.setdefault(node, "it depends on a value that is not known")
+
+    def _is_input(self, node: Any) -> bool:
+        return node in self._values.real and node not in self._own
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The nodes whose real values the kernel reads."""
+        return [node for node in self.values if self._is_input(node)]
+
+    @property
+    def given(self) -> list[Any]:
+        """The values of the inputs."""
+        return [self.values[node].eager for node in self.inputs]
+
+    @property
+    def computed(self) -> list[Any]:
+        """The nodes that were replayed."""
+        return [node for node in self.values if not self._is_input(node) and node not in self.failed]
+
+    def _run(self, node: Any) -> None:
+        if self._is_input(node):
+            self.values[node] = self._given(node)
+            return
+        try:
+            if any(each not in self.values for each in node.all_input_nodes):
+                raise NotReplayedError(next(filter(None, self.failed.values()), "an input is not known"))
+            self.values[node] = self._evaluated(node)
+        except Exception as error:  # noqa: BLE001  a node that does not run alone costs the judgement of its kernel only
+            self.failed[node] = str(error).strip().partition("\n")[0] or type(error).__name__
+            if node in self._values.real:
+                self.values[node] = self._given(node)
+
+    def _given(self, node: Any) -> Value:
+        value = self._values.real[node]
+        return Value(value, None) if self._only_eager else Value.given(value)
+
+    def _evaluated(self, node: Any) -> Value:
+        if node.op != "call_function":
+            raise NotReplayedError(f"a node of kind {node.op}")
+        if is_random(node):
+            raise NotReplayedError("random numbers")
+        if node.target is operator.getitem:
+            return self._item(node)
+        values = self.values
+
+        def replaced(how: str) -> Any:
+            return map_arg((node.args, node.kwargs), lambda each: getattr(values[each], how))
+
+        eager = run_op(node.target, *replaced("eager"))
+        if self._only_eager:
+            return Value(eager, None)
+        exact_args, exact_kwargs = replaced("exact")
+        exact = run_exactly(node.target, exact_args, exact_kwargs)
+        single_args, single_kwargs = replaced("single")
+        single = run_exactly(node.target, single_args, single_kwargs, torch.float32)
+        args, kwargs = map_arg((node.args, node.kwargs), lambda each: values[each])
+        return Value(eager, exact, single, self._bound(node, args, kwargs, exact, eager))
+
+    def _item(self, node: Any) -> Value:
+        of, index = self.values[node.args[0]], node.args[1]
+        if self._only_eager:
+            return Value(of.eager[index], None)
+        bound = of.bound[index] if isinstance(of.bound, list | tuple) else None
+        return Value(of.eager[index], of.exact[index], of.single[index], bound)
+
+    def _bound(self, node: Any, args: Any, kwargs: Any, exact: Any, eager: Any) -> Any:
+        tensors = [leaf for leaf in tree_leaves(eager) if isinstance(leaf, torch.Tensor)]
+        if not tensors:
+            return None
+        inexact = next((leaf.dtype for leaf in tensors if leaf.dtype.is_floating_point), torch.float32)
+        low = inexact in LOW
+        cast = op_name(node.target) in CASTS
+        stored = unit(inexact) if low else 0.0
+        arithmetic = unit(torch.float32 if low else inexact)
+        if cast:
+            source = args[0].eager
+            narrows = (
+                isinstance(source, torch.Tensor)
+                and source.dtype.is_floating_point
+                and (torch.finfo(source.dtype).eps < torch.finfo(inexact).eps)
+            )
+            stored = unit(inexact) if narrows else 0.0
+        op = OpCall(node.target, args, kwargs, exact, eager, arithmetic, stored)
+        bound = bound_of(op)
+        rounds = low and not cast and (node in self._values.real or is_extern(node))
+
+        def complete(leaf: Any, value: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor) or not leaf.dtype.is_floating_point or leaf.dtype is torch.bool:
+                return leaf
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                return leaf
+            extra = stored * value.abs() if rounds else 0.0
+            return torch.nan_to_num(leaf + extra + smallest(inexact), nan=float("inf"), posinf=float("inf"))
+
+        if isinstance(bound, list | tuple):
+            return [complete(leaf, value) for leaf, value in zip(bound, exact, strict=False)]
+        return complete(bound, exact) if isinstance(bound, torch.Tensor) else bound
+
+
+def needed(outputs: Iterable[Any], is_input: Any) -> list[Any]:
+    """Return the nodes that compute `outputs` from inputs, inputs included, in the order of the graph."""
+    seen: dict[Any, None] = {}
+    pending = list(outputs)
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen[node] = None
+        if not is_input(node):
+            pending.extend(node.all_input_nodes)
+    order = {node: index for index, node in enumerate(next(iter(seen)).graph.nodes)} if seen else {}
+    return sorted(seen, key=order.__getitem__)
+
+
+_RANDOM = ("inductor_random", "inductor_randint", "inductor_seeds", "inductor_seed", "inductor_lookup_seed",
+           "inductor_reserve_rng_state")  # fmt: skip
+
+
+def is_random(node: Any) -> bool:
+    """Return whether a node draws random numbers."""
+    name = op_name(node.target)
+    tags = getattr(node.target, "tags", ())
+    return name.rpartition(".")[2] in _RANDOM or torch.Tag.nondeterministic_seeded in tags
+
+
+_EXTERN = (
+    "mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward", "_scaled_dot_product", "_linear_pointwise",
+    "_convolution_pointwise", "addmv", "mkl_linear", "_int_mm",
+)  # fmt: skip
+
+
+def is_extern(node: Any) -> bool:
+    """Return whether a library computes the node as a whole, and so rounds its result to its dtype."""
+    name = op_name(node.target)
+    return any(part in name for part in _EXTERN)
+
+
+def tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a value."""
+    yield from (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
+
+
+def copied(value: Any) -> Any:
+    """Return a value with its tensors copied."""
+    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)

@@ -1,0 +1,92 @@
+"""Inductor's graphs as they were lowered: the post-grad graph, the node that each buffer holds, and the wrapper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.aten_graphs import compilation, root
+from tcexplore.events import GraphPhase
+
+FACT = "numerics of kernels"
+
+
+class HeldNode(NamedTuple):
+    """A post-grad node, and how its value lies in the buffer that holds it."""
+
+    node: Any
+    strides: tuple[Any, Any, Any] | None
+    """Sizes, strides and offset; None if they are those of the buffer."""
+
+
+@dataclass(slots=True)
+class LoweredGraph:
+    """One of Inductor's compiles."""
+
+    graph: str
+    """The compile id of the Dynamo graph."""
+    phase: GraphPhase
+    module: Any
+    """The post-grad `GraphModule`."""
+    wrapper: Any
+    """The Python module with the function `call`."""
+    nodes: dict[str, HeldNode]
+    """The post-grad node whose value a buffer holds, by the name of the buffer."""
+    constants: dict[str, Any] = field(default_factory=dict)
+    mutated_inputs: frozenset[str] = frozenset()
+
+
+class LoweredGraphs:
+    """Recorder of the graphs that are compiled while `recording`."""
+
+    def __init__(self) -> None:
+        self.graphs: list[LoweredGraph] = []
+        self.recording = True
+        self._results: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+
+    def install(self, hooks: Hooks) -> None:
+        """Watch nodes being lowered, and wrappers being loaded."""
+        hooks.watch(FACT, "torch._inductor.graph:GraphLowering.run_node", after=self._lowered)
+        hooks.watch(FACT, "torch._inductor.graph:GraphLowering._compile_to_module_lines", after=self._loaded)
+
+    def _lowered(self, result: Any, lowering: Any, node: Any) -> None:
+        if self.recording and node.op == "call_function":
+            self._results.setdefault(lowering, {})[node] = result
+
+    def _loaded(self, wrapper: Any, lowering: Any, *_: Any) -> None:
+        results = self._results.pop(lowering, {})
+        if not self.recording or root(lowering) is not lowering or getattr(lowering, "is_const_graph", False):
+            return
+        nodes: dict[str, HeldNode] = {}
+        for node, result in results.items():
+            name, strides = _place(result)
+            # A node that changes nothing, such as a cast to the same dtype, holds the buffer of an earlier node.
+            if name is not None and name not in lowering.graph_inputs:
+                nodes.setdefault(name, HeldNode(node, strides))
+        graph, phase = compilation(lowering)
+        self.graphs.append(
+            LoweredGraph(
+                graph=graph, phase=phase, module=lowering.module, wrapper=wrapper, nodes=nodes,
+                constants=dict(lowering.constants), mutated_inputs=frozenset(lowering.mutated_inputs),
+            )
+        )  # fmt: skip
+
+
+def _place(result: Any) -> tuple[str | None, tuple[Any, Any, Any] | None]:
+    """Return the name of the buffer that holds a lowered value, and how; None for a value without a buffer."""
+    from torch._inductor import ir
+
+    if not isinstance(result, ir.TensorBox):
+        return None, None
+    data, strides = result.data, None
+    if isinstance(data, ir.ReinterpretView):
+        strides = (data.layout.size, data.layout.stride, data.layout.offset)
+        if not all(isinstance(number, int) or number.is_number for number in (*strides[0], *strides[1], strides[2])):
+            return None, None
+        strides = ([*map(int, strides[0])], [*map(int, strides[1])], int(strides[2]))
+        data = data.data
+    if not isinstance(data, ir.StorageBox) or not isinstance(data.data, ir.Buffer):
+        return None, None
+    return str(data.data.get_name()), strides

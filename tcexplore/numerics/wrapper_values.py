@@ -1,0 +1,214 @@
+"""The values of one call of Inductor's wrapper: its arguments, and each buffer right after the kernel that writes it.
+
+The function `call` of the wrapper is compiled again with a statement after each kernel, so it works alike for C++,
+Triton and extern kernels, and in the thread of the backward.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+
+from tcexplore.numerics.comparison import same
+from tcexplore.numerics.lowered_graphs import LoweredGraph
+
+_BEGIN, _WRITTEN = "_tcexplore_begin", "_tcexplore_written"
+
+_NOT_KERNELS = frozenset({
+    "empty_strided", "empty_strided_cpu", "empty_strided_cuda", "empty_strided_cpu_pinned", "empty_strided_xpu",
+    "reinterpret_tensor", "alloc_from_pool", "assert_size_stride", "assert_alignment", "clear", "get_raw_stream",
+    "empty", "copy_misaligned",
+})  # fmt: skip
+"""Functions that a wrapper calls besides kernels."""
+
+
+@dataclass(slots=True)
+class WrapperCall:
+    """One call of a wrapper."""
+
+    arguments: list[Any] = field(default_factory=list)
+    written: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Buffers by name, as they were right after the kernel that wrote them."""
+    complete: bool = True
+    """Whether all buffers were small enough to be copied."""
+    same_arguments: bool | None = None
+    """Whether a second call got the same arguments; None without one."""
+    repeated: dict[str, bool] = field(default_factory=dict)
+    """Whether the second call wrote the same values."""
+
+    def repeats(self, buffers: Sequence[str]) -> bool | None:
+        """Return whether a kernel gave the same values twice; None if something before it did not, or is unknown."""
+        if not self.same_arguments:
+            return None
+        for name, equal in self.repeated.items():
+            if name in buffers:
+                return all(self.repeated.get(each, True) for each in buffers)
+            if not equal:
+                return None
+        return None
+
+
+class ValueRecorder:
+    """Records the first call of each wrapper, as copies of at most `limit` bytes, and compares the second with it."""
+
+    def __init__(self, graphs: Sequence[LoweredGraph], limit: int) -> None:
+        self._graphs = {graph.wrapper.__file__: graph for graph in reversed(graphs)}
+        self._left = limit
+        self.calls: dict[str, WrapperCall] = {}
+        """By the path of the wrapper."""
+        self._under_way: set[str] = set()
+        self._reused: dict[str, frozenset[str]] = {}
+        """Arguments of each wrapper whose memory it may write to."""
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record the calls that are made in this context."""
+        with ExitStack() as stack:
+            for path, graph in self._graphs.items():
+                self._instrument(stack, path, graph)
+            yield
+
+    def _instrument(self, stack: ExitStack, path: str, graph: LoweredGraph) -> None:
+        scope, tree = vars(graph.wrapper), ast.parse(Path(path).read_text(encoding="utf-8"))
+        self._reused[path] = _reused_names(tree)
+        codes = {code.co_name: code for code in _instrumented(tree, path)}
+        for function in _functions(graph.wrapper):
+            code = codes.get(function.__code__.co_name)
+            if code is None or code.co_freevars != function.__code__.co_freevars:
+                continue
+            stack.callback(setattr, function, "__code__", function.__code__)
+            function.__code__ = code
+        for name, observer in ((_BEGIN, self._begin), (_WRITTEN, self._written)):
+            scope[name] = partial(observer, path)
+            stack.callback(scope.pop, name)
+
+    def _begin(self, path: str, arguments: Sequence[Any]) -> None:
+        self._under_way.discard(path)
+        call = self.calls.get(path)
+        if call is not None and call.same_arguments is None:
+            pairs = zip(call.arguments, arguments, strict=False)
+            call.same_arguments = all(_same(one, other) for one, other in pairs)
+        elif call is None:
+            self._under_way.add(path)
+            graph = self._graphs[path]
+            written = self._reused[path] | graph.mutated_inputs
+            names = [node.name for node in graph.module.graph.nodes if node.op == "placeholder"]
+            values = zip(names, arguments, strict=False)
+            self.calls[path] = WrapperCall(
+                [self._copy(path, value) if name in written else value for name, value in values]
+            )
+
+    def _written(self, path: str, scope: dict[str, Any], names: Sequence[str]) -> None:
+        call = self.calls.get(path)
+        if path not in self._under_way:
+            if call is not None and call.same_arguments:
+                self._compare(call, scope, names)
+            return
+        for name in names:
+            value = scope.get(name)
+            # A kernel also names the buffers that it reads, which are known.
+            if isinstance(value, torch.Tensor) and name not in self.calls[path].written:
+                copied = self._copy(path, value)
+                if copied is not None:
+                    self.calls[path].written[name] = copied
+
+    @staticmethod
+    def _compare(call: WrapperCall, scope: dict[str, Any], names: Sequence[str]) -> None:
+        for name in names:
+            if name in call.written and name in scope and name not in call.repeated:
+                call.repeated[name] = _same(call.written[name], scope[name])
+
+    def _copy(self, path: str, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        size = value.numel() * value.element_size()
+        if size > self._left:
+            self.calls[path].complete = False
+            return None
+        self._left -= size
+        return value.detach().clone()
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return same(one.detach(), other.detach())
+    return one is other or (isinstance(one, int | float) and one == other)
+
+
+def _functions(wrapper: Any) -> Iterator[Any]:
+    """Yield the functions of a wrapper that call kernels."""
+    call = wrapper.call
+    yield getattr(call, "__func__", call)
+    for name, value in vars(wrapper).items():
+        if name.startswith("partition_") and hasattr(value, "__code__"):
+            yield value
+
+
+def _reused_names(tree: ast.Module) -> frozenset[str]:
+    """Return the names whose memory a buffer takes over (`buf3 = relu`), or views."""
+    return frozenset(
+        name.id
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and statement.targets[0].id.startswith("buf")
+        for name in ast.walk(statement.value)
+        if isinstance(name, ast.Name)
+    )
+
+
+def _instrumented(tree: ast.Module, path: str) -> list[CodeType]:
+    """Return the code of the functions that call kernels, with a statement after each call of a kernel."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and (
+            function.name == "call" or function.name.startswith("partition_")
+        ):
+            function.body = [_statement(f"{_BEGIN}(args)", function.body[0]), *_observed(function.body)]
+    return list(_codes(compile(tree, path, "exec")))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def _observed(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        yield statement
+        for name in ("body", "orelse"):
+            if isinstance(statement, ast.With | ast.If | ast.For | ast.While) and getattr(statement, name, None):
+                setattr(statement, name, list(_observed(getattr(statement, name))))
+        if names := _written_names(statement):
+            yield _statement(f"{_WRITTEN}(locals(), {names!r})", statement)
+
+
+def _written_names(statement: ast.stmt) -> tuple[str, ...]:
+    """Return the buffers that a statement may write: all that it names, if it calls a kernel."""
+    if not isinstance(statement, ast.Expr | ast.Assign) or not isinstance(statement.value, ast.Call):
+        return ()
+    if _callee(statement.value) in _NOT_KERNELS:
+        return ()
+    names = (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+    return tuple(dict.fromkeys(name for name in names if name.startswith("buf")))
+
+
+def _callee(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _statement(text: str, position: ast.stmt) -> ast.stmt:
+    statement = ast.parse(text).body[0]
+    for node in ast.walk(statement):
+        ast.copy_location(node, position)
+    return statement

@@ -1,0 +1,748 @@
+"""Timing of a script: its own steps, eager and compiled in turns, while it runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from itertools import cycle
+from typing import Any, NamedTuple
+
+import torch
+
+from tcexplore.capture.compiled_regions import STEP_FUNCTION, Region, skip_in_dynamo
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.step_signals import DataLoaders, OptimizerUpdates, Shapes, shapes_of
+from tcexplore.events import StepPart, StepRegion, StepsTimed, TimingEstimate, TimingSkipped
+from tcexplore.quantities import count
+from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, RESOLUTIONS, Clock, SystemClock
+from tcexplore.timing.estimate import has_enough_pairs, make_estimate
+from tcexplore.timing.memory_room import MemoryRoom
+from tcexplore.timing.sampler import RESIZE_FACTOR, BlockSize, PlannedPair, block_sizes, planned_pairs
+from tcexplore.timing.samples import Conditions, Pairs, Samples, median
+from tcexplore.timing.steady_state import (
+    CACHED_CALLS,
+    FULL_SPEED_S,
+    MAX_CALLS,
+    MAX_SPREAD,
+    MAX_WARM_UP_S,
+    ROUNDS,
+    report_interval,
+)
+from tcexplore.timing.step_finder import CallKind, StepFinder
+from tcexplore.timing.step_profile import StepParts, StepProfile
+from tcexplore.timing.timed_machine import (
+    OtherProcesses,
+    compile_counter,
+    core_count,
+    device_name,
+    frequency_governor,
+    make_synchronizer,
+)
+from tcexplore.timing.timing_run import DOUBLINGS, PATIENCE_S
+from tcexplore.timing.timing_verdict import (
+    MIN_CONTROL_PAIRS,
+    MIN_SLOW_PAIRS,
+    Decision,
+    decide_verdict,
+    estimate_speedup,
+)
+
+FACT, SYMBOL = "eager and compiled steps", "tcexplore.timing"
+PROFILE_FACT, PROFILER = "parts of a step", "torch.profiler:profile"
+
+EAGER_WARM_UP = 2
+"""Eager steps before the first that is timed: the first one also initializes what only eager code uses."""
+
+PROFILED_STEPS = 2
+
+USUAL_SHARE = 0.6
+"""Share of the steps that must have the same shapes for others to be left out. Else shapes vary."""
+
+WAIT_SHARE = 0.02
+"""If a compiled step waits longer than this share for batches, the loader's workers limit it."""
+
+STEPS_FOR_VERDICT = CACHED_CALLS + EAGER_WARM_UP + 2 * (MIN_CONTROL_PAIRS + MIN_SLOW_PAIRS)
+"""Steps after the compile that a verdict needs at least."""
+
+ALL, NONE = None, frozenset[int]()
+"""Regions that run eagerly in a step: all, or none."""
+
+Eager = frozenset[int] | None
+
+COMPILED_AUTOGRAD = (
+    "compiled autograd compiles the backward of the forward that ran: eager steps would make it compile more"
+)
+DISTRIBUTED = "the script is one rank of a distributed job, in which all ranks would have to switch at the same step"
+FORCED_EAGER = "force_eager"
+
+
+class NextStep(NamedTuple):
+    """How the step that begins runs."""
+
+    eager: Eager = NONE
+    synchronize: bool = False
+    """Whether the device is waited for at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that ended."""
+
+    ns: int
+    calls: frozenset[tuple[CallKind, int]]
+    """The kinds of its calls, each with its number."""
+    shapes: Shapes
+    """Shapes of the inputs of its calls."""
+    compiled: bool
+    """Whether something was compiled in it."""
+    waited_ns: int
+    """Time that it waited for batches."""
+
+
+Program = Generator[NextStep, Step, None]
+"""The course of the timing: it is resumed between two steps, and says how the next one runs."""
+
+
+@dataclass(slots=True)
+class _StepInProgress:
+    began_ns: int
+    calls: Counter[CallKind] = field(default_factory=Counter)
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
+    graphs: int = 0
+    compiles: int = 0
+    own_ns: int = 0
+    waited_ns: int = 0
+    uncomparable: bool = False
+    """Whether the user's own stance has its regions run eagerly."""
+
+
+class StepTiming:
+    """Alternates eager and compiled steps in a running script, and emits pairs, estimates and `StepsTimed`.
+
+    A region runs eagerly by a call of what it compiles. `torch.compiler.set_stance("force_eager")` does the same, but
+    for all threads, for torch's own compiles in an eager call, and for all regions at once.
+    """
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        *,
+        time_for: float | None,
+        function: str | None = None,
+        alternate: bool = True,
+        paused: Callable[[], bool] = lambda: False,
+        wait: Callable[[], object] = lambda: None,
+        entered: Callable[[], None] = lambda: None,
+        clock: Clock | None = None,
+        seed: int = 0,
+    ) -> None:
+        """`time_for` is as in `measure_timing`, `function` names the function or region whose call is a step.
+
+        `paused` tells whether timing is paused, while the script goes on compiled; `wait` is called between pairs, and
+        may have the script wait. `entered` is called when the alternation begins.
+        """
+        self._hooks = hooks
+        self._time_for = time_for
+        self._function = function
+        self._alternate = alternate
+        self._paused = paused
+        self._wait_for_turn = wait
+        self._entered = entered
+        self._clock = clock or SystemClock()
+        self._optimizers = OptimizerUpdates()
+        self._loaders = DataLoaders()
+        self._finder = StepFinder(self._optimizers)
+        self._compiles = compile_counter(hooks.emit)
+        self._room: MemoryRoom | None = None
+        self._others = OtherProcesses()
+        self._thread: int | None = None
+        self._regions: dict[int, Region] = {}
+        self._over = False
+        self._program: Program | None = None
+        self._step: _StepInProgress | None = None
+        self._next = NextStep()
+        self._inside_function = False
+        self._synchronize: Callable[[], None] = lambda: None
+        self._device = torch.device("cpu")
+        self._usual: frozenset[tuple[CallKind, int]] | None = None
+        self._usual_shapes: Shapes | None = None
+        self._samples = Samples()
+        self._alone: dict[int, Pairs] = {}
+        """Pairs in which one region alone runs eagerly."""
+        self._plan = planned_pairs(seed)
+        self._control_side = cycle((ALL, NONE))
+        self._began_ns = 0
+        self._due_s = 0.2
+        self._doublings = 0
+        self._decision: Decision | None = None
+        self._target_ns = 0.0
+        self._fastest = self._sized_for = (0.0, 0.0)
+        self._sizes = BlockSize(1, 0), BlockSize(1, 0)
+        self._spread = 0.0
+        self._drain = 0
+        """Untimed steps before a block, until the batches are used that workers prepared during the block before."""
+        self._watch_random = False
+        self._random_before: tuple[torch.Tensor, ...] = ()
+        self._profile: StepProfile | None = None
+        self._parts: StepParts | None = None
+        self._batches: tuple[int, int] = (0, 0)
+        """Batches, and the steps that took them."""
+        self._counts = StepsTimed(border="region", step="", steps=0, warm_up=0, eager=0, timed=0)
+        self.stopped = ""
+
+    def install(self) -> None:
+        """Start to watch optimizers and DataLoaders, and tell whether steps can be alternated."""
+        if not self._alternate:
+            self._stop("--no-eager-steps leaves the script as it is")
+        elif self._time_for == 0:
+            self._stop("timing is switched off for this run")
+        elif int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
+            self._stop(DISTRIBUTED)
+        else:
+            self._optimizers.install(self._hooks)
+            self._loaders.install(self._hooks)
+
+    # ---- calls of regions
+
+    def begin_call(self, region: Region, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether a call outside all other regions runs eagerly; it may begin a step."""
+        if self._over:
+            return False
+        if region.kind == "compiled autograd":
+            self._stop(COMPILED_AUTOGRAD)
+            return False
+        if in_backward():
+            return self._runs_eagerly(region)
+        thread = threading.get_ident()
+        if self._thread is None:
+            self._thread = thread
+            self._use_device(device_of(args, kwargs))
+        elif self._thread != thread:
+            return False
+        self._regions[region.number] = region
+        kind = CallKind(region.number, torch.is_grad_enabled())
+        if self._begins_step(region, kind):
+            self._guarded(self._next_step)
+        if (step := self._step) is not None:
+            step.calls[kind] += 1
+            step.shapes += shapes_of(args, kwargs)
+            step.uncomparable = step.uncomparable or stance() == FORCED_EAGER
+        if self._profile is not None:
+            self._profile.begin_call(region.number)
+        if self._watch_random:
+            self._random_before = random_states(self._device)
+        return self._runs_eagerly(region)
+
+    def end_call(self, graphs: int) -> None:
+        """Note how many graphs were compiled in a call outside all other regions."""
+        if self._step is not None:
+            self._step.graphs += graphs
+        if in_backward() or threading.get_ident() != self._thread:
+            return
+        if self._profile is not None:
+            self._profile.end_call()
+        if self._watch_random and self._random_before:
+            drew = any(map(differ, self._random_before, random_states(self._device)))
+            self._counts = replace(self._counts, random=self._counts.random or (drew and not fallback_random()))
+
+    def ran_out_of_memory(self) -> None:
+        """Stop: an eager call failed for want of memory, and is made again, compiled."""
+        self._stop("an eager call ran out of memory, and was made again, compiled")
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def add_own_time(self, seconds: float) -> None:
+        """Take time that tcexplore spent for itself out of the step."""
+        if self._step is not None:
+            self._step.own_ns += int(seconds * 1e9)
+
+    def step_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that the user named, with a step from its call to its return."""
+
+        @wraps(function)
+        def step(*args: Any, **kwargs: Any) -> Any:
+            if self._over or self._inside_function or self._thread not in (None, threading.get_ident()):
+                return function(*args, **kwargs)
+            self._inside_function = True
+            self._guarded(self._begin_step)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._inside_function = False
+                self._guarded(self._end_step)
+
+        setattr(step, STEP_FUNCTION, function)
+        return skip_in_dynamo(step)
+
+    def _begins_step(self, region: Region, kind: CallKind) -> bool:
+        if self._function is not None:
+            return region.name == self._function and not self._inside_function
+        before = self._finder.border, self._finder.name
+        begins = self._finder.observe(kind)
+        if before != (self._finder.border, self._finder.name):
+            self._begin_again()
+            self._samples, self._alone, self._decision = Samples(), {}, None
+            self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
+        return begins
+
+    def _runs_eagerly(self, region: Region) -> bool:
+        return self._next.eager is None or region.number in self._next.eager
+
+    # ---- steps
+
+    def _begin_again(self) -> None:
+        """Begin with the warm-up: other calls are the steps now, or the script runs again."""
+        self._program = self._step = None
+        self._next = NextStep()
+
+    def script_again(self) -> None:
+        """Prepare for another run of the script; the pairs so far stay."""
+        self._begin_again()
+        self._thread = None
+        self._regions.clear()
+        self._optimizers.forget()
+        self._finder = StepFinder(self._optimizers)
+        self._counts = replace(self._counts, repeats=self._counts.repeats + 1)
+
+    def _next_step(self) -> None:
+        self._end_step()
+        self._begin_step()
+
+    def _end_step(self) -> None:
+        """End the step in progress, and let the program decide how the next one runs."""
+        step = self._step
+        if step is None:
+            return
+        if self._next.synchronize:
+            self._synchronize()
+        ns = self._clock.now_ns() - step.began_ns - step.own_ns
+        ended = Step(
+            ns=max(1, ns),
+            calls=frozenset(step.calls.items()) if not step.uncomparable else frozenset(),
+            shapes=tuple(step.shapes),
+            compiled=bool(step.graphs) or self._compiles() != step.compiles,
+            waited_ns=self._loaders.waited_ns - step.waited_ns,
+        )
+        self._counts = replace(
+            self._counts, steps=self._counts.steps + 1,
+            eager=self._counts.eager + (self._next.eager is None or bool(self._next.eager)),
+        )  # fmt: skip
+        self._step = None
+        if self._program is not None:
+            try:
+                self._next = self._program.send(ended)
+            except StopIteration:
+                self._finish_alternating()
+
+    def _begin_step(self) -> None:
+        if self._over:
+            return
+        if self._program is None:
+            self._program = self._run()
+            self._next = next(self._program)
+        self._step = _StepInProgress(
+            compiles=self._compiles(), waited_ns=self._loaders.waited_ns, began_ns=self._clock.now_ns()
+        )
+
+    def _guarded(self, function: Callable[[], None]) -> None:
+        """Call a function; if it fails, the script goes on without alternation."""
+        try:
+            function()
+        except Exception as error:  # noqa: BLE001  a defect of tcexplore costs the timing, never the script
+            self._stop(f"it failed: {type(error).__name__}: {error}")
+            self._hooks.report_missing(FACT, SYMBOL, f"{type(error).__name__}: {error}")
+
+    def _stop(self, reason: str) -> None:
+        """End the alternation before it is complete."""
+        self.stopped = self.stopped or reason
+        self._finish_alternating()
+
+    def _finish_alternating(self) -> None:
+        self._over = True
+        self._next = NextStep()
+        self._step = self._program = None
+        if self._profile is not None:
+            profile, self._profile = self._profile, None
+            self._hooks.attempt(PROFILE_FACT, PROFILER, profile.stop)
+
+    # ---- the course of the timing
+
+    def _run(self) -> Program:
+        steady = yield from self._reach_steady_state()
+        if self._usual is None:
+            return
+        if reason := self._reason_not_to_alternate():
+            self._stop(reason)
+            return
+        self._counts = replace(self._counts, warm_up=self._counts.warm_up or self._counts.steps)
+        self._entered()
+        eager_ns = yield from self._warm_up_eager()
+        least = CPU_BLOCK_NS if self._device.type == "cpu" else GPU_BLOCK_NS
+        self._target_ns = max(least, RESOLUTIONS * self._clock.resolution_ns)
+        self._fastest = self._sized_for = eager_ns, steady
+        self._size_blocks()
+        yield from self._measure()
+
+    def _reach_steady_state(self) -> Generator[NextStep, Step, float]:
+        """Wait until compiled steps compile nothing and take equally long; return their nanoseconds."""
+        times: list[int] = []
+        steps: list[Step] = []
+        while True:
+            step = yield NextStep(synchronize=True)
+            steps.append(step)
+            if step.compiled:
+                times.clear()
+                continue
+            times.append(step.ns)
+            if len(times) < CACHED_CALLS + self._loaders.depth:
+                continue
+            last = times[-ROUNDS:]
+            self._spread = max(last) / min(last) - 1
+            if self._counts.repeats or self._spread <= MAX_SPREAD or sum(times) > MAX_WARM_UP_S * 1e9:
+                break
+        self._note_usual(steps)
+        warm = steps[-len(times):]  # fmt: skip
+        waits = median([step.waited_ns / step.ns for step in warm[-ROUNDS:]])
+        self._drain = self._loaders.depth if waits > WAIT_SHARE else 0
+        return min(times)
+
+    def _note_usual(self, steps: list[Step]) -> None:
+        """Note which calls a step has, and its shapes if most steps have the same."""
+        self._usual, _ = Counter(step.calls for step in steps if step.calls).most_common(1)[0]
+        alike = [step.shapes for step in steps if step.calls == self._usual]
+        shapes, number = Counter(alike).most_common(1)[0]
+        self._usual_shapes = shapes if number >= USUAL_SHARE * len(alike) else None
+        name = self._finder.name or self._function or ""
+        if not name and self._finder.kind is not None:
+            name = self._regions[self._finder.kind.region].name
+        border = "function" if self._function else self._finder.border or "region"
+        self._counts = replace(self._counts, border=border, step=name, varying=self._usual_shapes is None)
+
+    def _reason_not_to_alternate(self) -> str:
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return DISTRIBUTED
+        if all(region.original is None for region in self._regions.values()):
+            return "this torch does not tell what its regions compile"
+        self._room = MemoryRoom(self._device)
+        return self._room.reason_not_to_begin()
+
+    def _warm_up_eager(self) -> Generator[NextStep, Step, float]:
+        """Run the first eager steps; return the shortest time. Find out whether regions draw random numbers."""
+        times: list[int] = []
+        for _ in range(MAX_CALLS):
+            self._watch_random = True
+            step = yield NextStep(ALL, synchronize=True)
+            self._watch_random = False
+            if step.compiled:
+                times.clear()
+                continue
+            times.append(step.ns)
+            if len(times) >= EAGER_WARM_UP:
+                break
+        return min(times, default=1)
+
+    def _size_blocks(self) -> None:
+        """Size the blocks for the fastest steps, whose times have the fewest interruptions."""
+        self._sized_for = self._fastest
+        eager, compiled = block_sizes(*self._fastest, self._target_ns)
+        self._sizes = self._drained(eager), self._drained(compiled)
+
+    def _drained(self, size: BlockSize) -> BlockSize:
+        """Return a size with steps before the block until the batches are used that workers prepared before it."""
+        return BlockSize(max(size.units, self._drain), max(size.warm, self._drain))
+
+    def _measure(self) -> Program:
+        self._began_ns = self._began_ns or self._clock.now_ns()
+        self._others.restart()
+        regions = self._calls_of_regions()
+        others, several = cycle(regions), len(regions) > 1
+        while not self._complete(several):
+            self._wait()
+            while self._paused():
+                yield NextStep()
+            yield from self._measure_pair(next(self._plan))
+            if self._enough(slow=True):
+                if self._parts is None and self._profile is None:
+                    yield from self._profile_steps()
+                if several:
+                    yield from self._measure_alone(next(others))
+            if self._room is not None and (reason := self._room.reason_to_stop()):
+                self._stop(reason)
+                return
+            if self._elapsed() >= self._due_s:
+                self.report()
+                self._due_s = self._elapsed() + report_interval(self._elapsed())
+
+    def _wait(self) -> None:
+        """Let the script wait for its turn; the time does not count."""
+        began = self._clock.now_ns()
+        self._wait_for_turn()
+        self._began_ns += self._clock.now_ns() - began
+
+    def _complete(self, several: bool) -> bool:
+        """Return whether there is a verdict, and the time for it is over."""
+        if not self._enough() or (several and not self._enough_alone()):
+            return False
+        limit = FULL_SPEED_S if self._time_for is None else self._time_for
+        if self._elapsed() < limit * 2**self._doublings and not self._samples.full:
+            return False
+        self.report()
+        if self._decision is None or self._decision.verdict != "undecided" or self._doublings == DOUBLINGS:
+            return True
+        self._doublings += 1
+        return False
+
+    def _measure_pair(self, pair: PlannedPair) -> Program:
+        if pair.control:
+            side = next(self._control_side)
+            sides = (side, side)
+        else:
+            sides = (ALL, NONE)
+        yield from self._pair(self._samples.control if pair.control else self._samples.measured, sides, pair.swapped)
+
+    def _measure_alone(self, region: int) -> Program:
+        """Measure a pair in which one region alone runs eagerly, beside a compiled block."""
+        pairs = self._alone.setdefault(region, Pairs(self._samples.measured.limit, control=False))
+        yield from self._pair(pairs, (frozenset([region]), NONE), swapped=bool(pairs.taken % 2))
+
+    def _pair(self, pairs: Pairs, sides: tuple[Eager, Eager], swapped: bool) -> Program:
+        """Measure one block of each side; drop both if something was compiled or the device was not idle between."""
+        order = sides[::-1] if swapped else sides
+        times = []
+        for side in order:
+            ns = yield from self._block(side)
+            if ns is None:
+                self._samples.discarded += 1
+                return
+            times.append(ns)
+        first, second = times[::-1] if swapped else times
+        pairs.add(first / 1e3, second / 1e3)
+        if sides == (ALL, NONE):
+            self._fastest = min(self._fastest[0], first), min(self._fastest[1], second)
+        units = sum(self._size(side).units for side in sides)
+        self._counts = replace(self._counts, timed=self._counts.timed + units)
+        if any(sized > RESIZE_FACTOR * now for sized, now in zip(self._sized_for, self._fastest, strict=True)):
+            self._size_blocks()
+
+    def _size(self, side: Eager) -> BlockSize:
+        return self._sizes[0] if side is None or side else self._sizes[1]
+
+    def _block(self, side: Eager) -> Generator[NextStep, Step, float | None]:
+        """Run a block of steps; return the nanoseconds of one, None if something was compiled."""
+        size = self._size(side)
+        for number in range(size.warm):
+            step = yield NextStep(side, synchronize=number == size.warm - 1)
+            if step.compiled:
+                return None
+        self._synchronize()
+        on_device = self._device.type != "cpu"
+        times: list[int] = []
+        while len(times) < size.units:
+            step = yield NextStep(side, synchronize=not on_device or len(times) == size.units - 1)
+            if step.compiled:
+                return None
+            if self._is_usual(step):
+                times.append(step.ns)
+                continue
+            self._counts = replace(self._counts, irregular=self._counts.irregular + 1)
+            if on_device:  # without a wait for the device after each step, their times cannot be told apart
+                self._synchronize()
+                times.clear()
+        return sum(times) / len(times)
+
+    def _is_usual(self, step: Step) -> bool:
+        return step.calls == self._usual and self._usual_shapes in (None, step.shapes)
+
+    def _profile_steps(self) -> Program:
+        """Profile compiled steps, which are not timed."""
+        self._hooks.attempt(PROFILE_FACT, PROFILER, self._start_profile)
+        total_ns, batches = 0, self._loaders.batches
+        for _ in range(PROFILED_STEPS):
+            step = yield NextStep(synchronize=True)
+            total_ns += step.ns
+            if step.compiled or not self._is_usual(step):
+                total_ns = 0
+                break
+        profile, self._profile = self._profile, None
+        if profile is None:
+            self._parts = StepParts({}, {})
+            return
+        self._hooks.attempt(PROFILE_FACT, PROFILER, profile.stop)
+        if total_ns:
+            self._batches = self._loaders.batches - batches, PROFILED_STEPS
+            self._hooks.attempt(PROFILE_FACT, PROFILER, self._note_parts, profile, total_ns / 1e9)
+            self._parts = self._parts or StepParts({}, {})
+
+    def _start_profile(self) -> None:
+        profile = StepProfile()
+        profile.start()
+        self._profile = profile
+
+    def _note_parts(self, profile: StepProfile, seconds: float) -> None:
+        self._parts = profile.parts(seconds)
+
+    # ---- reports
+
+    def _elapsed(self) -> float:
+        return (self._clock.now_ns() - self._began_ns) / 1e9
+
+    def _enough(self, *, slow: bool | None = None) -> bool:
+        return has_enough_pairs(self._samples, slow=self._elapsed() >= PATIENCE_S if slow is None else slow)
+
+    def _enough_alone(self) -> bool:
+        pairs = [self._alone.get(region, ()) for region in self._calls_of_regions()]
+        return all(len(measured) >= MIN_SLOW_PAIRS for measured in pairs)
+
+    def _calls_of_regions(self) -> dict[int, int]:
+        """Return the calls of each region in a usual step."""
+        calls: Counter[int] = Counter()
+        for kind, number in sorted(self._usual or ()):
+            calls[kind.region] += number
+        return dict(calls)
+
+    def report(self, *, ended: bool = False) -> None:
+        """Emit new pairs, the estimate and the steps. `ended`: no pair will follow, so few are enough."""
+        for chunk in self._samples.take_unsent():
+            self._hooks.emit(chunk)
+        estimate = None
+        if self._samples.measured.taken:
+            slow = ended or self._elapsed() >= PATIENCE_S
+            estimate, self._decision = make_estimate(self._samples, self._conditions(slow=slow), self._decision)
+            self._hooks.emit(estimate)
+        if self._counts.steps:
+            self._hooks.emit(self._steps_event(estimate))
+
+    def finish(self) -> None:
+        """Emit what is known when the script has ended, or why nothing is."""
+        self._over = True
+        self.report(ended=True)
+        if not self._samples.measured.taken:
+            self._hooks.emit(TimingSkipped(reason=self.stopped or self._too_few()))
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs so far, with those of one side against itself."""
+        return self._samples.measured.taken + self._samples.control.taken
+
+    @property
+    def needs_steps(self) -> bool:
+        """Whether more steps of the script would lead to a verdict."""
+        return not self._over and not self._enough(slow=True) and self._counts.steps > 0
+
+    def _too_few(self) -> str:
+        if not self._counts.steps and self._function is not None:
+            return f"no function of the file and no region is named {self._function}, or it was not called twice"
+        if not self._counts.steps and self._finder.border is None:
+            return (
+                "the script has no loop of steps: no optimizer worked twice, and no region was called "
+                f"{count(4, 'time')}. --step FUNCTION names the function whose call is a step"
+            )
+        if self._counts.repeats:
+            return (
+                f"a run of the script has too few steps for a pair of blocks, also in {self._counts.repeats + 1} runs"
+            )
+        return (
+            f"the script ended after {count(self._counts.steps, 'step')}; a verdict needs about {STEPS_FOR_VERDICT} "
+            "after the compile. More steps, or --repeat, which runs the script again, give one"
+        )
+
+    def _conditions(self, *, slow: bool) -> Conditions:
+        eager, compiled = self._sizes
+        return Conditions(
+            threads=torch.get_num_threads(),
+            device=device_name(self._device),
+            train=self._finder.border == "optimizer",
+            calls=1,
+            block=eager.units,
+            block_compiled=compiled.units,
+            cores=core_count(),
+            # Workers of a DataLoader are other processes, too.
+            busy_cores=None if self._loaders.depth else self._others.busy_cores(),
+            governor=frequency_governor(),
+            warm_up_spread=self._spread,
+            slow=slow,
+            unit="step",
+        )
+
+    def _steps_event(self, estimate: TimingEstimate | None) -> StepsTimed:
+        rest: tuple[StepPart, ...] = ()
+        if self._parts is not None and estimate is not None:
+            shares = sorted(self._parts.rest.items(), key=lambda part: -part[1])
+            rest = tuple(StepPart(name=name, us=share * estimate.compiled_us, share=share) for name, share in shares)
+        batches, steps = self._batches
+        length = self._loaders.length
+        return replace(
+            self._counts,
+            regions=tuple(self._region(*region, estimate) for region in self._calls_of_regions().items()),
+            rest=rest,
+            steps_per_epoch=length * steps / batches if length and batches else None,
+            stopped=self.stopped,
+        )
+
+    def _region(self, number: int, calls: int, estimate: TimingEstimate | None) -> StepRegion:
+        share = self._parts.regions.get(number, 0.0) if self._parts is not None and self._parts.rest else None
+        region = StepRegion(region=number, calls=calls, share=share)
+        alone = self._alone.get(number)
+        if alone is not None and len(alone):
+            first, second = list(alone.first), list(alone.second)
+            speedup = estimate_speedup(first, second)
+            enough = len(alone) >= MIN_SLOW_PAIRS
+            return replace(
+                region, eager_us=median(first), compiled_us=median(second), speedup=speedup.value,
+                low=speedup.interval.low, high=speedup.interval.high, pairs=len(alone),
+                verdict=decide_verdict(speedup, estimate.noise_floor if estimate else 0.0, enough=enough),
+            )  # fmt: skip
+        if estimate is not None and len(self._calls_of_regions()) == 1:
+            return replace(
+                region, eager_us=estimate.eager_us, compiled_us=estimate.compiled_us, speedup=estimate.speedup,
+                low=estimate.low, high=estimate.high, pairs=estimate.pairs, verdict=estimate.verdict,
+            )  # fmt: skip
+        return region
+
+    def _use_device(self, device: torch.device) -> None:
+        self._device = device
+        self._synchronize = make_synchronizer(device)
+
+
+def in_backward() -> bool:
+    """Return whether this thread runs autograd: a checkpoint computes its forward again there."""
+    task: Callable[[], int] | None = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() != -1
+
+
+def stance() -> str:
+    """Return the stance that the user's script has set; empty if this torch does not tell."""
+    from torch._dynamo import eval_frame
+
+    return getattr(getattr(eval_frame, "_stance", None), "stance", "")
+
+
+def device_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
+    """Return the first device among tensors and modules of a call that is not the CPU, else the CPU."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            return value.device
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
+def random_states(device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Return the states of the default random generators of the CPU and of a GPU."""
+    states = (torch.get_rng_state(),)
+    return states if device.type != "cuda" else (*states, torch.cuda.get_rng_state(device))
+
+
+def differ(before: torch.Tensor, after: torch.Tensor) -> bool:
+    return not torch.equal(before, after)
+
+
+def fallback_random() -> bool:
+    """Return whether compiled code draws the random numbers of eager code."""
+    from torch._inductor import config
+
+    return bool(config.fallback_random)

@@ -1,0 +1,72 @@
+"""Share of seeded faults whose op, statement and line `tcexplore numerics` finds.
+
+    python -m tests.benchmarks.numeric_faults
+
+Give parts of names as arguments to run only those faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.studies.runs import Runs
+from tcexplore.supervisor import Supervisor
+from tests.studies.numeric_faults import FAULTS, NumericFault
+
+
+def misses(fault: NumericFault, run: Snapshot) -> list[str]:
+    """Return what was not found."""
+    first = run.first_op
+    if first is None or first.kind == "differs":
+        missing = "; ".join(
+            f"{fact.fact}: {fact.reason[:200]}" for fact in run.missing_facts if "numerics" in fact.fact
+        )
+        return [f"nothing is wrong; {run.failure.message[:200] if run.failure else ''}{missing}"]
+    line = first.location.line if first.location else None
+    return [
+        *([f"op {first.op} ({first.node})"] if first.op.rpartition(".")[2] != fault.op else []),
+        *([f"line {line} for {fault.line}"] if line != fault.line else []),
+        *(
+            [f"statement {first.statement!r}"]
+            if fault.statement not in first.statement or (not first.statement and not fault.stage)
+            else []
+        ),
+    ]
+
+
+async def main(wanted: Sequence[str]) -> None:
+    faults = [fault for fault in FAULTS if not wanted or any(part in fault.name for part in wanted)]
+    supervisor = Supervisor(lambda _: None, prime=False)
+    await supervisor.start()
+    found = 0
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            async with Runs(supervisor.study_queue) as runs:
+                for number, fault in enumerate(faults):
+                    file = Path(folder, f"model{number}.py")
+                    file.write_text(fault.source)  # noqa: ASYNC240
+                    config = ev.Config(train=fault.train)
+                    job = ev.Job(
+                        run=1, file=str(file), source=fault.source, config=config, time_for=0.0, profile=False,
+                        examine=False, numerics=True,
+                    )  # fmt: skip
+                    began = time.perf_counter()
+                    run = (await runs.run(job, 180)).snapshot
+                    wrong = misses(fault, run)
+                    found += not wrong
+                    mark = "✔" if not wrong else "✖"
+                    print(f"{mark} {time.perf_counter() - began:5.1f} s  {fault.name}  {'; '.join(wrong)}", flush=True)
+    finally:
+        await supervisor.close()
+    print(f"found: {found} of {len(faults)}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

@@ -1,0 +1,268 @@
+"""What to do next: the reasons for each step, their order and gains, and the text of the list."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.documents.strip import history_row, verdict_row
+from tcexplore.documents.timing.next_view import describe_gain, evidence, gain_span, next_document, next_rows, results
+from tcexplore.session import Snapshot
+from tcexplore.session.next_steps import Gain, NextStep, StepAction, next_steps
+from tests import fakes
+from tests.documents import golden
+from tests.documents.panes import require_stable_rows
+from tests.documents.views import rows
+from tests.snapshots import measured, recompiling
+
+OF: dict[str, str] = {"graph": "0/0", "phase": "forward"}
+
+
+def part(kind: str, us: float, name: str = "", **more: str) -> ev.CallPart:
+    return ev.CallPart(kind=kind, name=name, us=us, low_us=us, high_us=1.1 * us, **more)  # type: ignore[arg-type]
+
+
+def with_parts(run: Snapshot, *parts: ev.CallPart) -> Snapshot:
+    """Return a run whose compiled call has these parts."""
+    assert run.timing is not None
+    return run.apply(ev.CallProfiled(run=run.run, total_us=run.timing.compiled_us, repeats=4, parts=parts))
+
+
+def product_heavy() -> Snapshot:
+    """Return a run that spends most of a call in a matrix product of a library, and a tenth in guards."""
+    run = fakes.complete()
+    kernels = (replace(run.code.kernels[0], name="extern_kernels.addmm", language="extern", ops=("aten.addmm",),
+                       dtypes=("float32",), **OF), *run.code.kernels[1:])  # type: ignore[arg-type]  # fmt: skip
+    code = replace(run.code_for("native"), kernels=kernels)
+    run = replace(run, codes=(code,), grad_mode=ev.GradMode(enabled=False, reason="inference", matters=True))
+    total = run.timing.compiled_us if run.timing else 0.0
+    return with_parts(run, part("kernel", 0.7 * total, "extern_kernels.addmm", **OF), part("guards", 0.1 * total))
+
+
+def step(run: Snapshot, action: StepAction) -> NextStep:
+    return next(known for known in next_steps(run) if known.action == action)
+
+
+def ends(known: NextStep) -> tuple[float | None, float | None, float | None]:
+    """Return the measured gain of a step with its interval."""
+    assert known.gain.measured
+    return known.gain.low, known.gain.value, known.gain.high
+
+
+def actions(run: Snapshot) -> list[StepAction]:
+    return [known.action for known in next_steps(run)]
+
+
+# ---- reasons
+
+
+def test_each_step_rests_on_this_run():
+    assert actions(replace(fakes.complete(), call_account=None)) == ["fix_break"]
+    assert set(actions(product_heavy())) == {"fix_break", "mode", "autocast", "freezing", "guard_filter"}
+
+
+def test_types_and_modes_need_products_that_take_a_visible_share():
+    run = product_heavy()
+    total = run.timing.compiled_us if run.timing else 0.0
+    light = with_parts(run, part("kernel", 0.1 * total, "extern_kernels.addmm", **OF))
+    assert set(actions(light)) == {"fix_break"}
+
+
+def test_freezing_is_for_inference_only():
+    run = replace(product_heavy(), grad_mode=ev.GradMode(enabled=True, reason="requested", matters=True))
+    assert "freezing" not in actions(run)
+
+
+def test_a_configuration_that_has_a_step_does_not_offer_it_again():
+    run = product_heavy()
+    config = replace(run.config, autocast="bfloat16", mode="max-autotune", guard_filter="skip_all_guards_unsafe")
+    assert {"autocast", "mode", "guard_filter"}.isdisjoint(actions(replace(run, config=config)))
+
+
+def test_launch_python_and_guards_call_for_a_larger_batch():
+    run = fakes.complete()
+    total = run.timing.compiled_us if run.timing else 0.0
+    busy = with_parts(run, part("launch", 0.25 * total), part("Python", 0.1 * total))
+    batch = step(busy, "larger_batch")
+    assert (batch.before, batch.number) == (64, 128)
+    assert batch.config is not None
+    assert (batch.config.dim, batch.config.sizes) == (0, (128,))
+    assert "larger_batch" not in actions(with_parts(run, part("launch", 0.25 * total)))
+
+
+def test_a_long_compile_of_repeated_blocks_calls_for_regions():
+    run = fakes.complete()
+    slow = tuple(replace(phase, seconds=40 * phase.seconds) for phase in run.phase_times)
+    blocks = ev.RepeatedBlocks(run=run.run, kinds=(("Block", 12),))
+    assert step(replace(run, phase_times=slow).apply(blocks), "compile_blocks").target == "Block"
+    assert "compile_blocks" not in actions(run.apply(blocks))
+    assert "compile_blocks" not in actions(replace(run, phase_times=slow))
+
+
+def test_a_slower_program_is_better_left_uncompiled():
+    timing = replace(fakes.complete().timing, verdict="slower", speedup=0.8, low=0.75, high=0.85)  # type: ignore[type-var]
+    first = next_steps(replace(fakes.complete(), timing=timing))[0]
+    assert first.action == "run_eagerly"
+    assert ends(first) == pytest.approx((1 / 0.85, 1.25, 1 / 0.75))
+
+
+def test_the_device_that_waits_calls_for_cuda_graphs_unless_there_are_some():
+    run = replace(measured.run(), cuda_graphs=(), cuda_graphs_skipped=())
+    assert run.timing is not None
+    timing = replace(run.timing, compiled_us=100.0).with_kernels(80.0, 40.0)
+    graphs = step(replace(run, timing=timing), "cuda_graphs")
+    assert graphs.gain == Gain(None, None, 2.5)
+    assert graphs.config is not None
+    assert graphs.config.mode == "reduce-overhead"
+    skipped = (ev.CudaGraphSkipped(graph="0/0", reason="mutated inputs"),)
+    reason = step(replace(run, timing=timing, cuda_graphs_skipped=skipped), "cuda_graphs")
+    assert reason.trial is None
+    assert "mutated inputs" in evidence(reason, run)
+    assert "cuda_graphs" not in actions(replace(measured.run(), timing=timing))
+
+
+def test_recompiles_are_avoided_by_what_was_tried():
+    run = recompiling.run()
+    change = ev.RecompileChange("mark_dynamic", "x", 0)
+    tried = ev.RecompileFixTried(run=run.run, changes=(change,), avoids=("0/1",), graphs_before=4, graphs_after=3)
+    steps = [known for known in next_steps(run.apply(tried)) if known.action == "avoid_recompiles"]
+    marked = next(known for known in steps if known.config is not None and known.config.mark_dynamic)
+    assert marked.config is not None
+    assert marked.config.mark_dynamic == ("x.0",)
+    assert marked.gain.unit == "seconds"
+    assert "4 → 3 compiles" in evidence(marked, run)
+
+
+def test_a_wrong_result_comes_first():
+    run = product_heavy()
+    wrong = replace(run, accuracy=replace(run.accuracy, verdict="wrong"))  # type: ignore[type-var]
+    assert next_steps(wrong)[0].action == "correct_result"
+
+
+# ---- gains and order
+
+
+def fixed(run: Snapshot, saved: float) -> Snapshot:
+    """Return a run whose break has a verified fix that saves a share of the call."""
+    graph_break = run.breaks[0]
+    gain = ev.FixGain(us=100 * saved, low_us=90 * saved, high_us=110 * saved, call_us=100.0)
+    return run.apply(
+        ev.BreakFix(run=run.run, location=graph_break.location, kind=graph_break.kind, state="verified",
+                    name="keep it a tensor", speedup=1 / (1 - saved), gain=gain, inputs=4)
+    )  # fmt: skip
+
+
+def tried(run: Snapshot, action: StepAction, low: float, value: float, high: float, **more: object) -> Snapshot:
+    """Return a run in which a step was measured."""
+    verdict: ev.TimingVerdict = "faster" if low > 1 else "slower" if high < 1 else "undecided"
+    return run.apply(
+        ev.StepTried(run=run.run, step=step(run, action).key, speedup=value, low=low, high=high, verdict=verdict,
+                     before_us=100.0, after_us=100.0 / value, **more)  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def test_measured_gains_come_first_and_steps_without_gain_last():
+    run = tried(fixed(product_heavy(), 0.2), "autocast", 1.5, 1.6, 1.7)
+    assert actions(run)[:2] == ["autocast", "fix_break"]
+    assert actions(tried(run, "mode", 0.8, 0.9, 0.95))[-1] == "mode"
+
+
+def test_the_gain_of_a_fix_has_the_interval_of_its_pairs():
+    assert ends(step(fixed(product_heavy(), 0.2), "fix_break")) == pytest.approx((1 / 0.82, 1.25, 1 / 0.78))
+
+
+def test_guards_bound_the_gain_of_a_filter():
+    gain = step(product_heavy(), "guard_filter").gain
+    assert not gain.measured
+    assert (gain.low, gain.value) == (1.0, None)
+    assert gain.high == pytest.approx(1 / (1 - 0.11), rel=1e-3)
+
+
+def test_the_most_that_a_step_could_save_orders_those_that_are_not_measured():
+    assert actions(product_heavy())[-2:] == ["guard_filter", "fix_break"]
+
+
+def test_seconds_and_speedups_are_compared_over_the_expected_calls():
+    run = fakes.complete()
+    slow = tuple(replace(phase, seconds=40 * phase.seconds) for phase in run.phase_times)
+    run = replace(run, phase_times=slow).apply(ev.RepeatedBlocks(run=run.run, kinds=(("Block", 12),)))
+    blocks = ev.StepTried(run=run.run, step=step(run, "compile_blocks").key, saved_compile_s=(20.0, 30.0),
+                          compile_s=(40.0, 15.0))  # fmt: skip
+    run = fixed(run.apply(blocks), 0.2)
+    few, many = (replace(run, expected_calls=calls) for calls in (10, 100_000_000))
+    assert actions(few)[:2] == ["compile_blocks", "fix_break"]
+    assert actions(many)[:2] == ["fix_break", "compile_blocks"]
+
+
+def test_gains_as_text():
+    assert describe_gain(Gain(1.25, 1.31, 1.38, measured=True)) == "1.31× faster [1.25, 1.38]"
+    assert describe_gain(Gain(0.9, 1.1, 1.3, measured=True)) == "no certain gain [0.90, 1.30]"
+    assert describe_gain(Gain(None, None, 1.4)) == "not measured, at most 1.40×"
+    assert describe_gain(Gain(None, None, 3.2, "seconds")) == "not measured, at most 3.20 s"
+    assert describe_gain(Gain(2.0, 2.5, 3.0, "seconds", measured=True)) == "saves 2.50 s [2.00 s, 3.00 s]"
+    assert describe_gain(Gain(-1.0, 0.5, 3.0, "seconds", measured=True)) == "no certain gain [-1.00 s, 3.00 s]"
+    assert describe_gain(Gain(None, None, None)) == "not measured"
+
+
+def test_an_undecided_trial_is_not_called_without_gain():
+    run = tried(product_heavy(), "autocast", 0.9, 1.1, 1.3)
+    assert gain_span(step(run, "autocast")).text == "undecided [0.90, 1.30]"
+
+
+def test_a_trial_that_fails_says_why():
+    run = product_heavy()
+    failed = run.apply(ev.StepTried(run=run.run, step=step(run, "mode").key, problem="RuntimeError: no such mode"))
+    assert list(results(step(failed, "mode"))) == ["Tried: RuntimeError: no such mode"]
+    assert gain_span(step(failed, "mode")).text == "cannot be measured"
+    assert actions(failed)[-1] == "mode"
+
+
+def test_results_that_change_are_a_warning():
+    checked = ev.ChangeChecked(verdict="not close to eager", max_abs=0.0067, max_rel=0.0011, calls=1)
+    run = tried(product_heavy(), "autocast", 1.5, 1.6, 1.7, results=checked)
+    text = "\n".join(row.text for row in rows(next_document, run, width=120))
+    assert "by up to 0.0067 (0.0011 of the largest value)" in text
+    assert "! The results change: check your metric." in text
+
+
+# ---- the views
+
+
+def measured_list() -> Snapshot:
+    checked = ev.ChangeChecked(verdict="not close to eager", max_abs=0.0067, max_rel=0.0011, calls=1)
+    return tried(fixed(product_heavy(), 0.2), "autocast", 1.5, 1.6, 1.7, results=checked)
+
+
+def test_next_view():
+    text = [golden.text(next_document(measured_list(), width=width)) for width in (78, 48)]
+    golden.check("view-next", "\n== 48 columns\n".join(text))
+
+
+@pytest.mark.parametrize("run", [fakes.complete, fakes.running, fakes.failed, fakes.nothing_compiled, measured_list])
+def test_rows_are_single_stable_lines_in_known_styles(run):  # noqa: ANN001
+    require_stable_rows(next_document(run(), width=60))
+
+
+def test_the_report_names_no_key():
+    assert not any(row.keys_only for row in next_rows(measured_list(), 78))
+
+
+def test_the_verdict_line_has_the_first_step():
+    assert "next (a): bfloat16 autocast  1.60× faster" in verdict_row(fakes.session(measured_list()), 200).text
+    assert "fix ready (h): 1.2× faster than now" in verdict_row(fakes.session(fixed(product_heavy(), 0.2)), 200).text
+    assert "next (a): " in verdict_row(fakes.session(product_heavy()), 200).text
+
+
+def test_the_verdict_line_has_no_step_without_gain():
+    run = fakes.one_graph()
+    assert "next (" not in verdict_row(fakes.session(run), 200).text
+
+
+def test_the_first_run_names_the_page_to_share_once():
+    first, second = fakes.complete(1), fakes.complete(2)
+    assert "export HTML" in history_row(fakes.session(first), 160).text
+    assert "export HTML" not in history_row(fakes.session(first, second), 160).text
+    assert "export HTML" not in history_row(fakes.session(fakes.running(1)), 160).text
+    assert "export HTML" not in history_row(fakes.session(first), 40).text

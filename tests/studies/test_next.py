@@ -1,0 +1,158 @@
+"""The next study: steps are tried in separate processes, and the list has what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.session.next_steps import FREEZING, NextStep, StepAction, next_steps
+from tcexplore.studies.next import STUDY, NextOptions, StepResult, difference_interval, trial_job
+from tcexplore.studies.runs import Runs
+from tcexplore.studies.study import StudyState, run_study
+from tests import fakes
+from tests.studies.playback import JOB, json_of, played, printed
+from tests.studies.stories import exists
+from tests.supervisor.runs import Runs as SharedRuns
+
+IMAGES = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 4))
+model.eval()
+inputs = (torch.randn(4, 3, 8, 8),)
+"""
+
+SIZES = """
+import torch
+def model(x):
+    return torch.sin(x) + 1
+inputs = [(torch.ones(8, 4),), (torch.ones(9, 4),), (torch.ones(10, 4),)]
+"""
+
+TIMED = ev.ChangeTimed(before_us=100.0, after_us=50.0, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=40)
+
+
+def blocks_story(job: ev.Job) -> Sequence[ev.Event]:
+    """Return a run that compiles for 40 s, or 10 s block by block."""
+    seconds = 10.0 if job.config.regions == "blocks" else 40.0
+    compiled = ev.PhaseTimed(name="compile", seconds=seconds, depth=0, graph="0/0", at=0.0)
+    graph = fakes.one_graph().graphs[0]
+    timed = () if job.baseline is None else (TIMED,)
+    return [ev.RepeatedBlocks(kinds=(("Layer", 8),)), graph, compiled, *timed, ev.Finished()]
+
+
+async def test_compile_times_are_compared_in_turns_with_empty_caches():
+    state, player = await played("next", blocks_story)
+    (step,) = [known for known in next_steps(state.results[-1].run) if known.action == "compile_blocks"]
+    assert (step.gain.low, step.gain.value, step.gain.high, step.gain.unit) == (30.0, 30.0, 30.0, "seconds")
+    compiled = [job for job in player.jobs if job.cache_dir]
+    assert [job.config.regions for job in compiled] == ["whole", "blocks"] * 3
+    assert len({job.cache_dir for job in compiled}) == 6
+    assert not any(exists(job.cache_dir) for job in compiled)
+
+
+def test_the_interval_of_saved_compile_time_follows_from_the_scatter_of_the_runs():
+    assert difference_interval([40.0, 40.0, 40.0], [10.0, 10.0, 10.0]) == (30.0, 30.0)
+    low, high = difference_interval([39.0, 40.0, 41.0], [10.0, 10.0, 10.0])
+    assert (low, high) == pytest.approx((30 - 4.3 / 3**0.5, 30 + 4.3 / 3**0.5))
+
+
+async def test_the_report_names_the_gain_and_what_was_tried():
+    state, _ = await played("next", blocks_story)
+    assert "saves 30.0 s [30.0 s, 30.0 s]" in printed("next", state)
+    (found,) = json_of("next", state)["next"]
+    assert (found["action"], found["gain_low"], found["measured"]) == ("compile_blocks", 30.0, True)
+    assert found["tried"]["speedup"] == 2.0
+
+
+async def test_a_step_that_fails_is_a_result():
+    def story(job: ev.Job) -> Sequence[ev.Event]:
+        failed = ev.Failed(stage="compiler", blame="compiler", type="RuntimeError", message="no blocks")
+        return [failed] if job.config.regions == "blocks" else blocks_story(job)
+
+    state, _ = await played("next", story)
+    (step,) = next_steps(state.results[-1].run)
+    assert step.tried is not None
+    assert step.tried.problem == "RuntimeError: no blocks"
+
+
+async def test_the_command_tries_as_many_steps_as_asked_for():
+    state, player = await played("next", blocks_story, NextOptions(most=1))
+    assert sum(job.baseline is not None for job in player.jobs) == 1
+    assert len(state.results) == 1
+
+
+def test_a_trial_times_both_configurations_of_the_same_text():
+    config = replace(JOB.config, autocast="bfloat16")
+    job = trial_job(JOB, NextStep(action="autocast", target="bfloat16", config=config))
+    assert (job.source, job.baseline) == (JOB.source, JOB.source)
+    assert (job.config.autocast, job.baseline_config) == ("bfloat16", JOB.config)
+
+
+# ---- with torch
+
+
+async def tried(
+    action: StepAction, config: ev.Config, source: str, folder: Path, runs: SharedRuns, **more: Any
+) -> ev.StepTried:
+    """Try a step of a program, and return the result."""
+    job = ev.Job(run=1, file=str(folder / "model.py"), source=source, time_for=0.5)
+    step = NextStep(action=action, target="it", config=config, trial="run", **more)
+    graph = fakes.one_graph(1)
+    state = StudyState[NextOptions, StepResult](job, NextOptions(only=step.key, run=graph, step=step), 120.0)
+    async with Runs(runs.supervisor.study_queue) as study_runs:
+        await run_study(STUDY, state, study_runs, lambda _: None, lambda _: None)
+    (known,) = state.results[-1].run.steps_tried
+    assert known.problem == ""
+    return known
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize(
+    ("action", "config", "verdict"),
+    [
+        ("autocast", ev.Config(autocast="bfloat16"), ("not close to eager", "close to eager")),
+        ("channels_last", ev.Config(channels_last=True), ("close to eager", "identical")),
+        ("matmul_precision", ev.Config(matmul_precision="high"), ("close to eager", "identical")),
+        ("freezing", ev.Config(settings=(FREEZING,)), ("close to eager", "identical")),
+    ],
+)
+async def test_a_step_is_timed_and_its_results_compared(
+    action: StepAction, config: ev.Config, verdict: tuple[str, ...], tmp_path: Path, shared_runs: SharedRuns
+):
+    known = await tried(action, config, IMAGES, tmp_path, shared_runs)
+    assert known.speedup is not None
+    assert known.results is not None
+    assert known.results.verdict in verdict
+    assert ("bf16" in " ".join(known.results.differences)) == (action == "autocast")
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_gain_of_a_larger_batch_is_per_item(tmp_path: Path, shared_runs: SharedRuns):
+    known = await tried(
+        "larger_batch", ev.Config(sizes=(8,)), IMAGES, tmp_path, shared_runs, before=4, number=8,
+    )  # fmt: skip
+    assert known.speedup is not None
+    assert known.before_us is not None
+    assert known.after_us is not None
+    assert known.results is not None
+    assert known.results.verdict == "not judged"
+    assert known.speedup == pytest.approx(2 * known.before_us / known.after_us, rel=0.5)
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_dynamic_size_avoids_recompiles(tmp_path: Path, shared_runs: SharedRuns):
+    known = await tried(
+        "avoid_recompiles", ev.Config(mark_dynamic=("x.0",)), SIZES, tmp_path, shared_runs, compiles=True,
+    )  # fmt: skip
+    assert known.recompiles is not None
+    assert known.recompiles[0] > known.recompiles[1] == 0
+    assert known.compile_s is not None

@@ -1,0 +1,294 @@
+"""Alternation of eager and compiled steps, in simulated scripts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tcexplore.capture.compiled_regions import Region
+from tcexplore.capture.hooks import Hooks
+from tcexplore.events import Event, StepsTimed, TimingEstimate, TimingSkipped
+from tcexplore.timing import step_timing
+from tcexplore.timing.step_timing import StepTiming
+from tests.timing.simulation import SimulatedClock, quiet
+
+
+class Script:
+    """A script whose regions take simulated time, and the events that its timing emits."""
+
+    def __init__(self, noise: Callable[[SimulatedClock, float], float] = quiet, **settings: Any) -> None:
+        self.clock = SimulatedClock(noise, random.Random(1))
+        self.events: list[Event] = []
+        settings = {"time_for": 1.0, **settings}
+        self.timing = StepTiming(Hooks(self.events.append), clock=self.clock, **settings)
+        self.parameters = [torch.nn.Parameter(torch.zeros(2)) for _ in range(3)]
+        self.eager_calls: list[int] = []
+        self.order: list[bool] = []
+
+    def optimizer(self, number: int = 0) -> torch.optim.Optimizer:
+        """Return an optimizer, as the hook would note it."""
+        optimizer = torch.optim.SGD([self.parameters[number]], lr=0.1)
+        self.timing._optimizers._add(optimizer)
+        return optimizer
+
+    def call(self, region: Region, eager_ms: float, compiled_ms: float, size: int = 8, graphs: int = 0) -> bool:
+        """Call a region."""
+        eager = self.timing.begin_call(region, (torch.empty(size, 2),), {})
+        self.clock.work(1e6 * (eager_ms if eager else compiled_ms))
+        self.timing.end_call(graphs)
+        self.order.append(eager)
+        if eager:
+            self.eager_calls.append(region.number)
+        return eager
+
+    def update(self, number: int = 0) -> None:
+        """Change a parameter, as an optimizer does."""
+        with torch.no_grad():
+            self.parameters[number].add_(1)
+
+    def finish(self) -> tuple[TimingEstimate | None, StepsTimed]:
+        """End the script; return the last estimate and steps."""
+        self.timing.finish()
+        estimates = [event for event in self.events if isinstance(event, TimingEstimate)]
+        return (estimates[-1] if estimates else None), [e for e in self.events if isinstance(e, StepsTimed)][-1]
+
+
+class NoWatch:
+    """Enough memory."""
+
+    def __init__(self, _: object) -> None: ...
+
+    def reason_not_to_begin(self) -> str:
+        return ""
+
+    def reason_to_stop(self) -> str:
+        return ""
+
+
+@pytest.fixture(autouse=True)
+def _no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_timing, "MemoryRoom", NoWatch)
+
+
+def region(number: int = 0) -> Region:
+    return Region(number, counts_graphs=True, name=f"net{number}", kind="module", original=len)
+
+
+def train(script: Script, steps: int, batches: int = 1) -> None:
+    """A training loop: a region, then an optimizer; the last of ten batches is smaller."""
+    script.optimizer()
+    net = region()
+    for step in range(steps):
+        for _ in range(batches):
+            small = step % 10 == 9
+            script.call(net, 20.0, 10.0, size=3 if small else 8, graphs=step == 0 or step == 9)
+            script.clock.work(10e6)
+        script.update()
+
+
+def test_a_training_step_holds_what_is_outside_the_region():
+    script = Script()
+    train(script, 300)
+    estimate, steps = script.finish()
+    assert estimate is not None
+    assert estimate.verdict == "faster"
+    assert estimate.speedup == pytest.approx(1.5, abs=0.01), "(20 + 10) / (10 + 10)"
+    assert (estimate.unit, steps.border, steps.step) == ("step", "optimizer", "SGD")
+    assert steps.irregular > 0, "the smaller batches are not timed"
+    assert steps.regions[0].speedup == estimate.speedup
+
+
+def test_accumulated_batches_are_one_step():
+    script = Script()
+    train(script, 200, batches=4)
+    estimate, steps = script.finish()
+    assert estimate.eager_us == pytest.approx(120e3)
+    assert estimate.compiled_us == pytest.approx(80e3)
+    assert steps.regions[0].calls == 4
+
+
+def test_both_networks_of_a_gan_are_in_one_step_and_each_is_timed_alone():
+    script = Script()
+    script.optimizer(0)
+    script.optimizer(1)
+    maker, judge = region(0), region(1)
+    for step in range(600):
+        script.call(maker, 9.0, 3.0, graphs=step == 0)
+        script.call(judge, 4.0, 2.0, graphs=step == 0)
+        script.call(judge, 4.0, 2.0)
+        script.update(1)
+        script.call(judge, 4.0, 2.0)
+        script.update(0)
+    estimate, steps = script.finish()
+    assert estimate.speedup == pytest.approx(21 / 9, abs=0.01)
+    alone = {one.region: one for one in steps.regions}
+    assert alone[0].speedup == pytest.approx(15 / 9, abs=0.01)
+    assert alone[1].speedup == pytest.approx(15 / 9, abs=0.01)
+    assert alone[1].calls == 3
+
+
+def test_without_an_optimizer_each_call_is_a_step():
+    script = Script()
+    net = region()
+    with torch.no_grad():
+        for step in range(400):
+            script.call(net, 6.0, 5.0, graphs=step == 0)
+    estimate, steps = script.finish()
+    assert estimate.speedup == pytest.approx(1.2, abs=0.01)
+    assert (steps.border, steps.step) == ("region", "net0")
+
+
+def test_an_evaluation_is_not_timed_as_a_step():
+    script = Script()
+    script.optimizer()
+    net = region()
+    for step in range(300):
+        script.call(net, 20.0, 10.0, graphs=step == 0)
+        script.update()
+        if step % 20 == 19:
+            with torch.no_grad():
+                for _ in range(5):
+                    script.call(net, 5.0, 5.0)
+    estimate, steps = script.finish()
+    assert estimate.speedup == pytest.approx(2.0, abs=0.01)
+    assert estimate.eager_outliers == 0
+    assert steps.irregular > 0
+
+
+def test_an_evaluation_before_the_training_does_not_become_the_step():
+    script = Script()
+    script.optimizer()
+    net = region()
+    with torch.no_grad():
+        for step in range(30):
+            script.call(net, 5.0, 5.0, graphs=step == 0)
+    for step in range(200):
+        script.call(net, 20.0, 10.0, graphs=step == 0)
+        script.update()
+    estimate, steps = script.finish()
+    assert steps.border == "optimizer"
+    assert estimate.speedup == pytest.approx(2.0, abs=0.01)
+
+
+def test_nothing_runs_eagerly_before_the_steps_are_warm_nor_after_the_verdict():
+    script = Script()
+    net = region()
+    for step in range(500):
+        script.call(net, 20.0, 10.0, graphs=step in (0, 5))
+    first, last = script.order.index(True), len(script.order) - script.order[::-1].index(True)
+    assert first >= 6 + 3, "three steps after the last compile"
+    assert last < 400, "the script goes on as it is"
+    assert 0.3 < script.order[first:last].count(True) / (last - first) < 0.7
+    runs = "".join("e" if eager else "c" for eager in script.order[first:last])
+    assert {"eee", "ccc"} <= {runs[at : at + 3] for at in range(len(runs))}, "the order is random, with controls"
+
+
+def test_a_pair_in_which_something_compiles_does_not_count():
+    script = Script()
+    net = region()
+    for step in range(400):
+        script.call(net, 6.0, 5.0 if step != 100 else 5000.0, graphs=step in (0, 100))
+    estimate, _ = script.finish()
+    assert estimate.pairs_discarded == 1
+    assert estimate.compiled_us == pytest.approx(5000.0)
+    assert estimate.compiled_outliers == 0
+
+
+def test_a_script_with_few_steps_says_what_is_missing():
+    script = Script()
+    train(script, 5)
+    script.timing.finish()
+    (skipped,) = [event for event in script.events if isinstance(event, TimingSkipped)]
+    assert "ended after" in skipped.reason
+    assert "--repeat" in skipped.reason
+    assert not script.eager_calls or len(script.eager_calls) <= 2
+
+
+def test_another_run_of_the_script_adds_pairs():
+    script = Script()
+    train(script, 16)
+    assert script.timing.needs_steps
+    for _ in range(4):
+        script.timing.script_again()
+        train(script, 16)
+    estimate, steps = script.finish()
+    assert estimate is not None
+    assert steps.repeats == 4
+    assert estimate.speedup == pytest.approx(1.5, abs=0.01)
+
+
+def test_the_function_that_the_user_names_is_a_step():
+    script = Script(function="generate")
+    net = region()
+
+    def generate(tokens: int) -> None:
+        with torch.no_grad():
+            for number in range(tokens):
+                script.call(net, 2.0, 1.0, graphs=number == 0 and not script.order)
+
+    step = script.timing.step_function(generate)
+    for _ in range(200):
+        script.clock.work(50e6)  # between the calls
+        step(5)
+    estimate, steps = script.finish()
+    assert (steps.border, steps.step) == ("function", "generate")
+    assert estimate.eager_us == pytest.approx(10e3)
+    assert estimate.compiled_us == pytest.approx(5e3)
+
+
+def test_no_step_runs_eagerly_under_the_users_own_stance():
+    script = Script()
+    net = region()
+    with torch.compiler.set_stance("force_eager"):
+        for step in range(60):
+            script.call(net, 6.0, 5.0, graphs=step == 0)
+    assert not script.eager_calls
+
+
+@pytest.mark.parametrize("settings", [{"alternate": False}, {"time_for": 0}])
+def test_alternation_can_be_turned_off(settings: dict[str, Any]):
+    script = Script(**settings)
+    script.timing.install()
+    net = region()
+    for step in range(60):
+        script.call(net, 6.0, 5.0, graphs=step == 0)
+    script.timing.finish()
+    assert not script.eager_calls
+    assert [type(event) for event in script.events] == [TimingSkipped]
+
+
+def test_a_rank_of_a_distributed_job_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    script = Script()
+    script.timing.install()
+    train(script, 60)
+    script.timing.finish()
+    assert not script.eager_calls
+    assert "rank" in script.timing.stopped
+
+
+def test_a_defect_of_the_timing_leaves_the_script_alone(monkeypatch: pytest.MonkeyPatch):
+    script = Script()
+
+    def fail(*_: object) -> None:
+        raise KeyError("defect")
+
+    monkeypatch.setattr(script.timing, "_note_usual", fail)
+    train(script, 60)
+    script.timing.finish()
+    assert not script.eager_calls
+    assert "KeyError" in script.timing.stopped
+
+
+def test_an_eager_call_without_memory_ends_the_alternation():
+    script = Script()
+    net = region()
+    for step in range(60):
+        if script.call(net, 6.0, 5.0, graphs=step == 0):
+            script.timing.ran_out_of_memory()
+    assert len(script.eager_calls) == 1
+    assert "memory" in script.timing.stopped

@@ -1,0 +1,83 @@
+"""The next view in the app: a key shows it, enter tries a step, follow goes to what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.session.next_steps import next_steps
+from tcexplore.ui.screens.fix_screen import FixScreen
+from tcexplore.ui.screens.next_screen import NextScreen
+from tests import fakes
+from tests.studies.playback import JOB
+from tests.ui.app_under_test import AppUnderTest, run_app
+
+TIMED = ev.ChangeTimed(before_us=100.0, after_us=50.0, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=40)
+
+
+def with_guards() -> Snapshot:
+    """Return a run without breaks whose guards take a tenth of a call."""
+    run = fakes.one_graph(7)
+    guards = ev.CallPart(kind="guards", name="", us=10.0, low_us=9.0, high_us=11.0)
+    timing = fakes.complete(7).timing
+    return replace(run, timing=timing).apply(ev.CallProfiled(run=7, total_us=100.0, repeats=5, parts=(guards,)))
+
+
+def story(job: ev.Job) -> Sequence[ev.Event]:
+    """Return the run of a trial: twice as fast with a guard filter."""
+    return [TIMED, ev.Finished()] if job.baseline_config is not None and job.config.guard_filter else [ev.Finished()]
+
+
+async def go_to_first_step(ui: AppUnderTest) -> None:
+    await ui.press("a")
+    assert ui.current == "timing"
+    assert ui.pane("timing").view.name == "next"
+    await ui.press("home")
+    while not ui.row("timing").lstrip().startswith("1 "):
+        await ui.press("down")
+
+
+async def test_enter_tries_a_step_and_the_list_has_the_gain():
+    async with run_app(fakes.session(with_guards())) as ui:
+        ui.engine.story, ui.engine.job = story, replace(JOB, run=7)
+        await go_to_first_step(ui)
+        assert "at most" in ui.row("timing") + " ".join(ui.screen.split())
+        await ui.press("enter")
+        screen = ui.app.screen
+        assert isinstance(screen, NextScreen)
+        assert screen.study_task is not None
+        await screen.study_task.ended()
+        await ui.settle()
+        (tried,) = ui.app.session.runs[-1].steps_tried
+        assert (tried.low, tried.speedup, tried.high) == (1.9, 2.0, 2.1)
+        assert next_steps(ui.app.session.runs[-1])[0].gain.helps
+        await ui.press("escape")
+        assert "2.00× faster [1.90, 2.10]" in " ".join(ui.screen.split())
+
+
+async def test_follow_goes_to_what_a_step_rests_on():
+    async with run_app(fakes.session(with_guards())) as ui:
+        await go_to_first_step(ui)
+        await ui.press("f")
+        assert (ui.current, ui.pane("guards").view.name) == ("guards", "guards")
+        await ui.press("backspace")
+        assert (ui.current, ui.pane("timing").view.name) == ("timing", "next")
+
+
+async def test_enter_on_a_break_opens_its_fix():
+    run = fakes.complete(7)
+    fix = ev.BreakFix(run=7, location=run.breaks[0].location, kind=run.breaks[0].kind, state="proposed", name="a fix")
+    async with run_app(fakes.session(replace(run, call_account=None, fixes=(fix,)))) as ui:
+        ui.engine.job = replace(JOB, run=7)
+        await go_to_first_step(ui)
+        await ui.press("enter")
+        assert isinstance(ui.app.screen, FixScreen)
+
+
+async def test_a_step_that_is_an_edit_says_so():
+    async with run_app(fakes.session(replace(fakes.complete(7), call_account=None))) as ui:
+        await go_to_first_step(ui)
+        await ui.press("enter")
+        assert "an edit of your file" in " ".join(ui.notifications)

@@ -1,0 +1,158 @@
+"""Steps of real scripts, eager and compiled in turns."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tcexplore.events import (
+    Event,
+    ExtraCompiles,
+    Finished,
+    GraphCaptured,
+    Output,
+    Recompiled,
+    RegionCalls,
+    RegionCreated,
+    StepsTimed,
+    TimingEstimate,
+    TimingSkipped,
+)
+from tests.supervisor.runs import Runs, only
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+TRAINING = """\
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.BatchNorm1d(256), torch.nn.Linear(256, 1))
+compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+loader = torch.utils.data.DataLoader(torch.randn(5 * 64 + 16, 64), batch_size=64)
+for epoch in range(50):
+    for x in loader:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = compiled(x)
+        loss = (y.float().squeeze(-1) - x.sum(-1)).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print(f"loss {loss.item():.5f}")
+"""
+
+
+def losses(events: list[Event]) -> list[float]:
+    text = "".join(event.text for event in only(events, Output))
+    return [float(figure) for figure in re.findall(r"loss (\S+)", text)]
+
+
+async def test_alternation_leaves_graphs_recompiles_and_losses_as_they_are(runs: Runs) -> None:
+    alone = await runs.run(TRAINING, no_eager_steps=True, time_for=0.5)
+    events = await runs.run(TRAINING, time_for=0.5)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert [event.graph for event in only(events, GraphCaptured)] == [e.graph for e in only(alone, GraphCaptured)]
+    assert [event.graph for event in only(events, Recompiled)] == [event.graph for event in only(alone, Recompiled)]
+    assert not only(events, ExtraCompiles)
+    assert len(losses(events)) == len(losses(alone)) == 300
+    assert losses(events) == pytest.approx(losses(alone), rel=2e-3)
+
+    steps, timing = only(events, StepsTimed)[-1], only(events, TimingEstimate)[-1]
+    assert (steps.border, steps.step, steps.steps_per_epoch) == ("optimizer", "AdamW", 6)
+    assert timing.unit == "step"
+    assert timing.pairs >= 6
+    assert timing.control_pairs >= 5
+    assert steps.irregular > 0, "the smaller last batch"
+    calls = only(events, RegionCalls)[-1]
+    assert calls.eager == steps.eager > 0
+    assert calls.calls + calls.eager == 300
+    assert calls.uncompiled == 0, "only tcexplore's own eager calls ran no graph"
+    (region,) = steps.regions
+    parts = sum(part.share for part in steps.rest) + region.share
+    assert parts == pytest.approx(1.0)
+    assert {"optimizer", "loading data"} <= {part.name for part in steps.rest}
+
+    (skipped,) = only(alone, TimingSkipped)
+    assert "--no-eager-steps" in skipped.reason
+    assert only(alone, RegionCalls)[-1].eager == 0
+
+
+SHORT = TRAINING.replace("range(50)", "range(4)").replace("256", "4096")
+
+
+async def test_a_short_script_runs_again_on_request(runs: Runs) -> None:
+    events = await runs.run(SHORT, time_for=0.5)
+    (skipped,) = only(events, TimingSkipped)
+    assert "--repeat" in skipped.reason
+    events = await runs.run(SHORT, time_for=0.2, repeat=True)
+    assert isinstance(events[-1], Finished), events[-1]
+    timing, steps = only(events, TimingEstimate)[-1], only(events, StepsTimed)[-1]
+    assert timing.verdict != "measuring"
+    assert steps.repeats > 0
+    assert len(only(events, RegionCreated)) == 1
+    assert len({event.graph for event in only(events, GraphCaptured)}) == 2, "those of the first run"
+
+
+NESTED = """\
+import torch
+from torch.utils.checkpoint import checkpoint
+net = torch.nn.Linear(32, 32)
+inner = torch.compile(net, backend="eager")
+@torch.compiler.disable
+def plain(x):
+    return x * 2
+@torch.compile(backend="eager")
+def outer(x):
+    return plain(inner(x)).sin()
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+update = torch.compile(optimizer.step, backend="eager")
+for step in range(1500):
+    x = torch.randn(16, 32, requires_grad=True)
+    loss = checkpoint(outer, x, use_reentrant=False).sum()
+    loss.backward()
+    update()
+    optimizer.zero_grad()
+"""
+
+
+async def test_checkpoints_nested_regions_and_compiled_optimizers(runs: Runs) -> None:
+    alone = await runs.run(NESTED, no_eager_steps=True, time_for=0.2)
+    events = await runs.run(NESTED, time_for=0.2)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert [e.graph for e in only(events, GraphCaptured)] == [e.graph for e in only(alone, GraphCaptured)]
+    assert len(only(events, Recompiled)) == len(only(alone, Recompiled))
+    names = {created.region: created.name for created in only(events, RegionCreated)}
+    steps = only(events, StepsTimed)[-1]
+    assert {names[region.region]: region.calls for region in steps.regions} == {"outer": 1, "SGD.step": 1}
+    assert all(region.pairs >= 6 for region in steps.regions), "each alone"
+
+
+GENERATION = """\
+import torch
+net = torch.nn.Linear(64, 64)
+decode = torch.compile(net, backend="eager")
+def generate(tokens):
+    x = torch.ones(2, 64)
+    for _ in range(tokens):
+        x = decode(x)
+    return x
+with torch.inference_mode():
+    for _ in range(2000):
+        generate(4)
+"""
+
+
+async def test_a_step_may_be_a_call_of_a_function(runs: Runs) -> None:
+    events = await runs.run(GENERATION, step="generate", time_for=0.2)
+    assert isinstance(events[-1], Finished), events[-1]
+    steps = only(events, StepsTimed)[-1]
+    assert (steps.border, steps.step, steps.regions[0].calls) == ("function", "generate", 4)
+    assert only(events, TimingEstimate)[-1].pairs >= 6
+
+
+DROPOUT = TRAINING.replace("torch.nn.Tanh()", "torch.nn.Dropout(0.1)")
+
+
+async def test_different_random_numbers_are_said(runs: Runs) -> None:
+    events = await runs.run(DROPOUT, time_for=0.2)
+    assert only(events, StepsTimed)[-1].random

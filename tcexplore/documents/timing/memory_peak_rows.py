@@ -21,6 +21,9 @@ LISTED = 20
 MOST_ABOVE = 1.02
 """Factor by which the measured peak may exceed that of the code without a remark."""
 
+LEAST_ROOM = 12
+"""Columns that the reason of a tensor needs to be shown."""
+
 _BARS = "▁▂▃▄▅▆▇█"
 _CHART = 64
 """Columns of the chart, at most."""
@@ -32,8 +35,8 @@ def memory_peak_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> 
     if peak is None or not peak.bytes:
         return
     measured = snapshot.memory.compiled_peak if snapshot.memory is not None else None
-    share = f", {peak.bytes / measured:.0%} of the measured one" if measured else ""
-    yield fold(PEAK, PEAK in opened, f"{PEAK}: {size(peak.bytes)} by the generated code{share}")
+    share = f", {peak.bytes / measured:.0%} of the measured" if measured else ""
+    yield fold(PEAK, PEAK in opened, f"{PEAK}: {size(peak.bytes)} by the code{share}")
     if PEAK not in opened:
         return
     yield row(("   ", ""), (chart(peak.history, min(_CHART, max(width - 8, 16))), "muted"))
@@ -85,21 +88,24 @@ _KINDS = {
 
 
 def _columns(width: int) -> list[Column[LiveTensor]]:
-    room = max(width - 66, 16)
-    return [
+    room = width - 68
+    columns: list[Column[LiveTensor]] = [
         Column("size", lambda tensor: size(tensor.bytes)),
         Column("kind", lambda tensor: tensor.kind, left=True, style="muted"),
-        Column("line", _line, left=True),
-        Column("op", lambda tensor: tensor.op.removeprefix("aten.") or None, left=True, style="muted"),
+        Column("line", _line),
         Column("from – to", _lifetime),
-        Column("why", lambda tensor: shortened(tensor.reason, room), left=True, style="muted"),
     ]
+    if room >= LEAST_ROOM:
+        columns.insert(3, Column("op", lambda tensor: shortened(tensor.op.removeprefix("aten."), 14) or None))
+        columns.append(Column("why", lambda tensor: shortened(tensor.reason, room), left=True, style="muted"))
+    return columns
 
 
 def _line(tensor: LiveTensor) -> str | None:
     if tensor.location is None:
         return None
-    return f"{display_path(tensor.location.file).rpartition('/')[2]}:{tensor.location.line}"
+    name = display_path(tensor.location.file).rpartition("/")[2]
+    return f"{shortened(name, 16)}:{tensor.location.line}"
 
 
 def _lifetime(tensor: LiveTensor) -> str:

@@ -167,6 +167,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("back", "escape", "reading", "back", "back", "Leave the search, the zoom, or this screen", SEARCH),
     Action("edit", "e", "reading", "edit", "edit", "Open $VISUAL or $EDITOR at the row's line", SEARCH, priority=7),
     Action("copy", "y", "reading", "copy", "copy", "Copy the row", SEARCH, priority=10, lazygit="y,ctrl+o"),
+    Action("copy-id", "", "app", "copy_id", "copy id", "Copy the id of the row, for tcexplore ask", SEARCH,
+           keywords="stable identifier agent reference"),
     Action("copy-all", "Y", "reading", "copy_all", "copy all", "Copy all rows", SEARCH),
     Action("diff-next-part", "tab", "diff", "section(1)", "next part", "Go to the next part with differences", MOVE,
            priority=1, lazygit="tab,]"),

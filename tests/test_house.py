@@ -57,8 +57,8 @@ def test_no_private_path_or_debugger_call_remains():
 
 
 DISTRIBUTIONS = {
-    "pynvml": "nvidia-ml-py", "pytest_asyncio": "pytest-asyncio", "textual_serve": "textual-serve",
-    "xdist": "pytest-xdist",
+    "mcp_types": "mcp-types", "pynvml": "nvidia-ml-py", "pytest_asyncio": "pytest-asyncio",
+    "textual_serve": "textual-serve", "xdist": "pytest-xdist",
 }  # fmt: skip
 """Distributions whose name differs from the import name."""
 

@@ -15,13 +15,13 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python", "processes",
-         "profiles", "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces",
-         "trust", "ui", "watch")  # fmt: skip
+FRONT = ("answers", "cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python",
+         "processes", "profiles", "quantities", "report", "run_store", "session", "studies", "supervisor", "torch_text",
+         "traces", "trust", "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
-PURE = ("documents", "events", "files", "fixes", "keymap", "profiles", "quantities", "session", "studies", "torch_text",
-        "traces")  # fmt: skip
+PURE = ("answers", "documents", "events", "files", "fixes", "keymap", "profiles", "quantities", "session", "studies",
+        "torch_text", "traces")  # fmt: skip
 """Packages that need no terminal app."""
 
 TORCH = ("capture", "timing", "accuracy", "numerics")
@@ -59,7 +59,31 @@ MAY_IMPORT = {
         "trust",
         "watch",
     },
-    "report": {"documents", "events", "files", "keymap", "quantities", "report", "session", "targets"},
+    "report": {
+        "documents",
+        "events",
+        "files",
+        "fixes",
+        "keymap",
+        "notebook",
+        "quantities",
+        "report",
+        "session",
+        "targets",
+    },
+    "answers": {
+        "answers",
+        "documents",
+        "events",
+        "files",
+        "fixes",
+        "keymap",
+        "notebook",
+        "quantities",
+        "report",
+        "session",
+        "targets",
+    },
     "supervisor": {"events", "model_python", "supervisor", "torch_text"},
     "capture": {"capture", "events", "torch_text"},
     "accuracy": {"accuracy", "capture", "events", "quantities", "torch_text"},

@@ -335,10 +335,10 @@ class Regions:
             self.emit_calls()
             if not self._thread.calls and threading.current_thread() is threading.main_thread():
                 self._between_calls()
-            if self._steps is not None:
-                self._steps.add_own_time(time.perf_counter() - ended)
-        if self._steps is not None and call.outer is None:
-            self._steps.end_call(len(call.graphs))
+        if self._steps is not None:
+            if call.outer is None:
+                self._steps.end_call(len(call.graphs))
+            self._steps.add_own_time(time.perf_counter() - ended)
 
     def _emit_compiled(self, call: _Call, seconds: float, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         number, graphs = call.region.number, tuple(call.graphs)

@@ -34,6 +34,7 @@ from tcexplore.cli.options import (
     Export,
     Launch,
     Parser,
+    Question,
     Request,
     TraceChoice,
     chosen,
@@ -54,10 +55,13 @@ EXIT_STATUS = "2 error in FILE or arguments, 3 error in the compiler or the work
 _COMMAND_HELP = {
     "FILE[:NAME]": "open the explorer, recompile on every save",
     "check FILE[:NAME]": "run once and print a report, or JSON",
+    "ask FILE[:NAME] WHAT": "answer one question briefly, for agents and scripts",
     **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
     "export FILE[:NAME]": "write a kernel as files, or a profile with lines",
     "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
     "run -- COMMAND": "run a job such as `torchrun train.py`, and show what its ranks compile",
+    "mcp": "tools for agents (Model Context Protocol)",
+    "serve-session FILE": "watch a file without a screen, and answer `ask` at once",
     "serve FILE[:NAME]": "open the explorer in a browser of this machine, or through an SSH tunnel",
     "config [FILE]": "show which configuration applies, and where each value is from",
     "doctor": "show what this machine can do, and what is missing",
@@ -87,6 +91,17 @@ _PARSERS: dict[str, dict[str, Any]] = {
         ),
         "epilog": f"exit status: 0 ok, 1 a limit was exceeded, {EXIT_STATUS}",
     },
+    "ask": {
+        "description": "Answer one question about FILE in a few lines: a model file, a trace, or a report of check "
+        "--json. A running session, or the app, answers at once; else the file is run.",
+        "examples": (
+            "model.py", "model.py breaks", "model.py kernels --slowest 5", "model.py why-not-fused k-3f2a91c04 k-90b1",
+            "model.py guards --line 21", "model.py recompile 'f32[33, 512]'", "model.py diff --against report.json",
+            "model.py b-3f2a91c04 --json",
+        ),
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "intermixed": True,
+    },
     "export": {
         "description": "Write one kernel into a folder: its source, a file that runs and times it if torch provides "
         "one, and every stage down to machine code. Or write a profile of torch.profiler as a Chrome trace in which "
@@ -112,6 +127,18 @@ _PARSERS: dict[str, dict[str, Any]] = {
         "examples": ("-- python train.py", "-- torchrun --nproc-per-node 2 train.py", "--detach -- python train.py"),
         "epilog": "exit status: that of COMMAND",
     },
+    "serve-session": {
+        "description": "Watch FILE without a screen, and answer `tcexplore ask FILE` within about a second of an edit, "
+        "over a socket that only you can open. A save is run for its structure, and timed when a question needs it.",
+        "examples": ("model.py", "model.py --mode max-autotune"),
+        "epilog": f"exit status: 0 ended by a signal, {EXIT_STATUS}",
+    },
+    "mcp": {
+        "description": "Serve tools for agents over standard input and output (Model Context Protocol): ask, fix, "
+        "study, check. Only files below the working folder are run. Each has a session that notices edits.",
+        "examples": ("", "--python .venv"),
+        "epilog": "exit status: 0 the client has closed standard input, 2 the package mcp is missing",
+    },
     "serve": {
         "description": "Serve the explorer to a browser: only on this machine, and only with the token that is "
         "printed. From another machine, use an SSH tunnel. The other options are those of `tcexplore FILE`.",
@@ -125,9 +152,25 @@ _PARSERS: dict[str, dict[str, Any]] = {
 """Texts of the help of each command that is no study."""
 
 
-def make_parser(command: str) -> Parser:
+def _questions() -> str:
+    """Return the list of questions for the help of `ask`."""
+    from tcexplore.answers.questions import QUESTIONS
+
+    lines = [f"  {f'{question.name} {question.usage}':<40}{question.summary}" for question in QUESTIONS.values()]
+    return "\n".join(["questions:", *lines, "", f"exit status: 0 answered, {EXIT_STATUS}", ""])
+
+
+class _AskParser(Parser):
+    """Lists the questions in its help: only there, since a session is asked without importing them."""
+
+    def format_help(self) -> str:
+        self.epilog = _questions()
+        return super().format_help()
+
+
+def make_parser(command: str, kind: type[Parser] = Parser) -> Parser:
     """Return the parser of a command that is no study."""
-    parser = Parser(prog="tcexplore" if command == APP else f"tcexplore {command}", **_PARSERS[command])
+    parser = kind(prog="tcexplore" if command == APP else f"tcexplore {command}", **_PARSERS[command])
     if command == APP:
         parser.add_argument("--version", action="version", version=f"tcexplore {__version__}")
     parser.add_options(options_of(command), grouped=command != "doctor")
@@ -158,7 +201,11 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     APP: partial(make_parser, APP),
     "check": partial(make_parser, "check"),
     **{entry.name: partial(study_parser, entry.name) for entry in STUDIES if entry.command},
-    **{name: partial(make_parser, name) for name in ("export", "open", "run", "serve", "doctor")},
+    "ask": partial(make_parser, "ask", _AskParser),
+    **{
+        name: partial(make_parser, name)
+        for name in ("export", "open", "run", "serve", "serve-session", "mcp", "doctor")
+    },
 }
 """Functions that make the parser of each command whose options a configuration file may set."""
 
@@ -284,7 +331,20 @@ def complete_app(parser: Parser, given: argparse.Namespace, request: Request) ->
 
 def complete_check(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
     require_one_python(parser, given)
+    if request.select is not None:
+        from tcexplore.answers.selection import BadSelectionError, parse_selection
+
+        try:
+            parse_selection(request.select)
+        except BadSelectionError as error:
+            parser.error(f"--select: {error}")
+        request = request._replace(json=True)
     return request
+
+
+def complete_ask(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
+    require_one_python(parser, given)
+    return request._replace(question=Question(**chosen(Question, given)))
 
 
 def complete_export(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
@@ -329,6 +389,9 @@ def complete_study(parser: Parser, given: argparse.Namespace, request: Request) 
 _COMPLETE: dict[str, Callable[[Parser, argparse.Namespace, Request], Request]] = {
     "app": complete_app,
     "serve": complete_app,
+    "serve-session": complete_check,
+    "mcp": complete_check,
+    "ask": complete_ask,
     "check": complete_check,
     "export": complete_export,
     "open": complete_open,

@@ -36,6 +36,8 @@ def check(request: Request) -> int:
         return _refuse(request, error)
 
     def measure(reason: str = "") -> Outcome:
+        if request.quick and (known := _session_run(request, job)) is not None:
+            return known
         with progress(sys.stderr) as line:
             if reason:
                 line.print_line(reason)
@@ -45,6 +47,23 @@ def check(request: Request) -> int:
         return publish(request, measure(), files, partial(measure, "a time is worse than in the baseline: once more"))
     except EndedBySignalError as ended:
         return ended.status
+
+
+def _session_run(request: Request, job: ev.Job) -> Outcome | None:
+    """Return the run of the session of the file, if there is one and it has the same options."""
+    from tcexplore.answers.session_socket import NoSessionError, ask_session, question, run_options
+    from tcexplore.events.codec import decode
+
+    if request.recompile_check or request.limits.min_cache_hits is not None:
+        return None
+    options = run_options(job.config, job.name, job.argv)
+    try:
+        reply = ask_session(job.file, question((), "", whole=True, options=options), request.timeout, lambda _: None)
+        run = decode(reply["run"].encode(), {"Snapshot": Snapshot})
+        machine = decode(reply["machine"].encode(), {"Standby": ev.Standby}) if "machine" in reply else None
+    except (NoSessionError, KeyError, ValueError, TypeError):
+        return None
+    return Outcome(run, machine if isinstance(machine, ev.Standby) else None)
 
 
 def make_job(request: Request) -> ev.Job:
@@ -58,10 +77,11 @@ def make_job(request: Request) -> ev.Job:
         name=name,
         argv=request.argv,
         config=request.config,
-        time_for=request.time_for,
+        time_for=0.0 if request.quick else request.time_for,
+        structure_only=request.quick,
         caches=_cache_folder() if request.limits.min_cache_hits is not None else "",
         recompile_queries=request.recompile_check,
-        try_recompile_fixes=request.command == "check",
+        try_recompile_fixes=request.command == "check" and not request.quick,
     )
 
 

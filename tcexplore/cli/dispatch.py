@@ -122,12 +122,15 @@ def _imported(place: str) -> Callable[[Request], int]:
 
 _COMMANDS: dict[str, Callable[[Request], int]] = {
     "app": _app,
+    "ask": _imported("ask_command:ask"),
     "check": _check,
     "config": _imported("config_command:show_config"),
     "doctor": _imported("doctor_command:doctor"),
     "export": _imported("export_command:export"),
+    "mcp": _imported("mcp_command:serve_mcp"),
     "open": _imported("open_command:open_trace"),
     "run": _imported("run_command:run_job"),
     "serve": _imported("serve_command:serve"),
+    "serve-session": _imported("session_command:serve_session"),
     **{entry.name: _imported("study_command:run_study_command") for entry in STUDIES},
 }

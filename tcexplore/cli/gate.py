@@ -28,6 +28,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.session.history import summarize
 from tcexplore.session.run_diff import unique_kernels
+from tcexplore.session.stable_ids import stable_ids
 from tcexplore.studies.runs import Outcome, failure_status
 
 if TYPE_CHECKING:
@@ -108,11 +109,11 @@ def _sort_breaks(
     if not limits.own and not files.allow:
         return run.breaks, (), []
 
-    counted, allowed, expired = [], [], {}
+    counted, allowed, expired, ids = [], [], {}, stable_ids(run)
     for graph_break in run.breaks:
         if limits.own and not in_paths(graph_break, limits.own):
             continue
-        entry = first_cover(files.allow, graph_break, today)
+        entry = first_cover(files.allow, graph_break, ids.graph_break(graph_break), today)
         if entry is not None and not entry.expired(today):
             allowed.append(AllowedBreak(graph_break, entry.reason, entry.expires))
             continue
@@ -223,7 +224,7 @@ def _regressions(
 # ---- the allow-list
 
 
-KEYS = ("file", "line", "text", "kind", "reason", "expires")
+KEYS = ("id", "file", "line", "text", "kind", "reason", "expires")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,23 +232,25 @@ class AllowEntry:
     """A graph break that is allowed for a reason, until a date."""
 
     file: str
-    """Path as in the report, relative to the working directory, or a pattern such as `models/*.py`."""
+    """Path as in the report, relative to the working directory, or a pattern such as `models/*.py`; empty: any file."""
     reason: str
+    id: str = ""
+    """Stable id of the break; empty: any."""
     line: int | None = None
     """None: every line."""
     text: str = ""
     """A part of the source line; empty: every line."""
     kind: str = ""
-    """torch's `gb_type`, or the id of the break (`GB0059`); empty: every kind."""
+    """torch's `gb_type`, or its id in torch's registry (`GB0059`); empty: every kind."""
     expires: date | None = None
     """Last day on which the break is allowed; None: no end."""
 
-    def covers(self, graph_break: ev.GraphBreak) -> bool:
+    def covers(self, graph_break: ev.GraphBreak, break_id: str) -> bool:
         """Return whether the entry describes a break, expired or not."""
         place = graph_break.location
-        if place is None or not _is_file(place.file, self.file):
+        if self.id not in ("", break_id) or place is None or not (not self.file or _is_file(place.file, self.file)):
             return False
-        if self.line not in (None, place.line) or self.kind not in ("", graph_break.kind, graph_break.id):
+        if self.line not in (None, place.line) or self.kind not in ("", graph_break.kind, graph_break.registry_id):
             return False
         return self.text in graph_break.code
 
@@ -270,9 +273,11 @@ def read_allow_list(path: str) -> tuple[AllowEntry, ...]:
     return tuple(_entry(f"{path}, entry {number}", entry) for number, entry in enumerate(entries, 1))
 
 
-def first_cover(entries: Iterable[AllowEntry], graph_break: ev.GraphBreak, today: date) -> AllowEntry | None:
+def first_cover(
+    entries: Iterable[AllowEntry], graph_break: ev.GraphBreak, break_id: str, today: date
+) -> AllowEntry | None:
     """Return the first valid entry that describes a break, or else the first expired one."""
-    covers = [entry for entry in entries if entry.covers(graph_break)]
+    covers = [entry for entry in entries if entry.covers(graph_break, break_id)]
     return min(covers, key=lambda entry: entry.expired(today), default=None)
 
 
@@ -299,9 +304,12 @@ def _entry(place: str, entry: Any) -> AllowEntry:
         raise BadFileError(f"{place}: 'line' is not a line number.")
     if expires is not None and (not isinstance(expires, date) or isinstance(expires, datetime)):
         raise BadFileError(f"{place}: 'expires' is not a date, such as 2027-01-31 without quotes.")
-    texts = {key: _text(place, entry, key) for key in ("file", "reason", "text", "kind")}
-    if line is None and not texts["text"]:
-        raise BadFileError(f"{place} needs 'line' or 'text'.")
+    texts = {key: _text(place, entry, key) for key in ("id", "file", "reason", "text", "kind")}
+    for key in ("reason",) if texts["id"] else ("file", "reason"):
+        if not texts[key].strip():
+            raise BadFileError(f"{place} has no {key!r}.")
+    if line is None and not texts["text"] and not texts["id"]:
+        raise BadFileError(f"{place} needs 'id', 'line' or 'text'.")
     return AllowEntry(line=line, expires=expires, **texts)
 
 
@@ -309,8 +317,6 @@ def _text(place: str, entry: Mapping[str, Any], key: str) -> str:
     text = entry.get(key, "")
     if not isinstance(text, str):
         raise BadFileError(f"{place}: {key!r} is not a text.")
-    if key in ("file", "reason") and not text.strip():
-        raise BadFileError(f"{place} has no {key!r}.")
     return text
 
 
@@ -369,7 +375,15 @@ def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
     if request.json:
         from tcexplore.report.json_report import report
 
-        json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
+        if request.select is None:
+            json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
+        else:
+            from tcexplore.answers.selection import parse_selection, selected_report
+
+            selection = parse_selection(request.select)
+            keys = [chosen.key for chosen in selection]
+            whole = report(outcome.snapshot, outcome.machine, limits, request.calls, keys)
+            json.dump(selected_report(whole, selection), sys.stdout, separators=(",", ":"))
         sys.stdout.write("\n")
         return
     from tcexplore.report.check_report import check_report, summary_report

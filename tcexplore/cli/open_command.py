@@ -22,6 +22,7 @@ from tcexplore.traced_job import TRACE_VARIABLE
 from tcexplore.ui.appearance import Appearance
 
 if TYPE_CHECKING:
+    from tcexplore.studies.runs import Outcome
     from tcexplore.traces.trace_job import TraceJob, TraceProcess
 
 _URL_MARK = "://"
@@ -134,6 +135,16 @@ def report_trace(request: Request) -> int:
         comparison = with_processes(comparison, job)
     snapshot = replace(read_snapshot(run), rank_comparison=comparison)
     return publish(request, Outcome(snapshot, run.machine), files) or (USER_ERROR if opened.unread else 0)
+
+
+def read_trace(choice: TraceChoice) -> Outcome:
+    """Return the run of the chosen rank, without a comparison of the ranks. Raises `TraceChoiceError`."""
+    from tcexplore.studies.runs import Outcome
+    from tcexplore.traces.trace_run import TraceRun, read_snapshot
+
+    _, job = choose(choice)
+    run = TraceRun(_process(job, choice.rank), 1, len(job.ranks))
+    return Outcome(read_snapshot(run), run.machine)
 
 
 def _process(job: TraceJob, rank: int | None) -> TraceProcess:

@@ -73,6 +73,22 @@ class Export(NamedTuple):
     """The TORCH_TRACE of the profiled process; empty for none."""
 
 
+class Question(NamedTuple):
+    """What `ask` asks."""
+
+    words: tuple[str, ...] = ()
+    line: int | None = None
+    slowest: int | None = None
+    against: str | None = None
+    """Report to compare with."""
+    max_tokens: int = 2000
+    """Size of the answer; 0 for no limit."""
+    skip: int = 0
+    """Items to leave out."""
+    no_session: bool = False
+    """Whether not to ask a running session."""
+
+
 class TraceChoice(NamedTuple):
     """Traces, and which part of them to show."""
 
@@ -123,7 +139,8 @@ class Request(NamedTuple):
     """A parsed command line; times are in seconds. Defaults are those of the options."""
 
     command: str
-    """`app`, `check`, `config`, `doctor`, `export`, `open`, `run`, `serve` or the name of a study."""
+    """`app`, `ask`, `check`, `config`, `doctor`, `export`, `mcp`, `open`, `run`, `serve`, `serve-session` or the name
+    of a study."""
     target: str = ""
     argv: tuple[str, ...] = ()
     """The arguments after `--`."""
@@ -137,6 +154,8 @@ class Request(NamedTuple):
     """A hanging program must not hang a CI job."""
     time_for: float = 3.0
     """Time of timing after the compile."""
+    quick: bool = False
+    """Whether to generate code only, and to measure nothing."""
     budget: float | None = None
     """Time limit of a whole study; None for no limit."""
     calls: int | None = None
@@ -160,6 +179,10 @@ class Request(NamedTuple):
     study: Any = None
     """The options of a study."""
     export: Export | None = None
+    question: Question | None = None
+    """What `ask` asks."""
+    select: str | None = None
+    """Keys of the report to print; None for all."""
     fake: FakeRanks | None = None
     """Ranks to run the script as; None for a file that is explored as usual."""
     launch: Launch | None = None
@@ -238,12 +261,23 @@ _NOTES = {LIMITS: "The exit status is 1 if one is exceeded.", OUTPUTS: "An exist
 """Sentences below headings."""
 
 APP = "app serve"
-MODEL = "app serve check export study"
+MODEL = "app serve check export study ask serve-session"
 
 # fmt: off
 OPTIONS: tuple[Option, ...] = (
     Option("--port", "serve", "0: any free one (default: %(default)s)", kind.count, "N"),
     Option("file", MODEL, "a Python file, and optionally the name in it to compile", metavar="FILE[:NAME]"),
+    Option("words", "ask", "the question: its name and arguments, or the id of a part (default: summary)",
+           metavar="WHAT", nargs="*"),
+    Option("--line", "ask", "only what belongs to this line of FILE", kind.at_least_one, "N", one_call=True),
+    Option("--slowest", "ask", "only the N kernels that take the most time", kind.at_least_one, "N", one_call=True),
+    Option("--against", "ask", "for diff: a report of check --json", None, "REPORT", one_call=True),
+    Option("--max-tokens", "ask", "the size of the answer, 0 for no limit (default: %(default)s)", kind.count, "N",
+           default=2000),
+    Option("--skip", "ask", "leave out the first N items", kind.count, "N", default=0, one_call=True),
+    Option("--json", "ask", "print JSON", action="store_true", one_call=True),
+    Option("--no-session", "ask", "make a run, also if a session or the app shows FILE", action="store_true",
+           one_call=True),
     Option("--mode", MODEL, "torch.compile's mode (default: default)", group=HOW, default=SUPPRESS),
     Option("--backend", MODEL, "torch.compile's backend (default: inductor)", group=HOW, default=SUPPRESS),
     Option("--dynamic", MODEL, "dynamic shapes (default: auto)", choices=kind.DYNAMIC, group=HOW, default=SUPPRESS),
@@ -261,11 +295,11 @@ OPTIONS: tuple[Option, ...] = (
            None, "SPEC", HOW, "append"),
     Option("--seed", MODEL, "seed of all random generators (default: %(default)s)", kind.integer, group=HOW, default=0),
     Option("--threads", MODEL, "torch.set_num_threads(N)", kind.at_least_one, "N", HOW),
-    Option("--python", f"{MODEL} doctor",
+    Option("--python", f"{MODEL} mcp doctor",
            "the model's Python: an interpreter, or the folder of a virtual or conda environment (default: the active "
            "environment, or .venv beside FILE or above it, or the Python of tcexplore)",
            kind.name, "PATH", HOW, "append"),
-    Option("--trust", f"{MODEL} doctor",
+    Option("--trust", f"{MODEL} mcp doctor",
            "run the .venv or the Python that the repository of FILE names, now and later (default: ask once on a "
            "terminal, else no); FILE itself is always run", group=HOW, action="store_true", one_call=True),
     Option("--follow", f"{APP} check",
@@ -289,7 +323,7 @@ OPTIONS: tuple[Option, ...] = (
            "also compile C++ kernels to assembly, which takes some seconds each", group=GPU, action="store_true"),
     Option("--opcheck", f"{APP} check",
            "test each custom op with torch.library.opcheck, on the arguments of its first call", action="store_true"),
-    Option("--standbys", APP,
+    Option("--standbys", f"{APP} serve-session mcp",
            "processes to keep ready where each must prepare itself, such as on a GPU, where each holds a context of "
            "about 500 MiB (default: %(default)s)", kind.at_least_one, "N"),
     Option("--no-history", APP,
@@ -334,12 +368,18 @@ OPTIONS: tuple[Option, ...] = (
            one_call=True),
     Option("--timeout", "export", "give up if the run takes more than S seconds (default: %(default)g)",
            kind.positive_seconds, "S"),
-    Option("--timeout", "check", "give up if the run takes more than S seconds (default: %(default)g)",
+    Option("--timeout", "check ask", "give up if the run takes more than S seconds (default: %(default)g)",
            kind.positive_seconds, "S", REPORT),
     Option("--timeout", "study", "give up if one of the runs takes more than S seconds (default: %(default)g)",
            kind.positive_seconds, "S", REPORT),
-    Option("--time-for", "check study", "seconds of timing after each compile, 0 for none (default: %(default)g)",
+    Option("--time-for", "check study ask", "seconds of timing after each compile, 0 for none (default: %(default)g)",
            kind.seconds, "S", REPORT),
+    Option("--select", "check",
+           "print only these keys of the JSON report, with the main fields of each: breaks,kernels; breaks.* for all "
+           "fields, breaks.stack for this one", None, "KEYS", REPORT, one_call=True),
+    Option("--quick", "check ask",
+           "structure only: graphs, breaks, guards and generated code, which is not compiled; nothing is measured",
+           group=REPORT, action="store_true"),
     Option("--calls", "check", "report net time over N calls", kind.at_least_one, "N", REPORT),
     Option("--recompile-check", "check",
            "report whether a call with these inputs would recompile, without compiling anything: "
@@ -399,10 +439,18 @@ def options_of(command: str) -> tuple[Option, ...]:
 class Parser(argparse.ArgumentParser):
     """Prints errors in one line, and examples below the help."""
 
-    def __init__(self, *, examples: Sequence[str] = (), **settings: Any) -> None:
-        """`examples` are command lines without the program's name."""
+    def __init__(self, *, examples: Sequence[str] = (), intermixed: bool = False, **settings: Any) -> None:
+        """`examples` are command lines without the program's name; `intermixed` allows options between arguments."""
         super().__init__(allow_abbrev=False, **settings)
         self._examples = examples
+        self._intermixed = intermixed
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        if self._intermixed:
+            return self.parse_intermixed_args(args, namespace)
+        return super().parse_args(args, namespace)
 
     def format_help(self) -> str:
         lines = [f"  {self.prog} {arguments}".rstrip() for arguments in self._examples]

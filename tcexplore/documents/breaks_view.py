@@ -19,6 +19,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.call_account import eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
+from tcexplore.session.stable_ids import stable_ids
 
 EMPTY_TEXT = (
     "A graph break is where Dynamo leaves the graph and runs your Python. Each one appears here with its line, torch's "
@@ -146,7 +147,7 @@ def _fix_label(fix: BreakFix | None) -> tuple[str, str]:
 def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, width: int) -> Iterator[Row]:
     """Yield code, reason, fix, explanation and cost."""
     graph_break = costed.graph_break
-    name = graph_break.id or ""
+    name = " ".join(filter(None, (graph_break.registry_id, stable_ids(snapshot).graph_break(graph_break))))
     yield row(f"   {shortened(graph_break.code, width - 6 - len(name))}", (f"  {name}", "muted"))
     yield from wrapped(graph_break.reason or graph_break.kind, width, "strong", indent=3)
     if fix is not None and fix.line and fix.state != "refused":
@@ -170,7 +171,7 @@ def _torch_notes(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened:
     parts = ["torch's explanation"] if explained else []
     parts += [f"torch's {'hint' if len(hints) == 1 else 'hints'}"] if hints else []
     parts += [count(len(graph_break.stack), "frame")] if graph_break.stack else []
-    parts += [f"registry notes on {graph_break.id}"] if notes else []
+    parts += [f"registry notes on {graph_break.registry_id}"] if notes else []
     parts += ["torch's context"] if graph_break.context else []
     parts += ["link"] if graph_break.url else []
     if not parts:

@@ -62,7 +62,7 @@ def break_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[R
             links = (break_link(graph_break),) if change.after else ()
             style = BREAK_STYLES.get(change.kind, MARKS[change.kind][1])
             facts = (f"{where}  ", "muted"), (graph_break.code or graph_break.reason, style)
-            kind = (f"  {graph_break.id or graph_break.kind}", "muted")
+            kind = (f"  {graph_break.registry_id or graph_break.kind}", "muted")
             yield row("   ", (MARKS[change.kind][0], style), *facts, kind, links=links, location=graph_break.location)
 
 

@@ -45,7 +45,8 @@ class Row(NamedTuple):
     copy: str | None = None
     """What is copied, if it differs from the text."""
     hides: tuple[Link, ...] = ()
-    """Links of the rows that a closed fold hides: its own row is highlighted in their place."""
+    """Links of the rows that a closed fold hides: its own row is highlighted in their place. `links` are then only what
+    a selection of the row selects."""
     inside: Callable[[], str] | None = None
     """Returns the text that a closed fold hides, which a search finds on the fold's row."""
     target: str | None = None

@@ -175,12 +175,17 @@ def _add(labels: list[KernelLabel], label: KernelLabel) -> None:
         labels.append(label)
 
 
-_labels = by_identity(2)(Labels)
+@by_identity(2)
+def labels_of(
+    graphs: tuple[ev.GraphCaptured, ...], aten: tuple[ev.AtenGraph, ...], kernels: tuple[ev.Kernel, ...]
+) -> Labels:
+    """Return the labels of the code for one target, cached."""
+    return Labels(graphs, aten, kernels)
 
 
 def labels(snapshot: Snapshot) -> Labels:
     """Return the labels of a run, cached."""
-    return _labels(snapshot.graphs, snapshot.code.aten_graphs, snapshot.code.kernels)
+    return labels_of(snapshot.graphs, snapshot.code.aten_graphs, snapshot.code.kernels)
 
 
 def format_tensor(node: ev.FxNode) -> str:

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.documents.document import by_identity
+from tcexplore.documents.labels import Labels, labels_of
 from tcexplore.events import FxNode
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import CallAccount
+from tcexplore.session.code import Code
 from tcexplore.session.module_tree import ModuleRow, ModuleTree, Path, TreeFacts, module_tree
 from tcexplore.targets.target_names import NATIVE
 
@@ -120,6 +122,8 @@ class Block(NamedTuple):
     """The module; None for nodes without a fold."""
     members: Sequence[Block] = ()
     """Several equal modules, with the nodes between them."""
+    reads: Sequence[str] = ()
+    """Nodes outside the block that a block of a module reads."""
 
 
 def blocks(nodes: Sequence[FxNode], paths: Sequence[Path], outer: Path, folds: ModuleFolds | None) -> Iterator[Block]:
@@ -127,8 +131,11 @@ def blocks(nodes: Sequence[FxNode], paths: Sequence[Path], outer: Path, folds: M
     runs = []
     for path, members in groupby(range(len(nodes)), key=lambda index: _block_path(paths[index], outer)):
         indices = list(members)
-        named = path if path is not None and len(indices) >= SHORTEST else None
-        runs.append(Block(nodes[indices[0] : indices[-1] + 1], named))
+        of_run = nodes[indices[0] : indices[-1] + 1]
+        if path is not None and len(indices) >= SHORTEST:
+            runs.append(Block(of_run, path, reads=_reads(of_run)))
+        else:
+            runs.append(Block(of_run, None))
     return _merged(runs, folds.same) if folds is not None else iter(runs)
 
 
@@ -166,4 +173,51 @@ def _joined(runs: Sequence[Block]) -> Iterator[Block]:
         yield from runs
         return
     nodes = [node for run in runs for node in run.nodes]
-    yield Block(nodes, runs[0].path, runs)
+    yield Block(nodes, runs[0].path, runs, _reads(nodes))
+
+
+def _reads(nodes: Sequence[FxNode]) -> tuple[str, ...]:
+    own = {node.name for node in nodes}
+    return tuple(dict.fromkeys(name for node in nodes for name in node.inputs if name not in own))
+
+
+# ---- kernels of equal layers
+
+
+class KernelGroup(NamedTuple):
+    """Kernels that compute the same in equal layers."""
+
+    kernels: tuple[ev.Kernel, ...]
+    module: str
+    """The module whose ops they compute, its numbers as `*`."""
+
+
+def kernel_groups(snapshot: Snapshot, code: Code) -> Sequence[KernelGroup]:
+    """Return the kernels of a target, those of equal layers together; empty if no layer repeats."""
+    folds = module_folds(snapshot)
+    if not folds.repeats:
+        return ()
+    return _groups(code.kernels, folds, labels_of(snapshot.graphs, code.aten_graphs, code.kernels))
+
+
+@by_identity(4)
+def _groups(kernels: tuple[ev.Kernel, ...], folds: ModuleFolds, known: Labels) -> tuple[KernelGroup, ...]:
+    groups: dict[tuple[object, ...], list[ev.Kernel]] = {}
+    for kernel in kernels:
+        module = _module_pattern(kernel, folds, known)
+        ops = tuple(label.text for label in known.fused(kernel))
+        call = kernel.calls[0] if kernel.calls else kernel
+        moved = call.bytes_read, call.bytes_written
+        key = module, kernel.graph, kernel.phase, kernel.generated, kernel.language, ops, moved, kernel.flops
+        groups.setdefault(key, []).append(kernel)
+    return tuple(KernelGroup(tuple(group), str(key[0])) for key, group in groups.items())
+
+
+def _module_pattern(kernel: ev.Kernel, folds: ModuleFolds, known: Labels) -> str:
+    """Return the module whose ops a kernel computes, the same for each of its calls, or else the one around them."""
+    calls = [
+        [path for key in known.origins(kernel, call.nodes) if (path := folds.path_of.get(key)) is not None]
+        for call in kernel.calls or (kernel,)
+    ]
+    patterns = {pattern(common_path(paths)) for paths in calls}
+    return patterns.pop() if len(patterns) == 1 else pattern(common_path(path for paths in calls for path in paths))

@@ -59,6 +59,8 @@ def _name(run: Snapshot, link: Link) -> str:
             return f"graph break {'' if graph_break is None else _expression(graph_break)}"
         case "entry":
             return f"cache entry {link.where}"
+        case "step":
+            return f"step: {link.name.replace('_', ' ', 2)}"
         case _:
             return link.name
 

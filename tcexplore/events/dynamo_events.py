@@ -180,8 +180,8 @@ class GraphBreak(Event):
 
     graph: str
     """Compile id of the frame that was traced."""
-    id: str | None
-    """torch's registry id, e.g. `GB0170`; None if torch gives none."""
+    registry_id: str | None
+    """torch's id of the kind, e.g. `GB0170`; None if torch gives none."""
     kind: str
     """torch's `gb_type`."""
     reason: str

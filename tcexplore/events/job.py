@@ -40,12 +40,16 @@ class Job:
     """Number of times to make the compiled calls. With more than one pass, nothing else is timed."""
     examine: bool = True
     """Whether to compare results and memory of eager and compiled after the compile."""
+    structure_only: bool = False
+    """Whether to end after the compiled calls, and only generate code: no eager call, measurement or comparison."""
     profile: bool = True
     """Whether to profile eager and compiled calls after the timing."""
     numerics: bool = False
     """Whether to judge the numerics of each kernel after the compile."""
     numerics_folder: str = ""
     """Folder for the inputs of the kernel that is wrong or differs; empty for none."""
+    eager_ops: tuple[str, ...] = ()
+    """Ops such as `aten.sum.dim_IntList` for which Inductor calls eager's kernel instead of generating code."""
     graph_scripts: bool = False
     """Whether to emit torch's repro script for each graph of Inductor."""
     runnable: bool = False

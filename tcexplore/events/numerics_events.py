@@ -60,11 +60,14 @@ class OperandValue:
     value: str
 
 
+FirstOpKind = Literal["wrong", "not finite", "differs"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstOp(Event):
     """The first op of the program whose value is wrong, is not finite, or differs from eager."""
 
-    kind: Literal["wrong", "not finite", "differs"]
+    kind: FirstOpKind
     graph: str
     phase: GraphPhase
     kernel: str
@@ -99,14 +102,16 @@ class FirstOp(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchTried(Event):
-    """The kernel of the first difference, compiled again with one more setting."""
+    """A kernel that differs from eager, compiled again with one change or several."""
 
     graph: str
     phase: GraphPhase
     kernel: str
     name: str
     settings: tuple[str, ...] = ()
-    """Settings such as `torch._inductor.config.emulate_precision_casts=True`; empty if there is none."""
+    """Settings such as `torch._inductor.config.emulate_precision_casts=True`."""
+    ops: tuple[str, ...] = ()
+    """Ops such as `aten.sum.dim_IntList` that call eager's kernel instead of generated code."""
     equal: bool = False
     """Whether its bits are then those of eager."""
     differing: int = 0

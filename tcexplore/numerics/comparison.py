@@ -96,6 +96,11 @@ def _same_bits(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return same | (a.isnan() & b.isnan()) if a.is_floating_point() else same
 
 
+def count_differing(a: torch.Tensor, b: torch.Tensor) -> int:
+    """Return the number of elements that differ; all of them if the dtype or the shape does."""
+    return int((~_same_bits(a, b)).sum()) if a.shape == b.shape else a.numel()
+
+
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Return whether two tensors have the same dtype, shape and values."""
     return a.shape == b.shape and bool(_same_bits(a, b).all())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -14,16 +15,38 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.node_origins import aten_node
 from tcexplore.capture.tensor_descriptions import dtype_text
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import FirstOp, Kernel, KernelCall, KernelJudged, KernelVerdict, NumericsJudged, OperandValue
+from tcexplore.events import (
+    FirstOp,
+    FirstOpKind,
+    Kernel,
+    KernelCall,
+    KernelJudged,
+    KernelVerdict,
+    NumericsJudged,
+    OperandValue,
+)
 from tcexplore.numerics.comparison import Comparison, compare, same
 from tcexplore.numerics.exposed_kernels import compile_kernel, exposable, kernel_graph, run_compiled
+from tcexplore.numerics.graph_stages import Decomposed, GraphCheck, WrongNode, time_limit
 from tcexplore.numerics.kernel_replay import GraphValues, Replay
+from tcexplore.numerics.kernel_reproducer import kernel_reproducer
 from tcexplore.numerics.lowered_graphs import LoweredGraph
 from tcexplore.numerics.replayed_values import LOW, Value, op_name
+from tcexplore.numerics.switches import LocalDifference, explain, switches
 from tcexplore.numerics.wrapper_values import ValueRecorder, WrapperCall
 
 BUDGET_S = 60.0
 """No further kernel is judged after this many seconds."""
+
+GRAPHS_S = 20.0
+"""Time for the check of decompositions and passes."""
+
+EXPLAIN_S = 15.0
+"""No further switch is tried after this many seconds."""
+
+NOT_JUDGED: Final = "not judged"
+
+WHY = "why a kernel differs from eager"
 
 VERDICTS: tuple[KernelVerdict, ...] = ("bitwise equal", "not judged", "differs, not wrong", "wrong")
 """From best to worst."""
@@ -39,7 +62,7 @@ class CalledKernel:
     outputs: list[Any]
     """Post-grad nodes whose values it writes."""
     repeats: bool | None = None
-    replay: Replay | None = None
+    verdict: KernelVerdict = NOT_JUDGED
     compared: dict[Any, Comparison] | None = None
 
     @property
@@ -50,18 +73,21 @@ class CalledKernel:
 
 
 class Judge:
-    """Judges the kernels of recorded calls."""
+    """Judges the kernels of recorded calls; what it finds is emitted as events."""
 
-    def __init__(self, hooks: Hooks, user_files: UserFiles, kernels: Sequence[Kernel]) -> None:
+    def __init__(self, hooks: Hooks, user_files: UserFiles, kernels: Sequence[Kernel], folder: str = "") -> None:
+        """`folder` is for the inputs of the kernel that a reproducer runs; empty for none."""
         self._hooks = hooks
         self._user_files = user_files
         self._kernels = kernels
+        self._folder = folder
         self._began = time.perf_counter()
+        self._worst: KernelVerdict = NOT_JUDGED
+        self._calls, self._reason = 0, ""
 
     def judge(self, graphs: Sequence[LoweredGraph], recorder: ValueRecorder) -> list[CalledKernel]:
-        """Judge every kernel; emit a `KernelJudged` for each, and the first op that is wrong."""
+        """Judge every kernel; emit a `KernelJudged` for each."""
         judged: list[CalledKernel] = []
-        verdicts: list[KernelVerdict] = []
         reason = ""
         for graph in sorted(graphs, key=lambda each: each.phase == "backward"):
             call = recorder.calls.get(graph.wrapper.__file__)
@@ -69,24 +95,71 @@ class Judge:
                 reason = f"graph {graph.graph}, {graph.phase}, was not called again"
                 continue
             for called in self._called(graph, call):
-                event = self._judged(called)
-                if time.perf_counter() - self._began > BUDGET_S:
-                    reason = f"not all kernels were judged within {BUDGET_S:.0f} s"
-                self._hooks.emit(event)
-                verdicts.append(event.verdict)
+                self._hooks.emit(self._judged(called))
                 judged.append(called)
-        worst: KernelVerdict = max(verdicts, key=VERDICTS.index, default="not judged")
-        if reason == "" and not judged:
+        if self._seconds > BUDGET_S:
+            reason = f"not all kernels were judged within {BUDGET_S:.0f} s"
+        if not (reason or judged):
             reason = "Inductor generated no kernel"
-        first = self.first(judged)
-        if first is not None:
-            self._hooks.emit(first)
-        self._hooks.emit(
-            NumericsJudged(
-                verdict=worst, calls=len(recorder.calls), seconds=time.perf_counter() - self._began, reason=reason
-            )
-        )
+        worst: KernelVerdict = max((called.verdict for called in judged), key=VERDICTS.index, default=NOT_JUDGED)
+        self._calls, self._worst, self._reason = len(recorder.calls), worst, reason
         return judged
+
+    def find_first(self, judged: Sequence[CalledKernel], decompositions: Sequence[Decomposed] = ()) -> None:
+        """Emit the first op that is not finite, and the first that is wrong, or else differs from eager, and why."""
+        wrong_nodes = self._first_wrong_nodes(judged, decompositions)
+        verdict: KernelVerdict = "wrong" if wrong_nodes else self._worst
+        self._hooks.emit(NumericsJudged(verdict=verdict, calls=self._calls, seconds=self._seconds, reason=self._reason))
+        for called in judged:
+            if (first := self._first_not_finite(called)) is not None:
+                self._hooks.emit(first)
+                break
+        wrong = next((called for called in judged if called.verdict == "wrong"), None)
+        if wrong_nodes is not None:
+            self._hooks.emit(wrong_nodes)
+        elif wrong is not None:
+            self._hooks.emit(self._first_wrong(wrong))
+        if wrong is not None:
+            self._emit_reproducer(wrong)
+        if wrong is None and wrong_nodes is None:
+            differing = [called for called in judged if called.verdict == "differs, not wrong"]
+            self._explain(differing)
+            if differing:
+                self._emit_reproducer(differing[0])
+
+    def _first_wrong_nodes(
+        self, judged: Sequence[CalledKernel], decompositions: Sequence[Decomposed]
+    ) -> FirstOp | None:
+        """Return the first op whose decomposition, or a pass, made nodes that compute something else."""
+        in_time = time_limit(GRAPHS_S)
+        for called in _first_of_each_graph(judged):
+            check = GraphCheck(called.values.graph, called.values, in_time)
+            wrong = check.wrong_decomposition(decompositions) or check.wrong_pass()
+            if wrong is not None:
+                return self._wrong_node(wrong, called, judged)
+        return None
+
+    def _wrong_node(self, wrong: WrongNode, of: CalledKernel, judged: Sequence[CalledKernel]) -> FirstOp:
+        graph = of.values.graph
+        name = wrong.node.name
+        node = next((each for each in graph.module.graph.nodes if each.name == name), wrong.node)
+        inside = (called for called in judged if called.values is of.values and name in called.call.nodes)
+        called = next(inside, None) or of
+        statement = self._statement(called, node)
+        difference = torch.nan_to_num((wrong.right - wrong.wrong).abs(), nan=math.inf)
+        index = _unraveled(int(difference.argmax()), wrong.right)
+        record = aten_node(node, self._user_files)
+        return FirstOp(
+            kind="wrong", graph=graph.graph, phase=graph.phase, kernel=called.kernel.name, order=called.call.order,
+            op=wrong.op, node=name, statement=statement[1], statement_line=statement[0], location=record.location,
+            module=record.module or "", dtype=record.dtype or "", index=index, eager=_text(wrong.right[index]),
+            float64=_text(wrong.right[index]), compiled=_text(wrong.wrong[index]), bound="0", exposed=True,
+            stage=wrong.stage, culprit=wrong.culprit,
+        )  # fmt: skip
+
+    @property
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._began
 
     def _called(self, graph: LoweredGraph, call: WrapperCall) -> Iterator[CalledKernel]:
         values = GraphValues(graph, call)
@@ -103,10 +176,10 @@ class Judge:
             yield CalledKernel(kernel, each, values, outputs, repeats)
 
     def _judged(self, called: CalledKernel) -> KernelJudged:
-        verdict, reason = self._compare(called)
+        called.verdict, reason = self._compare(called)
         event = KernelJudged(
             graph=called.kernel.graph, phase=called.kernel.phase, kernel=called.kernel.name, order=called.call.order,
-            verdict=verdict, reason=reason, ops=len(called.call.nodes), repeats=called.repeats,
+            verdict=called.verdict, reason=reason, ops=len(called.call.nodes), repeats=called.repeats,
         )  # fmt: skip
         if not called.compared:
             return event
@@ -115,8 +188,7 @@ class Judge:
         return replace(
             event, output=node.name, dtype=dtype_text(called.values.real[node].dtype),
             elements=sum(each.elements for each in every), differing=sum(each.differing for each in every),
-            ulps=one.ulps,
-            error_ulps=one.error_ulps, eager_error_ulps=one.eager_error_ulps, error=one.error,
+            ulps=one.ulps, error_ulps=one.error_ulps, eager_error_ulps=one.eager_error_ulps, error=one.error,
             eager_error=one.eager_error, bound_share=_finite(one.share), eager_share=one.eager_share,
         )  # fmt: skip
 
@@ -131,7 +203,7 @@ class Judge:
         if not replay.failed and all(same(reals[node], replay.values[node].eager) for node in called.outputs):
             called.compared = {node: Comparison(False, reals[node].numel(), 0) for node in called.outputs}
             return "bitwise equal", ""
-        replay = called.replay = called.values.replay(called.outputs)
+        replay = called.values.replay(called.outputs)
         for node in called.outputs:
             if node not in replay.failed:
                 called.compared[node] = compare(called.values.real[node], replay.values[node])
@@ -146,11 +218,6 @@ class Judge:
 
     # ---- the first op
 
-    def first(self, judged: Sequence[CalledKernel]) -> FirstOp | None:
-        """Return the first op that is wrong; None if none is."""
-        wrong = next((each for each in judged if each.compared and any(c.wrong for c in each.compared.values())), None)
-        return None if wrong is None else self._first_wrong(wrong)
-
     def _first_wrong(self, called: CalledKernel) -> FirstOp:
         try:
             exposed = self._exposed(called)
@@ -158,56 +225,133 @@ class Judge:
             self._hooks.report_missing("the op of a wrong kernel", "torch._inductor:compile_fx_inner", str(error))
             exposed = None
         if exposed is not None:
-            return self._first_op(called, *exposed, exposed=True)
-        assert called.replay is not None
-        assert called.compared
-        node = called.worst
-        real = called.values.real[node]
-        return self._first_op(called, node, called.replay.values[node], real, called.compared[node], exposed=False)
+            return self._first_op("wrong", called, *exposed, exposed=True)
+        node, replay = called.worst, called.values.replay(called.outputs)
+        real, one = called.values.real[node], (called.compared or {})[node]
+        return self._first_op("wrong", called, node, replay.values[node], real, one, replay, exposed=False)
 
-    def _exposed(self, called: CalledKernel) -> tuple[Any, Value, Any, Comparison] | None:
+    def _exposed(self, called: CalledKernel) -> tuple[Any, Value, Any, Comparison, Replay] | None:
         """Compile the kernel with every intermediate as an output; return the first one that is outside its bound."""
-        assert called.replay
         wrong = [node for node, one in (called.compared or {}).items() if one.wrong]
         replay = called.values.replay(wrong)
         nodes = exposable(replay)
         graph, inputs = kernel_graph(replay, nodes, wide=True), replay.given
-        with self._hooks.paused():
-            results = run_compiled(compile_kernel(graph, inputs, {}), inputs)
+        results = run_compiled(compile_kernel(graph, inputs, {}), inputs)
         for node, real in zip(nodes, results, strict=True):
             value = replay.values[node]
             if isinstance(value.eager, torch.Tensor) and value.eager.dtype in LOW:
                 value = Value(value.single, value.exact, value.single, value.bound)
             one = compare(real, value)
             if one.wrong:
-                return node, value, real, one
+                return node, value, real, one, replay
         return None
 
+    def _first_not_finite(self, called: CalledKernel) -> FirstOp | None:
+        """Return the first op whose value is not finite, if a kernel has one from finite inputs."""
+        reals = [called.values.real[node] for node in called.outputs]
+        if all(_is_finite(real) for real in reals):
+            return None
+        replay = called.values.replay(called.outputs, only_eager=True)
+        for node in replay.computed:
+            value = replay.values[node].eager
+            inputs = [replay.values[each].eager for each in node.all_input_nodes]
+            if op_name(node.target) in _CONSTANTS or _is_finite(value) or not all(map(_is_finite, inputs)):
+                continue
+            real = called.values.real.get(node, value)
+            bad = torch.isfinite(value).logical_not().flatten()
+            one = Comparison(False, value.numel(), 0, worst=int(bad.to(torch.uint8).argmax()), not_finite=True)
+            known, exposed = Value.given(value), node in called.outputs
+            return self._first_op("not finite", called, node, known, real, one, replay, exposed=exposed)
+        return None
+
+    def _explain(self, differing: Sequence[CalledKernel]) -> None:
+        """Emit the first op that differs from eager, and the switches that give eager's bits."""
+        explained: set[tuple[Any, ...]] = set()
+        began = time.perf_counter()
+        for called in differing:
+            ops = tuple(node.target for node in called.values.replay(called.outputs, only_eager=True).computed)
+            # Equal layers have equal kernels.
+            if ops in explained or (explained and time.perf_counter() - began > EXPLAIN_S):
+                continue
+            first = not explained
+            explained.add(ops)
+            try:
+                self._explain_one(called, lambda: time.perf_counter() - began < EXPLAIN_S, first=first)
+            except Exception as error:  # noqa: BLE001  a kernel that does not compile alone costs its explanation only
+                self._hooks.report_missing(WHY, "torch._inductor:compile_fx_inner", str(error))
+
+    def _explain_one(self, called: CalledKernel, in_time: Callable[[], bool], *, first: bool) -> None:
+        outputs = [node for node, one in (called.compared or {}).items() if one.differing]
+        replay = called.values.replay(outputs)
+        local = LocalDifference(replay) if called.kernel.generated else None
+        nodes = local.nodes if local is not None else outputs
+        if first:
+            low = (node for node in exposable(replay) if replay.values[node].eager.dtype in LOW)
+            node = next(iter(nodes), None) or next(low, outputs[0])
+            value = replay.values[node]
+            real = local.values[node] if local is not None else called.values.real[node]
+            one = compare(real.to(value.eager.dtype), value)
+            exposed = local is not None
+            self._hooks.emit(self._first_op("differs", called, node, value, real, one, replay, exposed=exposed))
+        if local is not None:
+            label = {"graph": called.kernel.graph, "phase": called.kernel.phase, "kernel": called.kernel.name}
+            explain(self._hooks, replay, outputs, list(switches(replay, nodes)), in_time, label)
+
+    def _emit_reproducer(self, called: CalledKernel) -> None:
+        if not self._folder:
+            return
+        outputs = [node for node, one in (called.compared or {}).items() if one.differing]
+        replay = called.values.replay(outputs, only_eager=True)
+        graph = kernel_graph(replay, outputs)
+        self._hooks.emit(kernel_reproducer(called.kernel.name, graph, replay.given, self._folder))
+
     def _first_op(
-        self, called: CalledKernel, node: Any, value: Value, real: torch.Tensor, one: Comparison, *, exposed: bool
+        self,
+        kind: FirstOpKind,
+        called: CalledKernel,
+        node: Any,
+        value: Value,
+        real: torch.Tensor,
+        one: Comparison,
+        replay: Replay,
+        *,
+        exposed: bool,
     ) -> FirstOp:
         record = aten_node(node, self._user_files)
-        statement = self._statement(called, node.name)
-        index = tuple(int(i) for i in torch.unravel_index(torch.tensor(one.worst), real.shape)) if real.dim() else ()
+        statement = self._statement(called, node)
+        index = _unraveled(one.worst, real)
         bound = value.bound[index] if isinstance(value.bound, torch.Tensor) else 0.0
-        replay = called.replay
         return FirstOp(
-            kind="not finite" if one.not_finite else "wrong",
+            kind=kind,
             graph=called.kernel.graph, phase=called.kernel.phase, kernel=called.kernel.name, order=called.call.order,
             op=op_name(node.target), node=node.name, statement=statement[1], statement_line=statement[0],
             location=record.location, module=record.module or "", dtype=record.dtype or "", index=index,
-            inputs=tuple(_operands(node, replay, index)) if replay else (),
+            inputs=tuple(_operands(node, replay, index)),
             eager=_text(value.eager[index]), float64=_text(value.exact[index]), compiled=_text(real[index]),
             bound=_text(bound), exposed=exposed,
         )  # fmt: skip
 
-    def _statement(self, called: CalledKernel, node: str) -> tuple[int | None, str]:
-        """Return the line of the kernel that computes a node: the last one that is only of this node."""
+    def _statement(self, called: CalledKernel, node: Any) -> tuple[int | None, str]:
+        """Return the line of the kernel that computes a node.
+
+        An op that only moves values has none: its index is in the loads of the ops that use it.
+        """
         source = called.kernel.source.split("\n")
-        lines = [
-            line for line in called.call.lines or called.kernel.lines if node in line.nodes and line.n <= len(source)
-        ]
-        return _computing(lines, source)
+        lines = [line for line in called.call.lines or called.kernel.lines if line.n <= len(source)]
+        own = [line for line in lines if node.name in line.nodes]
+        if own:
+            return _computing(own, source)
+        users = {user.name for user in node.users}
+        loads = [line for line in lines if users & set(line.nodes) and _LOAD.search(source[line.n - 1])]
+        return (loads[0].n, source[loads[0].n - 1].strip()) if loads else (None, "")
+
+
+def _first_of_each_graph(judged: Sequence[CalledKernel]) -> Iterator[CalledKernel]:
+    seen: set[int] = set()
+    for called in judged:
+        if id(called.values) not in seen:
+            seen.add(id(called.values))
+            yield called
 
 
 def _computing(lines: Sequence[Any], source: Sequence[str]) -> tuple[int | None, str]:
@@ -233,6 +377,20 @@ def _computing(lines: Sequence[Any], source: Sequence[str]) -> tuple[int | None,
 _STORE = re.compile(r"\.store\(|tl\.store\(|^(in_)?out_ptr\d+\[|static_cast<int64_t>\(x\d+\)\] =")
 _LOAD = re.compile(r"loadu\(|tl\.load\(| = (in_out|in|out)_ptr\d+\[")
 _CONSTANT = re.compile(r"= static_cast<\w+>\([-\d.e+]+\);|Vectorized<\w+>\(tmp\d+\);|tl\.full\(")
+
+
+_CONSTANTS = ("aten.full", "aten.scalar_tensor", "aten.where", "aten.full_like")
+"""Ops that put infinities in a mask."""
+
+
+def _is_finite(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return not isinstance(value, float) or math.isfinite(value)
+    return bool(torch.isfinite(value).all())
+
+
+def _unraveled(index: int, tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(int(i) for i in torch.unravel_index(torch.tensor(index), tensor.shape)) if tensor.dim() else ()
 
 
 def _operands(node: Any, replay: Replay, index: tuple[int, ...]) -> Iterator[OperandValue]:

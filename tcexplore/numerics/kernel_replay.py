@@ -80,8 +80,8 @@ class Replay:
 
     @property
     def inputs(self) -> list[Any]:
-        """The nodes whose real values the kernel reads."""
-        return [node for node in self.values if self._is_input(node)]
+        """The nodes whose real values the kernel reads, or that do not run alone."""
+        return [node for node in self.values if self._is_input(node) or node in self.failed]
 
     @property
     def given(self) -> list[Any]:
@@ -158,7 +158,7 @@ class Replay:
             stored = unit(inexact) if narrows else 0.0
         op = OpCall(node.target, args, kwargs, exact, eager, arithmetic, stored)
         bound = bound_of(op)
-        rounds = low and not cast and (node in self._values.real or is_extern(node))
+        rounds = low and not cast and (node in self._own or node in self._values.real or is_extern(node))
 
         def complete(leaf: Any, value: Any) -> Any:
             if not isinstance(leaf, torch.Tensor) or not leaf.dtype.is_floating_point or leaf.dtype is torch.bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
+
+from torch.fx import GraphModule
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.aten_graphs import compilation, root
@@ -34,7 +38,8 @@ class LoweredGraph:
     """The Python module with the function `call`."""
     nodes: dict[str, HeldNode]
     """The post-grad node whose value a buffer holds, by the name of the buffer."""
-    constants: dict[str, Any] = field(default_factory=dict)
+    before: Any = None
+    """The `GraphModule` before Inductor's post-grad passes; None if it is not known."""
     mutated_inputs: frozenset[str] = frozenset()
 
 
@@ -42,12 +47,16 @@ class LoweredGraphs:
     """Recorder of the graphs that are compiled while `recording`."""
 
     def __init__(self) -> None:
+        self.notify: Callable[[LoweredGraph], None] = lambda _: None
+        """Called with each graph before its wrapper is called."""
         self.graphs: list[LoweredGraph] = []
         self.recording = True
+        self._before: Any = None
         self._results: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
     def install(self, hooks: Hooks) -> None:
         """Watch nodes being lowered, and wrappers being loaded."""
+        hooks.watch(FACT, "torch._inductor.compile_fx:post_grad_passes", before=self._passes_begin)
         hooks.watch(FACT, "torch._inductor.graph:GraphLowering.run_node", after=self._lowered)
         hooks.watch(FACT, "torch._inductor.graph:GraphLowering._compile_to_module_lines", after=self._loaded)
 
@@ -69,9 +78,15 @@ class LoweredGraphs:
         self.graphs.append(
             LoweredGraph(
                 graph=graph, phase=phase, module=lowering.module, wrapper=wrapper, nodes=nodes,
-                constants=dict(lowering.constants), mutated_inputs=frozenset(lowering.mutated_inputs),
+                before=self._before, mutated_inputs=frozenset(lowering.mutated_inputs),
             )
         )  # fmt: skip
+        self._before = None
+        self.notify(self.graphs[-1])
+
+    def _passes_begin(self, module: Any, *_: Any, **__: Any) -> None:
+        if self.recording:
+            self._before = GraphModule(module, copy.deepcopy(module.graph))
 
 
 def _place(result: Any) -> tuple[str | None, tuple[Any, Any, Any] | None]:

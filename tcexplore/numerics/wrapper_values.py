@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -57,26 +57,28 @@ class WrapperCall:
 
 
 class ValueRecorder:
-    """Records the first call of each wrapper, as copies of at most `limit` bytes, and compares the second with it."""
+    """Records the first call of each wrapper, as copies of at most `limit` bytes, and compares the second with it.
 
-    def __init__(self, graphs: Sequence[LoweredGraph], limit: int) -> None:
-        self._graphs = {graph.wrapper.__file__: graph for graph in reversed(graphs)}
+    With `copy_arguments`, arguments are copied too, for a program that goes on and changes them.
+    """
+
+    def __init__(self, limit: int, *, copy_arguments: bool = False) -> None:
+        self._graphs: dict[str, LoweredGraph] = {}
         self._left = limit
+        self._copy_arguments = copy_arguments
+        self._restore = ExitStack()
         self.calls: dict[str, WrapperCall] = {}
         """By the path of the wrapper."""
         self._under_way: set[str] = set()
         self._reused: dict[str, frozenset[str]] = {}
         """Arguments of each wrapper whose memory it may write to."""
 
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Record the calls that are made in this context."""
-        with ExitStack() as stack:
-            for path, graph in self._graphs.items():
-                self._instrument(stack, path, graph)
-            yield
-
-    def _instrument(self, stack: ExitStack, path: str, graph: LoweredGraph) -> None:
+    def add(self, graph: LoweredGraph) -> None:
+        """Record the next call of a wrapper; equal graphs share one."""
+        path = str(graph.wrapper.__file__)
+        if path in self._graphs:
+            return
+        self._graphs[path] = graph
         scope, tree = vars(graph.wrapper), ast.parse(Path(path).read_text(encoding="utf-8"))
         self._reused[path] = _reused_names(tree)
         codes = {code.co_name: code for code in _instrumented(tree, path)}
@@ -84,11 +86,15 @@ class ValueRecorder:
             code = codes.get(function.__code__.co_name)
             if code is None or code.co_freevars != function.__code__.co_freevars:
                 continue
-            stack.callback(setattr, function, "__code__", function.__code__)
+            self._restore.callback(setattr, function, "__code__", function.__code__)
             function.__code__ = code
         for name, observer in ((_BEGIN, self._begin), (_WRITTEN, self._written)):
             scope[name] = partial(observer, path)
-            stack.callback(scope.pop, name)
+            self._restore.callback(scope.pop, name)
+
+    def close(self) -> None:
+        """Restore the wrappers."""
+        self._restore.close()
 
     def _begin(self, path: str, arguments: Sequence[Any]) -> None:
         self._under_way.discard(path)
@@ -103,7 +109,10 @@ class ValueRecorder:
             names = [node.name for node in graph.module.graph.nodes if node.op == "placeholder"]
             values = zip(names, arguments, strict=False)
             self.calls[path] = WrapperCall(
-                [self._copy(path, value) if name in written else value for name, value in values]
+                [
+                    self._copy(path, value) if self._copy_arguments or name in written else value
+                    for name, value in values
+                ]
             )
 
     def _written(self, path: str, scope: dict[str, Any], names: Sequence[str]) -> None:

@@ -13,12 +13,14 @@ from tcexplore.documents.configurations import describe_grad_mode, format_config
 from tcexplore.documents.document import Document, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import nothing_compiled_rows
 from tcexplore.documents.graph.graph_view import graph_heading, op_check_rows
+from tcexplore.documents.graph.modules_view import module_row_list
 from tcexplore.documents.guards.cache_entries_view import recompiled_frame_rows
 from tcexplore.documents.guards.guards_view import brief_guard_rows
 from tcexplore.documents.guards.recompile_check_view import recompile_check_document
 from tcexplore.documents.guards.recompile_rows import recompile_rows
 from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.locations import display_path
+from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.output_view import failure_rows, last_output_rows, missing_fact_rows
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.ranks_view import collective_rows, ranks_document, split_rows, verdict_rows
@@ -37,6 +39,9 @@ from tcexplore.session.recompile_fixes import recompile_fixes
 
 OUTPUT_LINES = 20
 """Lines of the program's output in a report, the last ones; the JSON has all of them."""
+
+FEWEST_MODULES = 3
+"""Maximum number of modules of a model whose report leaves them out."""
 
 INDENT = 1
 MARGIN = Span(" " * INDENT)
@@ -118,6 +123,11 @@ def _graphs(snapshot: Snapshot, _: int) -> Iterator[Row]:
     return (graph_heading(snapshot, captured, opened=False) for captured in snapshot.graphs)
 
 
+def _modules(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    tree = timed_tree(snapshot)
+    return module_row_list(tree, frozenset(), width) if len(tree.rows) > FEWEST_MODULES else ()
+
+
 def _symbols(snapshot: Snapshot, width: int) -> Iterable[Row]:
     return (
         _rows(symbols_document(snapshot, frozenset(), width))
@@ -178,6 +188,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Not compiled", _not_compiled),
     ("Graph breaks", _breaks),
     ("Graphs", _graphs),
+    ("Modules", _modules),
     ("Custom ops", op_check_rows),
     ("Communication", _communication),
     ("Recompiles", recompile_rows),

@@ -22,6 +22,7 @@ from tcexplore.report.gate_result import GateResult
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.recompile_fixes import MARK_DYNAMIC, recompile_fixes
+from tcexplore.session.stable_ids import StableIds, stable_ids
 
 IssueRule = Literal["graph-break", "recompile", "limit", "failure"]
 IssueLevel = Literal["error", "warning", "note"]
@@ -50,6 +51,8 @@ class CiIssue:
     line: int
     key: str = ""
     """What the issue is about, which stays the same if lines move."""
+    id: str = ""
+    """Stable id of the break; empty for another issue."""
     option: str = ""
     """The limit that it is about, without dashes."""
     allowed: str = ""
@@ -76,7 +79,7 @@ def ci_issues(snapshot: Snapshot, result: GateResult) -> tuple[CiIssue, ...]:
     unsorted = [
         *_failure(snapshot, places),
         *_limits(result, places),
-        *_breaks(result, places, "error" if options & _BREAK_LIMITS else "warning"),
+        *_breaks(snapshot, result, places, "error" if options & _BREAK_LIMITS else "warning"),
         *_recompiles(snapshot, places, "error" if "max-recompiles" in options else "warning"),
     ]
     return tuple(_fingerprinted(sorted(unsorted, key=lambda issue: ("error", "warning", "note").index(issue.level))))
@@ -125,20 +128,21 @@ def _limits(result: GateResult, places: _Places) -> Iterator[CiIssue]:
         yield CiIssue("limit", "error", "Limit exceeded", str(limit), path, line, limit.option, limit.option)
 
 
-def _breaks(result: GateResult, places: _Places, level: IssueLevel) -> Iterator[CiIssue]:
+def _breaks(snapshot: Snapshot, result: GateResult, places: _Places, level: IssueLevel) -> Iterator[CiIssue]:
+    ids = stable_ids(snapshot)
     for graph_break in result.breaks:
-        yield _break(graph_break, places, level)
+        yield _break(ids, graph_break, places, level)
     for allowed in result.allowed:
         until = f" (until {allowed.expires})" if allowed.expires else ""
-        yield replace(_break(allowed.graph_break, places, "note"), allowed=allowed.reason + until)
+        yield replace(_break(ids, allowed.graph_break, places, "note"), allowed=allowed.reason + until)
 
 
-def _break(graph_break: ev.GraphBreak, places: _Places, level: IssueLevel) -> CiIssue:
+def _break(ids: StableIds, graph_break: ev.GraphBreak, places: _Places, level: IssueLevel) -> CiIssue:
     path, line, elsewhere = places.shown(graph_break.location, graph_break.stack)
     hints = graph_break.hints or graph_break.registry_hints
     message = _joined(graph_break.reason, f"Try: {hints[0]}" if hints else "", elsewhere)
-    key = f"{graph_break.kind}\n{graph_break.code.strip()}"
-    return CiIssue("graph-break", level, f"Graph break: {graph_break.kind}", message, path, line, key,
+    id_ = ids.graph_break(graph_break)
+    return CiIssue("graph-break", level, f"Graph break: {graph_break.kind}", message, path, line, id_, id_,
                    url=graph_break.url)  # fmt: skip
 
 
@@ -355,7 +359,10 @@ def _result(issue: CiIssue, rule: int) -> dict[str, Any]:
         "level": issue.level,
         "message": {"text": _text(f"{issue.title}. {issue.message}")},
         "locations": [{"physicalLocation": place}],
-        "partialFingerprints": {"tcexplore/v1": issue.fingerprint},
+        "partialFingerprints": {
+            "tcexplore/v1": issue.fingerprint,
+            **({"tcexplore/id": issue.id} if issue.id else {}),
+        },
     }
     if issue.allowed:
         result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": _text(issue.allowed)}]

@@ -1,7 +1,8 @@
 """A run as one HTML page: source, graph, code and the report, linked as in the app. It needs no network.
 
 A part of a run that several rows show (`Link`) has one number in the page. A click on a row, or Enter, marks all rows
-that share a part with it, and scrolls each section to the first of them. The address of the page then names the row.
+that share a part with it, and scrolls each section to the first of them. The address of the page then names the row:
+the first row of a break, guard, kernel, op or line has its stable id as anchor.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.session.links import Link, closure
 from tcexplore.session.next_steps import next_steps
+from tcexplore.session.stable_ids import link_id
 
 WIDTH = 110
 """Columns that documents are built for."""
@@ -46,6 +48,9 @@ CLOSED = "▸"
 
 LEVELS = 2
 """Levels of folds that are opened: the page has no keys."""
+
+OPENED = ("module ", "same kernel ", "file ")
+"""Beginnings of the names of the folds that are open in all sections: of equal layers the first one is."""
 
 
 class Section(NamedTuple):
@@ -206,6 +211,7 @@ class _Numbers:
         self._snapshot = snapshot
         self._numbers: dict[Link, int] = {}
         self._rows = 0
+        self._anchors: set[str] = set()
 
     def attributes(self, row: Row) -> str:
         """Return `data-l`, the parts that the row stands for, and `data-c`, everything that they are linked to."""
@@ -215,7 +221,15 @@ class _Numbers:
             return ""
         self._rows += 1
         links = f'data-l="{self._list(own)}" data-c="{self._list(sorted(chain))}"'
-        return f' id="r{self._rows}" tabindex="0" role="button" {links}'
+        return f' id="{self._anchor(own[0])}" tabindex="0" role="button" {links}'
+
+    def _anchor(self, link: Link) -> str:
+        """Return the stable id of a part for its first row, a number for the others."""
+        anchor = link_id(self._snapshot, link)
+        if not anchor or anchor in self._anchors:
+            return f"r{self._rows}"
+        self._anchors.add(anchor)
+        return anchor
 
     def _list(self, links: Iterable[Link]) -> str:
         numbers = (self._numbers.setdefault(link, len(self._numbers)) for link in links)
@@ -225,10 +239,11 @@ class _Numbers:
 def _opened(snapshot: Snapshot, section: Section) -> Document:
     """Return the document of a section."""
     opened: frozenset[str] = frozenset()
-    for _ in range(LEVELS if section.opened else 0):
+    for _ in range(LEVELS):
         document = section.build(snapshot, opened, WIDTH)
         rows = (document.row(index) for index in range(len(document)))
-        opened |= {row.fold for row in rows if row.fold and CLOSED in row.text}
+        closed = (row.fold for row in rows if row.fold and CLOSED in row.text)
+        opened |= {name for name in closed if section.opened or name.startswith(OPENED)}
     return section.build(snapshot, opened, WIDTH)
 
 

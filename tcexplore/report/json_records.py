@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -108,6 +108,13 @@ def fields(definition: str, record: Any, **values: Any) -> Fields:
     """Return a record as the object of a definition. `values` replace its fields, or add to them."""
     computed = COMPUTED[definition](record) if definition in COMPUTED else {}
     return _object(record, definitions()[definition], _renamed(definition), {**computed, **values})
+
+
+def selected_fields(definition: str, record: Any, keys: Iterable[str], values: Fields) -> Fields:
+    """Return only some keys of the object of a definition, in its order."""
+    schema, wanted = definitions()[definition], set(keys)
+    properties = {key: form for key, form in schema["properties"].items() if key in wanted}
+    return _object(record, {**schema, "properties": properties}, _renamed(definition), values)
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tcexplore import __version__
 from tcexplore import events as ev
@@ -14,7 +14,8 @@ from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.rank_alert import hang_sentence
 from tcexplore.documents.timing.next_view import code_of, describe_step, evidence, risk_of
 from tcexplore.documents.verdicts import recommend
-from tcexplore.report.json_records import Fields, fields
+from tcexplore.fixes.known_fix import known_fix
+from tcexplore.report.json_records import Fields, definitions, fields, selected_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import cache_entries, graphless_compiles
 from tcexplore.session.call_account import eager_ops
@@ -28,9 +29,10 @@ from tcexplore.session.memory_peak import memory_peak
 from tcexplore.session.next_steps import next_steps
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
+from tcexplore.session.stable_ids import StableIds, stable_ids
 from tcexplore.targets.target_names import NATIVE
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the format; it changes with every key that is removed or changes its meaning."""
 
 NOT_COMPARED = "the run ended before eager and compiled were compared"
@@ -41,40 +43,38 @@ NOT_ASSEMBLED = "C++ kernels are assembled with --assembly only, and have no GPU
 
 
 def report(
-    snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str] = (), calls: int | None = None
+    snapshot: Snapshot,
+    machine: ev.Standby | None,
+    exceeded: Sequence[str] = (),
+    calls: int | None = None,
+    keys: Collection[str] | None = None,
 ) -> Fields:
     """Return the report of a run, always with the same keys in the same order.
 
     `machine` is None if no worker started, `exceeded` names the limits that the run exceeds, and the recommendation
-    is for `calls` calls (None: any number).
+    is for `calls` calls (None: any number). With `keys`, only these are computed and returned.
     """
-    values = {
+    wanted = set(definitions()["report"]["properties"] if keys is None else keys)
+    values: Fields = {
         "schema": SCHEMA,
         "tcexplore": __version__,
         "torch": machine.torch if machine else None,
         "python": machine.python if machine else None,
         "environment": environment(machine),
         "startup_cpu_s": machine.cpu_seconds if machine else None,
-        "file": display_path(snapshot.file),
-        "config": configuration(snapshot),
         "limits_exceeded": exceeded,
-        "breaks": [_ranked_break(ranked) for ranked in rank_breaks(snapshot)],
-        "uncompiled_functions": uncompiled_functions(snapshot),
-        "missing": list(_missing(snapshot)),
-        "collectives": tuple(collective_calls(snapshot)),
-        "modules": timed_tree(snapshot).rows,
-        "next": next_fields(snapshot),
-        **rank_fields(snapshot.rank_comparison, snapshot.file),
     }
-    return fields(
-        "report",
-        snapshot,
-        **values,
-        **_guard_fields(snapshot),
-        **kernel_fields(snapshot),
-        **_measurements(snapshot, calls),
-        **script_fields(snapshot),
-    )
+    for names, build in _PARTS.items():
+        if not wanted.isdisjoint(names):
+            values |= build(snapshot)
+    if "timing" in wanted:
+        values["timing"] = timing_fields(snapshot, calls)
+    return selected_fields("report", snapshot, wanted, values)
+
+
+def break_list(snapshot: Snapshot) -> list[Fields]:
+    """Return the graph breaks with their costs and fixes, most expensive first."""
+    return [_ranked_break(snapshot, ranked) for ranked in rank_breaks(snapshot)]
 
 
 def environment(machine: ev.Standby | None) -> Fields | None:
@@ -110,15 +110,62 @@ def _hang(hang: ev.Hang, file: str) -> Fields:
     )
 
 
-def _ranked_break(ranked: RankedBreak) -> Fields:
-    """Return a graph break with its cost, null if unknown."""
+def _ranked_break(snapshot: Snapshot, ranked: RankedBreak) -> Fields:
+    """Return a graph break with its cost, null if unknown, and its fix, null if no change is known."""
+    graph_break, ids = ranked.graph_break, stable_ids(snapshot)
     cost = fields("break_cost", ranked) if ranked.us is not None else None
-    return fields("break", ranked.graph_break, cost=cost)
+    known = known_fix(snapshot, graph_break)
+    fix = None
+    if known.change is not None:
+        change = known.change
+        fix = fields(
+            "fix", None, id=ids.fix(graph_break, change.fix.name), name=change.fix.name, state=known.state,
+            note=known.note or None, description=change.fix.description, side_effects=change.fix.side_effects,
+            file=display_path(change.file), diff=change.diff(display_path(change.file)),
+        )  # fmt: skip
+    return fields(
+        "break", graph_break, id=ids.graph_break(graph_break), cost=cost, fix=fix, advice=known.advice or None
+    )
 
 
-def break_fields(graph_break: ev.GraphBreak) -> Fields:
-    """Return a graph break without its cost."""
-    return {key: value for key, value in fields("break", graph_break, cost=None).items() if key != "cost"}
+def break_fields(graph_break: ev.GraphBreak, run: Snapshot) -> Fields:
+    """Return a graph break, at its place in the file of `run`, without its cost and fix."""
+    whole = fields("break", graph_break, id=stable_ids(run).graph_break(graph_break), cost=None, fix=None, advice=None)
+    return {key: value for key, value in whole.items() if key not in ("cost", "fix", "advice")}
+
+
+def _nodes(ids: StableIds, nodes: Iterable[ev.FxNode]) -> list[Fields]:
+    return [fields("node", node, id=ids.op(node)) for node in nodes]
+
+
+def _subgraphs(ids: StableIds, subgraphs: Iterable[ev.Subgraph]) -> list[Fields]:
+    return [fields("subgraph", subgraph, nodes=_nodes(ids, subgraph.nodes)) for subgraph in subgraphs]
+
+
+def graph_fields(snapshot: Snapshot) -> Fields:
+    """Return the graphs of Dynamo."""
+    ids = stable_ids(snapshot)
+    graphs = [
+        fields("graph", graph, nodes=_nodes(ids, graph.nodes), subgraphs=_subgraphs(ids, graph.subgraphs))
+        for graph in snapshot.graphs
+    ]
+    return {"graphs": graphs}
+
+
+def aten_fields(snapshot: Snapshot) -> Fields:
+    """Return the graphs below Dynamo's, for the target in view."""
+    ids = stable_ids(snapshot)
+    graphs = [
+        fields("aten_graph", graph, nodes=_nodes(ids, graph.nodes), subgraphs=_subgraphs(ids, graph.subgraphs))
+        for graph in snapshot.code.aten_graphs
+    ]
+    return {"aten_graphs": graphs}
+
+
+def module_fields(snapshot: Snapshot) -> Fields:
+    """Return the modules, with equal siblings in one row."""
+    ids = stable_ids(snapshot)
+    return {"modules": [fields("module", row, id=ids.module(row)) for row in timed_tree(snapshot).rows]}
 
 
 def next_fields(snapshot: Snapshot) -> list[Fields]:
@@ -143,27 +190,19 @@ def next_fields(snapshot: Snapshot) -> list[Fields]:
 
 
 def _guard_fields(snapshot: Snapshot) -> Fields:
+    ids = stable_ids(snapshot)
     return {
         "guards": [
-            fields("guard", guard, graph=installed.graph) for installed in snapshot.guards for guard in installed.guards
+            fields("guard", guard, id=ids.guard(guard), graph=installed.graph)
+            for installed in snapshot.guards
+            for guard in installed.guards
         ],
         "guard_latency_us": {installed.graph: installed.latency_us for installed in snapshot.guards},
         "frames": cache_entries(snapshot),
         "graphless_compiles": graphless_compiles(snapshot),
-        "recompile_fixes": recompile_fixes(snapshot),
-    }
-
-
-def _measurements(snapshot: Snapshot, calls: int | None) -> Fields:
-    return {
-        "timing": timing_fields(snapshot, calls),
-        "call_account": account_fields(snapshot),
-        "profiled_ranks": snapshot.profiled_ranks.ranks if snapshot.profiled_ranks else (),
-        "eager_ops": eager_op_fields(snapshot),
-        **line_time_fields(snapshot),
-        "accuracy": accuracy_fields(snapshot.accuracy),
-        "memory": memory_fields(snapshot),
-        "compile_time": compile_time_fields(snapshot),
+        "recompile_fixes": [
+            fields("recompile_fix", fix, id=ids.recompile_fix(fix)) for fix in recompile_fixes(snapshot)
+        ],
     }
 
 
@@ -244,27 +283,22 @@ def _missing(snapshot: Snapshot) -> Iterable[Fields]:
 # ---- kernels
 
 
-def kernel_fields(snapshot: Snapshot) -> Fields:
-    """Return the keys of the report about generated code."""
+def code_fields(snapshot: Snapshot) -> Fields:
+    """Return the keys of the report that are events about generated code."""
     code = snapshot.code
     codes = [code, *snapshot.other_codes]
     return {
-        "aten_graphs": code.aten_graphs,
-        "kernels": _kernels(snapshot),
         "lowered": [lowered for other in codes for lowered in other.lowered],
         "not_lowered": [skipped for other in codes for skipped in other.not_lowered],
         "wrappers": code.wrappers,
         "fusion_decisions": code.fusion,
-        "unfused_neighbors": [_not_fused(pair) for pair in Fusions(snapshot).neighbors()],
         "schedules": code.schedules,
-        "line_traffic": _line_traffic(snapshot),
         "partitions": code.partitions,
         "passes": code.passes,
-        "cuda_graphs": _cuda_graphs(snapshot),
     }
 
 
-def _kernels(snapshot: Snapshot) -> list[Fields]:
+def kernel_list(snapshot: Snapshot) -> list[Fields]:
     """Return the kernels of every target with code, the target in view first."""
     kernels: list[Fields] = []
     others = (snapshot.with_target(code.target) for code in snapshot.other_codes if code.kernels)
@@ -280,6 +314,7 @@ def _kernel(snapshot: Snapshot, kernel: ev.Kernel, fused: FusedKernel) -> Fields
     return fields(
         "kernel",
         kernel,
+        id=stable_ids(snapshot).kernel(kernel),
         fusion_kinds=fused.kinds,
         ops_inlined=fused.inlined,
         fused_nodes=fused.groups,
@@ -329,11 +364,14 @@ def _not_fused(pair: NotFused) -> Fields:
 
 
 def _line_traffic(snapshot: Snapshot) -> list[Fields]:
-    traffic = sorted(line_traffic(snapshot.code.kernels).lines.items())
+    traffic, ids = sorted(line_traffic(snapshot.code.kernels).lines.items()), stable_ids(snapshot)
     return [
-        fields("line_traffic", of_line, file=display_path(file), line=line, calls_of_unknown_size=of_line.unknown)
+        fields(
+            "line_traffic", of_line, id=ids.line(file, line), file=display_path(file), line=line,
+            calls_of_unknown_size=of_line.unknown,
+        )
         for (file, line), of_line in traffic
-    ]
+    ]  # fmt: skip
 
 
 def _cuda_graphs(snapshot: Snapshot) -> Fields:
@@ -377,7 +415,11 @@ def line_time_fields(snapshot: Snapshot) -> Fields:
     times = times_of_lines(snapshot)
     if times is None:
         return {"line_times": [], "line_times_rest": []}
-    lines = [fields("line_time", time, file=display_path(time.file), line=time.line) for time in times.lines]
+    ids = stable_ids(snapshot)
+    lines = [
+        fields("line_time", time, id=ids.line(time.file, time.line), file=display_path(time.file), line=time.line)
+        for time in times.lines
+    ]
     return {"line_times": lines, "line_times_rest": times.rest}
 
 
@@ -462,3 +504,44 @@ def compile_time_fields(snapshot: Snapshot) -> Fields:
         "compile_time", time, kernels=kernels, file_compiles_s=files_compiled(time.roots),
         compile_workers=snapshot.compile_workers,
     )  # fmt: skip
+
+
+# ---- the parts of the report
+
+
+_PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {
+    frozenset({"file"}): lambda run: {"file": display_path(run.file)},
+    frozenset({"config"}): lambda run: {"config": configuration(run)},
+    frozenset({"graphs"}): graph_fields,
+    frozenset({"breaks"}): lambda run: {"breaks": break_list(run)},
+    frozenset({"uncompiled_functions"}): lambda run: {"uncompiled_functions": uncompiled_functions(run)},
+    frozenset({"missing"}): lambda run: {"missing": list(_missing(run))},
+    frozenset({"collectives"}): lambda run: {"collectives": tuple(collective_calls(run))},
+    frozenset({"modules"}): module_fields,
+    frozenset({"next"}): lambda run: {"next": next_fields(run)},
+    frozenset({
+        "ranks", "divergence", "hang", "further_divergences", "ended_early",
+    }): lambda run: rank_fields(run.rank_comparison, run.file),
+    frozenset({"profiled_ranks"}): lambda run: {
+        "profiled_ranks": run.profiled_ranks.ranks if run.profiled_ranks else ()
+    },
+    frozenset({"guards", "guard_latency_us", "frames", "graphless_compiles", "recompile_fixes"}): _guard_fields,
+    frozenset({"aten_graphs"}): aten_fields,
+    frozenset({"kernels"}): lambda run: {"kernels": kernel_list(run)},
+    frozenset({"unfused_neighbors"}): lambda run: {
+        "unfused_neighbors": [_not_fused(pair) for pair in Fusions(run).neighbors()]
+    },
+    frozenset({"line_traffic"}): lambda run: {"line_traffic": _line_traffic(run)},
+    frozenset({"cuda_graphs"}): lambda run: {"cuda_graphs": _cuda_graphs(run)},
+    frozenset({
+        "lowered", "not_lowered", "wrappers", "fusion_decisions", "schedules", "partitions", "passes",
+    }): code_fields,
+    frozenset({"call_account"}): lambda run: {"call_account": account_fields(run)},
+    frozenset({"eager_ops"}): lambda run: {"eager_ops": eager_op_fields(run)},
+    frozenset({"line_times", "line_times_rest"}): line_time_fields,
+    frozenset({"accuracy"}): lambda run: {"accuracy": accuracy_fields(run.accuracy)},
+    frozenset({"memory"}): lambda run: {"memory": memory_fields(run)},
+    frozenset({"compile_time"}): lambda run: {"compile_time": compile_time_fields(run)},
+    frozenset({"regions", "steps", "script_end"}): script_fields,
+}  # fmt: skip
+"""Functions that compute values of the report, by the keys that they return. Other keys are fields of the snapshot."""

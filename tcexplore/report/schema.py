@@ -209,12 +209,15 @@ INTRO = """# The JSON report
 The tables below have the content of [its JSON Schema](../tcexplore/report/schema.json) (draft 2020-12), which the
 package contains as `tcexplore/report/schema.json`.
 
-- **Version.** `schema` is 2. It increases when a key is removed or changes its meaning. New keys don't increase it, and
+- **Version.** `schema` is 3. It increases when a key is removed or changes its meaning. New keys don't increase it, and
   the schema rejects unknown keys: validate a report with the schema of the release that wrote it (`tcexplore`).
 - **Units** are part of the key: `_us` microseconds, `_s` seconds, `_bytes` bytes, `_mhz` megahertz, `_w` watts,
   `_c` degrees Celsius. Keys named `seconds`, `us` or `bytes` are in that unit. A `share` is between 0 and 1.
 - **Null** is a fact that this run doesn't have. `missing` gives the reason for facts that torch doesn't provide or that
   weren't measured. An empty list or string means that there is none.
+- **Stable ids** (`id`: `b-` break, `g-` guard, `k-` kernel, `o-` op, `l-` line, `m-` module, `f-` fix) come from
+  content and place, not from line numbers or compile ids. They are the same after an edit of something else, and in the
+  app, in `tcexplore ask`, as fingerprints in SARIF, and as anchors in the HTML page.
 - **Compile ids** are torch's: `0/1` is the second graph of frame 0; `!2/5/0` comes from compiled autograd.
 - **Line numbers** start at 1. Paths are relative to the working directory for files inside it.
 """

@@ -23,8 +23,8 @@ OWN = "the model itself"
 _REST_NAMES = {"eager op": "eager ops", "idle": "Python and launch"}
 """Names of the parts of a compiled call that are no kernels; others have the name of their kind."""
 
-MOST_ODD = 0.25
-"""Share of equal modules that may differ in their kernels to be called odd."""
+MOST_ODD = 2
+"""Number of equal modules that may be compiled in another way to be called odd: more of them are no exception."""
 
 Path = tuple[str, ...]
 """Names of the modules from the outermost one on; empty for that."""
@@ -336,8 +336,7 @@ class _TreeBuilder:
         scale = timing.eager_us / timed.call_us if timing and timed.call_us else 1.0
         self.root.eager_us = timed.call_us * scale
         times = [(self._paths.of_eager(module), module) for module in timed.modules]
-        known = sum(module.us for path, module in times if not path or self._contains(path))
-        if known > sum(module.us for _, module in times) / 2:
+        if any(path and self._contains(path) for path, _ in times):
             yield from self._add_eager_modules(times, scale)
             left = timed.call_us - sum(module.us for module in timed.modules)
             between = dict(timed.rest).get("Python and launch", 0.0)
@@ -575,7 +574,7 @@ def _part_by_compile(group: list[Module], siblings: Sequence[Module]) -> Iterato
         return bool(module.ops) and ((inside and other_kernels) or module.recompiles > 0)
 
     odd = [module for module in group if is_odd(module)]
-    if not odd or len(odd) > MOST_ODD * len(group):
+    if not odd or len(odd) > MOST_ODD or len(group) <= 2 * MOST_ODD:
         yield group
         return
     yield [module for module in group if not any(module is other for other in odd)]
@@ -631,6 +630,8 @@ def difference(usual: Module, odd: Module) -> str:
         texts.append(f"graph break: {odd.breaks[-1].kind}" if odd.breaks else "no graph break")
     elif odd.recompiles > usual.recompiles:
         texts.append("recompiled" if odd.recompiles == 1 else f"recompiled {odd.recompiles} times")
+    dtypes = {op.node.dtype for op in odd.ops if op.node.dtype} - {op.node.dtype for op in usual.ops}
+    texts.append(f"computes in {', '.join(sorted(map(str, dtypes)))}" if dtypes else "")
     texts.append(_first_op_difference(usual, odd))
     if not any(texts):
         more, fewer = odd.inner_kernels - usual.inner_kernels, usual.inner_kernels - odd.inner_kernels

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.events.config import SKIP_GUARD_EVAL
 from tcexplore.session.economics import GUARD_FILTERS, VISIBLE_GUARD_SHARE, economics, guard_cost
 from tcexplore.session.history import wrong_result
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link, break_link, entry_link, kernel_link, line_links
@@ -72,6 +73,9 @@ CONVOLUTIONS = frozenset({
 })  # fmt: skip
 FIXED_WEIGHTS = MATRIX_OPS - {op for op in MATRIX_OPS if "attention" in op or op in ("aten.bmm", "aten.baddbmm")}
 """Products whose weights can be packed ahead of the calls."""
+
+_ARGUMENT = re.compile(r"([A-Za-z_]\w*)|args\[(\d+)\]|kwargs\['(\w+)'\]")
+"""An argument as Dynamo names it, also if it passes it to a module of torch through `args` and `kwargs`."""
 
 _SIZES = re.compile(r"\[(\d+)")
 
@@ -263,12 +267,12 @@ def _recompiles(snapshot: Snapshot) -> Iterator[NextStep]:
     seconds = _compile_seconds(snapshot)
     for graphs, fix in best.items():
         avoided = fix.avoids or graphs
-        config = _recompile_config(fix, snapshot.config)
+        config = recompile_config(fix, snapshot.config)
         yield NextStep(
             action="avoid_recompiles", target=_recompile_target(fix),
             gain=Gain(None, None, sum(seconds.get(graph, 0.0) for graph in avoided) or None, "seconds"),
             number=len(avoided), location=fix.location, links=tuple(map(entry_link, avoided)),
-            view=("guards", "entries"), trial="run" if config is not None and not snapshot.is_script else None,
+            view=("guards", "entries"), trial=_run_trial(snapshot, config),
             config=config, compiles=True, recompile_fix=fix,
         )  # fmt: skip
 
@@ -289,11 +293,11 @@ def _recompile_target(fix: RecompileFix) -> str:
     return f"{fix.name}{size}" if fix.name else fix.kind
 
 
-def _recompile_config(fix: RecompileFix, config: ev.Config) -> ev.Config | None:
+def recompile_config(fix: RecompileFix, config: ev.Config) -> ev.Config | None:
     """Return the configuration with a fix in effect; None if it is an edit of the file."""
-    sizes = ((fix.name, fix.dim), *fix.other_sizes)
+    sizes = [(_argument(name), dim) for name, dim in ((fix.name, fix.dim), *fix.other_sizes)]
     dims = tuple(f"{name}.{dim}" for name, dim in sizes)
-    plain = all(name.isidentifier() for name, _ in sizes)
+    plain = all(name for name, _ in sizes)
     if fix.kind == DYNAMIC:
         return replace(config, dynamic=True, override=(*config.override, "dynamic"))
     if fix.kind == MARK_DYNAMIC and plain:
@@ -301,8 +305,14 @@ def _recompile_config(fix: RecompileFix, config: ev.Config) -> ev.Config | None:
     if fix.kind == MARK_UNBACKED and plain:
         return replace(config, mark_unbacked=(*config.mark_unbacked, *dims))
     if fix.kind == TENSOR and plain:
-        return replace(config, as_tensors=(*config.as_tensors, fix.name))
+        return replace(config, as_tensors=(*config.as_tensors, sizes[0][0]))
     return None
+
+
+def _argument(name: str) -> str:
+    """Return the name or the position of an argument as in `Config.mark_dynamic`; empty if it is none."""
+    match = _ARGUMENT.fullmatch(name)
+    return next(filter(None, match.groups()), "") if match is not None else ""
 
 
 # ---- the time of a call
@@ -329,7 +339,7 @@ def _cuda_graphs(snapshot: Snapshot) -> Iterator[NextStep]:
     elif _may_vary_mode(snapshot):
         yield NextStep(
             action="cuda_graphs", target="reduce-overhead", gain=most, share=share, us=share * timing.compiled_us,
-            trial=_run_trial(snapshot), config=_with_mode(snapshot.config, "reduce-overhead"),
+            trial="run", config=_with_mode(snapshot.config, "reduce-overhead"),
         )  # fmt: skip
 
 
@@ -342,8 +352,11 @@ def _may_vary_mode(snapshot: Snapshot) -> bool:
     return config.backend == "inductor" and config.mode == "default" and not config.compile_arguments
 
 
-def _run_trial(snapshot: Snapshot) -> StepTrial | None:
-    return None if snapshot.is_script else "run"
+def _run_trial(snapshot: Snapshot, config: ev.Config | None) -> StepTrial | None:
+    """Return whether a run can have this configuration: in a script, only arguments of its own torch.compile vary."""
+    if config is None or (snapshot.is_script and config.override == snapshot.config.override):
+        return None
+    return "run"
 
 
 class _Work(NamedTuple):
@@ -386,7 +399,7 @@ def _is_product(kernel: ev.Kernel) -> bool:
 def _work_step(action: StepAction, target: str, work: _Work, snapshot: Snapshot, config: ev.Config) -> NextStep:
     return NextStep(
         action=action, target=target, share=work.share, us=work.us, number=work.launches, detail=", ".join(work.ops),
-        links=work.links, view=("code", "kernels"), trial=_run_trial(snapshot), config=config,
+        links=work.links, view=("code", "kernels"), trial=_run_trial(snapshot, config), config=config,
     )  # fmt: skip
 
 
@@ -404,9 +417,7 @@ def _mode(snapshot: Snapshot) -> Iterator[NextStep]:
     for tried in snapshot.steps_tried:
         action, _, mode = tried.step.partition(" ")
         if action == "mode":
-            yield NextStep(
-                action="mode", target=mode, trial=_run_trial(snapshot), config=_with_mode(snapshot.config, mode)
-            )
+            yield NextStep(action="mode", target=mode, trial="run", config=_with_mode(snapshot.config, mode))
     of_library = _work(snapshot, lambda k: not k.generated and not (MATRIX_OPS | CONVOLUTIONS).isdisjoint(k.ops))
     if of_library is not None:
         config = _with_mode(snapshot.config, "max-autotune")
@@ -476,9 +487,11 @@ def _guard_filter(snapshot: Snapshot) -> Iterator[NextStep]:
     gain = Gain(1.0, None, _times(share))
     if best is not None:
         gain = Gain(best.low, best.speed, best.high, measured=True)
+    # A stance is of the whole process, in which both sides are timed.
+    config = replace(snapshot.config, guard_filter=name) if name != SKIP_GUARD_EVAL else None
     yield NextStep(
         action="guard_filter", target=name, gain=gain, share=cost.share, us=cost.us, links=(GUARD_FILTERS_LINK,),
-        view=("guards", "guards"), trial=_run_trial(snapshot), config=replace(snapshot.config, guard_filter=name),
+        view=("guards", "guards"), trial=_run_trial(snapshot, config), config=config,
     )  # fmt: skip
 
 
@@ -492,10 +505,10 @@ def _larger_batch(snapshot: Snapshot) -> Iterator[NextStep]:
     if us < OVERHEAD_SHARE * account.total_us or size is None:
         return
     batch = int(size[1])
+    larger = replace(config, dim=0, sizes=(2 * batch,))
     yield NextStep(
         action="larger_batch", target="dimension 0", share=us / account.total_us, us=us, before=batch,
-        number=2 * batch, fold=CALL_FOLD, trial=_run_trial(snapshot),
-        config=replace(config, dim=0, sizes=(2 * batch,)),
+        number=2 * batch, fold=CALL_FOLD, trial=_run_trial(snapshot, larger), config=larger,
     )  # fmt: skip
 
 
@@ -507,9 +520,10 @@ def _compile_blocks(snapshot: Snapshot) -> Iterator[NextStep]:
     if seconds is None or seconds < LONG_COMPILE_S or repeats < BLOCKS or not whole or blocks is None:
         return
     kind = max(blocks.kinds, key=lambda each: each[1])[0]
+    config = replace(snapshot.config, regions="blocks")
     yield NextStep(
         action="compile_blocks", target=kind, gain=Gain(None, None, seconds, "seconds"), number=repeats,
-        fold=COMPILE_FOLD, trial=_run_trial(snapshot), config=replace(snapshot.config, regions="blocks"), compiles=True,
+        fold=COMPILE_FOLD, trial=_run_trial(snapshot, config), config=config, compiles=True,
     )  # fmt: skip
 
 

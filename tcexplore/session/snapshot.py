@@ -84,7 +84,8 @@ class Snapshot:
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
     kernels_judged: tuple[ev.KernelJudged, ...] = ()
-    first_op: ev.FirstOp | None = None
+    first_ops: tuple[ev.FirstOp, ...] = ()
+    """At most one of each kind."""
     switches_tried: tuple[ev.SwitchTried, ...] = ()
     numerics: ev.NumericsJudged | None = None
     kernel_reproducer: ev.KernelReproducer | None = None
@@ -141,6 +142,11 @@ class Snapshot:
     expected_calls: int | None = None
     """Number of calls to compute the net gain for."""
     missing_facts: tuple[ev.FactMissing, ...] = ()
+
+    @property
+    def first_op(self) -> ev.FirstOp | None:
+        """The first op that is wrong, or else that differs from eager."""
+        return next((first for first in self.first_ops if first.kind != "not finite"), None)
 
     @property
     def label(self) -> str:

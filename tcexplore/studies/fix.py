@@ -28,6 +28,7 @@ from tcexplore.report.json_report import break_fields, failure
 from tcexplore.session import Snapshot, summarize
 from tcexplore.session.economics import DECIDED
 from tcexplore.session.run_diff import align
+from tcexplore.session.stable_ids import stable_ids
 from tcexplore.studies.runs import Runs, failure_status
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
@@ -461,7 +462,7 @@ class FixStudy(Study[FixOptions, FixResult]):
         run = _original(state)
         return {
             "error": failure(run.failure) if run else None,
-            "breaks": list(_fields_of_breaks(by_break(state.results))),
+            "breaks": list(_fields_of_breaks(run, by_break(state.results))) if run else [],
             "written": [display_path(file) for file in state.written],
         }
 
@@ -559,7 +560,7 @@ def _original(state: State) -> Snapshot | None:
     return next((result for result in state.results if isinstance(result, Snapshot)), None)
 
 
-def _fields_of_breaks(breaks: Sequence[BreakFixes]) -> Iterator[Fields]:
+def _fields_of_breaks(run: Snapshot, breaks: Sequence[BreakFixes]) -> Iterator[Fields]:
     earlier: ev.ChangeTimed | None = None
     for fixes in breaks:
         timed = fixes.verified.after.change_timing if fixes.verified else None
@@ -567,24 +568,25 @@ def _fields_of_breaks(breaks: Sequence[BreakFixes]) -> Iterator[Fields]:
         cost = (
             {"us": gain.us, "low_us": gain.low_us, "high_us": gain.high_us, "basis": "verified fix"} if gain else None
         )
-        yield _break_fields(fixes, cost)
+        yield _break_fields(fixes, cost, run)
         earlier = timed or earlier
 
 
-def _break_fields(fixes: BreakFixes, cost: Fields | None) -> Fields:
+def _break_fields(fixes: BreakFixes, cost: Fields | None, run: Snapshot) -> Fields:
     return {
         "number": fixes.number,
-        "break": break_fields(fixes.graph_break),
+        "break": break_fields(fixes.graph_break, run),
         "fixed": fixes.verified is not None,
         "cost": cost,
         "advice": None if fixes.verified else fixes.advice or None,
-        "fixes": [_fix_fields(verification) for verification in fixes.verifications],
+        "fixes": [_fix_fields(fixes, verification, run) for verification in fixes.verifications],
     }
 
 
-def _fix_fields(verification: Verification) -> Fields:
+def _fix_fields(fixes: BreakFixes, verification: Verification, run: Snapshot) -> Fields:
     change, after = verification.change, verification.after
     return {
+        "id": stable_ids(run).fix(fixes.graph_break, change.fix.name),
         "fix": change.fix.name,
         "description": change.fix.description,
         "side_effects": list(change.fix.side_effects),
@@ -595,7 +597,7 @@ def _fix_fields(verification: Verification) -> Fields:
         "diff": list(change.diff(display_path(change.file))),
         "breaks_before": len(verification.before.breaks),
         "breaks_after": len(after.breaks),
-        "uncovered": [break_fields(other) for other in verification.uncovered],
+        "uncovered": [break_fields(other, after) for other in verification.uncovered],
         "results": _event_fields(after.change_check),
         "speed": _event_fields(after.change_timing),
         "facts": [{"state": fact.state, "text": fact.text} for fact in facts(verification)],

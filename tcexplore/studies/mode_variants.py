@@ -339,7 +339,7 @@ def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, 
         step = f"mode {config.mode}"
         tried[step] = StepTried(
             step=step, speedup=steady.value, low=steady.low, high=steady.high,
-            verdict=_relative_verdict(steady), before_us=before.compiled_us, after_us=after.compiled_us,
+            verdict=relative_verdict(steady), before_us=before.compiled_us, after_us=after.compiled_us,
         )  # fmt: skip
     return tuple(tried.values())
 
@@ -348,7 +348,7 @@ def _is_plain(config: Config) -> bool:
     return not configurations.describe_variant(config)
 
 
-def _relative_verdict(ratio: Range) -> TimingVerdict:
+def relative_verdict(ratio: Range) -> TimingVerdict:
     """Return the verdict on one configuration against another: their intervals decide."""
     return "faster" if ratio.low > 1 else "slower" if ratio.high < 1 else "undecided"
 

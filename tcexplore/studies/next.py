@@ -19,10 +19,11 @@ from tcexplore.documents.timing.next_view import describe_step, gain_span, next_
 from tcexplore.events import BreakFix, Failed, Job, StepTried
 from tcexplore.report.json_report import failure, next_fields
 from tcexplore.session import Snapshot, summarize
-from tcexplore.session.economics import economics
+from tcexplore.session.economics import RunFigures, economics
 from tcexplore.session.links import break_link
 from tcexplore.session.next_steps import NextStep, next_steps
 from tcexplore.studies import fix
+from tcexplore.studies.mode_variants import Comparison, relative_verdict
 from tcexplore.studies.runs import Outcome, Runs, failure_status
 from tcexplore.studies.study import Announce, Study, StudyState
 
@@ -37,6 +38,8 @@ T_QUANTILES = (12.71, 4.30, 3.18, 2.78)
 
 TIMING_S = 6.0
 """Seconds of timing before other processes are timed, if the user names none: short ones have wide intervals."""
+
+NO_STEPS = "the script made too few steps for a verdict on its timing"
 
 OWN_RUN = "your file as it is"
 """The first step."""
@@ -77,6 +80,7 @@ class NextStudy(Study[NextOptions, StepResult]):
         "changed."
     )
     timed = True
+    studies_scripts = True
     default_options = NextOptions()
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -105,6 +109,8 @@ class NextStudy(Study[NextOptions, StepResult]):
                 announce(name)
                 if step.trial == "fix":
                     tried: StepTried | BreakFix = await _try_fix(step, run, state, runs)
+                elif run.is_script:
+                    tried = await _try_in_script(step, state, runs)
                 else:
                     tried = await _try(step, state, runs, folder)
                 run = run.apply(replace(tried, run=run.run))
@@ -199,6 +205,24 @@ async def _try(step: NextStep, state: State, runs: Runs, folder: str) -> StepTri
     return replace(
         tried, saved_compile_s=compiles.saved_compile_s, compile_s=compiles.compile_s, recompiles=compiles.recompiles
     )
+
+
+async def _try_in_script(step: NextStep, state: State, runs: Runs) -> StepTried:
+    """Run a script without and with a step; compare the speedups of its steps over eager ones."""
+    assert step.config is not None
+    jobs = [replace(state.job, config=config, profile=False) for config in (state.job.config, step.config)]
+    sides = [RunFigures((await runs.run(job, state.timeout)).snapshot) for job in jobs]
+    comparison = Comparison(*sides)
+    failed = next((side for side in sides if side.failure), None)
+    ratio = comparison.steady_ratio
+    if failed is not None or ratio is None or not comparison.decided:
+        return StepTried(step=step.key, problem=failed.failure if failed is not None else NO_STEPS)
+    before_us, after_us = (side.run.timing.compiled_us if side.run.timing else None for side in sides)
+    recompiles = (sides[0].summary.recompiles, sides[1].summary.recompiles)
+    return StepTried(
+        step=step.key, speedup=ratio.value, low=ratio.low, high=ratio.high, verdict=relative_verdict(ratio),
+        before_us=before_us, after_us=after_us, recompiles=recompiles if step.action == "avoid_recompiles" else None,
+    )  # fmt: skip
 
 
 def trial_job(job: Job, step: NextStep) -> Job:

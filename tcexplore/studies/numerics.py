@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from tcexplore.argument_types import force_option
 from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import BLANK, Column, heading, row, table, wrapped
-from tcexplore.events import FirstOp, KernelJudged, KernelVerdict, Location
+from tcexplore.events import FirstOp, Job, KernelJudged, KernelVerdict, Location, SwitchTried
 from tcexplore.files import NotWrittenError, create_all
 from tcexplore.quantities import count
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session import Snapshot
 from tcexplore.studies.reproducer import unused_folder
 from tcexplore.studies.runs import Runs, failure_status
-from tcexplore.studies.study import Announce, Study, StudyState
+from tcexplore.studies.study import RUN_TIMING_S, Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 
 INTENT = (
@@ -33,6 +33,9 @@ STYLES: dict[KernelVerdict, str] = {
     "bitwise equal": "ok", "differs, not wrong": "", "wrong": "error", "not judged": "muted",
 }  # fmt: skip
 
+JUDGING = "judging kernels"
+"""Name of the first step."""
+
 NUMERICS_FAIL = 1
 """Exit status if `--fail-on` or `--max-ulps` is exceeded."""
 
@@ -45,6 +48,8 @@ class NumericsOptions:
     """`wrong`, `differs`, or `never`."""
     max_ulps: float | None = None
     """Largest difference from eager of any kernel, in units in the last place; None for no limit."""
+    cost: bool = True
+    """Whether the program is timed with eager's bits."""
     reproducer: str | None = None
     """Folder for the reproducer; None for none."""
     force: bool = False
@@ -52,11 +57,30 @@ class NumericsOptions:
 
 @dataclass(frozen=True, slots=True)
 class NumericsRun:
-    """A run of the study."""
+    """A run of the study: the first one is judged, the others are timed."""
 
     run: Snapshot
     inputs: bytes = b""
     """The inputs of the kernel that the reproducer runs, as `torch.save` writes them."""
+    change: Change | None = None
+    """How a timed run is compiled; None for the judged run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Settings and ops of a compile that gives eager's bits."""
+
+    name: str
+    settings: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
+
+    def of(self, job: Job) -> Job:
+        """Return the job with this change."""
+        config = replace(job.config, settings=(*job.config.settings, *self.settings))
+        return replace(job, config=config, eager_ops=self.ops)
+
+
+AS_IT_IS = Change("as it is")
 
 
 State = StudyState[NumericsOptions, NumericsRun]
@@ -73,6 +97,8 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
     )
     examples = ("model.py", "model.py --train", "model.py --fail-on differs", "model.py --repro repro/")
     exit_note = "1: a kernel exceeds --fail-on or --max-ulps"
+    timed = True
+    studies_scripts = True
     default_options = NumericsOptions()
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -84,6 +110,7 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
             "--max-ulps", type=float, metavar="N",
             help="exit with status 1 if a kernel differs from eager by more units in the last place",
         )  # fmt: skip
+        parser.add_argument("--no-cost", action="store_true", help="do not time the program with eager's bits")
         parser.add_argument("--repro", metavar="DIR", help="write a reproducer of the first such kernel to this folder")
         force_option(parser)
 
@@ -91,21 +118,30 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
         if given.max_ulps is not None and not given.max_ulps >= 0:
             raise ValueError("--max-ulps takes a number that is not negative.")
         folder = given.repro if given.repro is None or given.force else unused_folder(given.repro)
-        return NumericsOptions(given.fail_on, given.max_ulps, folder, given.force)
+        return NumericsOptions(given.fail_on, given.max_ulps, not given.no_cost, folder, given.force)
 
     async def plan(self, state: State, runs: Runs, announce: Announce) -> AsyncGenerator[NumericsRun, None]:
-        """Run once, and judge the kernels."""
-        runs.steps.plan(["kernels"])
-        announce("kernels")
+        """Run once and judge the kernels; then time the program with what gives eager's bits, and without."""
+        runs.steps.plan([JUDGING])
+        announce(JUDGING)
         async with runs.temporary_folder("numerics") as folder:
-            job = replace(state.job, time_for=0.0, numerics=True, numerics_folder=folder)
+            job = replace(state.job, time_for=0.0, examine=False, numerics=True, numerics_folder=folder)
             run = (await runs.run(job, state.timeout)).snapshot
             yield NumericsRun(run, _inputs(run))
+            change = explanation(run)
+            if change is None or not state.options.cost or run.is_script:
+                return
+            timed = replace(state.job, time_for=state.job.time_for or RUN_TIMING_S, timing_processes=0)
+            runs.steps.plan([AS_IT_IS.name, change.name])
+            for each in (AS_IT_IS, change):
+                announce(f"timing {each.name}")
+                snapshot = (await runs.run(each.of(timed), state.timeout)).snapshot
+                yield NumericsRun(snapshot, change=each)
 
     def document(self, state: State, width: int = 78) -> Document:
         rows = list(wrapped(INTENT, width, "muted"))
         for result in state.results[:1]:
-            rows += [BLANK, *_rows(result.run, width)]
+            rows += [BLANK, *_rows(result.run, width), *_switch_rows(result.run, state.results[1:], width)]
         if state.written:
             rows += wrapped(f"Written: {', '.join(map(display_path, state.written))}", width, "ok")
         return StaticDocument("", tuple(rows))
@@ -119,7 +155,7 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
         return {
             "config": configuration(run) if run else None,
             "error": failure(run.failure) if run else None,
-            "numerics": numerics_fields(run) if run else None,
+            "numerics": numerics_fields(run, state.results[1:]) if run else None,
             "reproducer": state.written[0] if state.written else None,
         }
 
@@ -150,6 +186,45 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
         verdicts = {judged.verdict for judged in run.kernels_judged}
         failing = {"never": set(), "wrong": {"wrong"}, "differs": {"wrong", "differs, not wrong"}}[options.fail_on]
         return NUMERICS_FAIL if over or verdicts & failing else 0
+
+
+def explanation(run: Snapshot) -> Change | None:
+    """Return all changes that give the bits of eager to kernels that differ; None if none was found."""
+    equal = [tried for tried in run.switches_tried if tried.equal]
+    if not equal or (run.numerics is not None and run.numerics.verdict == "wrong"):
+        return None
+    settings = dict.fromkeys(setting for tried in equal for setting in tried.settings)
+    ops = dict.fromkeys(op for tried in equal for op in tried.ops)
+    names = dict.fromkeys(part for tried in equal for part in tried.name.split("; "))
+    return Change("; ".join(names), tuple(settings), tuple(ops))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Time of the compiled call with a change, as a ratio to that without it, with its interval."""
+
+    ratio: float
+    low: float
+    high: float
+    identical: bool
+    """Whether the results of the whole program have the bits of eager."""
+
+
+def cost(timed: Sequence[NumericsRun]) -> Cost | None:
+    """Return what the change costs; None before both runs are timed.
+
+    Each run compares with eager in its own process, so the machine's load does not count.
+    """
+    runs = {result.change: result.run for result in timed}
+    base = runs.pop(AS_IT_IS, None)
+    other = next(iter(runs.values()), None)
+    if base is None or other is None or base.timing is None or other.timing is None:
+        return None
+    one, two = base.timing, other.timing
+    if min(one.low, two.low) <= 0:
+        return None
+    identical = other.accuracy is not None and other.accuracy.verdict == "identical"
+    return Cost(one.speedup / two.speedup, one.low / two.high, one.high / two.low, identical)
 
 
 def _inputs(run: Snapshot) -> bytes:
@@ -192,6 +267,19 @@ KERNEL_KEYS = (
 )  # fmt: skip
 """Fields of a kernel that the JSON has; an empty text is null."""
 
+SWITCHES: tuple[Column[SwitchTried], ...] = (
+    Column("kernel", lambda one: _short(one.kernel, 30), left=True, style="muted"),
+    Column("change", lambda one: one.name, left=True),
+    Column(
+        "",
+        lambda one: "bitwise equal" if one.equal else f"{one.differing:,} differ",
+        style=lambda one: "ok" if one.equal else "muted",
+        left=True,
+    ),
+)
+
+SWITCH_KEYS = ("graph", "phase", "kernel", "name", "settings", "ops", "equal", "differing")
+
 LEGEND = (
     "ulps: largest difference from eager, in units in the last place. error: largest error against float64, relative "
     "to the value. of bound: share of what rounding explains; above 1 is wrong."
@@ -219,6 +307,10 @@ def _rows(run: Snapshot, width: int) -> Iterator[Row]:
     if run.first_op is not None:
         yield BLANK
         yield from _first_op(run.first_op, run, width)
+    for first in run.first_ops:
+        if first.kind == "not finite":
+            yield BLANK
+            yield from _first_op(first, run, width)
     if run.kernels_judged:
         yield BLANK
         yield heading("Kernels", count(len(run.kernels_judged), "call"))
@@ -247,9 +339,43 @@ def _place(first: FirstOp, run: Snapshot) -> str:
     return f" at {where}" if where else ""
 
 
+def _switch_rows(run: Snapshot, timed: Sequence[NumericsRun], width: int) -> Iterator[Row]:
+    """Yield why kernels differ from eager, and what eager's bits cost."""
+    if not run.switches_tried:
+        return
+    yield BLANK
+    yield heading("Why they differ", "compiled again with one change at a time")
+    yield from table(SWITCHES, run.switches_tried)
+    change = explanation(run)
+    if change is None:
+        yield from wrapped("Nothing that was tried gives the bits of eager.", width, "warn")
+        return
+    for setting in change.settings:
+        yield row("   ", (setting, "key"))
+    yield from wrapped(_cost_text(cost(timed)), width, "strong")
+
+
+def _cost_text(found: Cost | None) -> str:
+    if found is None:
+        return "Bitwise equal, kernel by kernel. What it costs is not measured."
+    percent = 100 * (found.ratio - 1)
+    ends = f"[{100 * (found.low - 1):+.0f} %, {100 * (found.high - 1):+.0f} %]"
+    bits = (
+        "The results are then bitwise equal to eager's"
+        if found.identical
+        else (
+            "The kernels are then bitwise equal to their nodes in eager; the results are not: eager computes other ops "
+            "(decompositions)"
+        )
+    )
+    if found.low <= 1 <= found.high:
+        return f"{bits}; it costs no measurable time: {percent:+.0f} % {ends} of the compiled call."
+    return f"{bits}; it {'costs' if percent > 0 else 'saves'} {abs(percent):.0f} % of the compiled call {ends}."
+
+
 KINDS = {
     "wrong": "The first op that is wrong",
-    "not finite": "The first op whose value is not finite where it should be",
+    "not finite": "The first op whose value is not finite",
     "differs": "The first op that differs from eager, not wrong",
 }
 
@@ -262,9 +388,8 @@ def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
     if text := _source_line(run, first.location):
         yield row("   line       ", text)
     if first.stage != "kernel":
-        yield row(
-            "   cause      ", f"{first.stage} {first.culprit}: the nodes are wrong, not the code generated from them"
-        )
+        cause = f"{first.stage} {culprit(run, first)}".strip()
+        yield row("   cause      ", f"{cause}: the nodes are wrong, not the code generated from them")
     yield row("   kernel     ", f"{_short(first.kernel, 60)}, {first.phase} of graph {first.graph}")
     if first.statement:
         yield row("   statement  ", first.statement, (f"  line {first.statement_line} of the kernel", "muted"))
@@ -279,6 +404,20 @@ def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
     yield row("     compiled ", (first.compiled, style))
 
 
+def culprit(run: Snapshot, first: FirstOp) -> str:
+    """Return the op whose decomposition is wrong, or the last pass that changed the wrong node; empty if unknown."""
+    if first.stage != "pass":
+        return first.culprit
+    line = f"{first.node} = "
+    changed = (
+        passed.name
+        for passed in reversed(run.code.passes)
+        if (passed.graph, passed.phase, passed.stage) == (first.graph, first.phase, "post_grad")
+        and any(text.strip().startswith(line) for hunk in passed.hunks for text in hunk.added)
+    )
+    return next(changed, "")
+
+
 def _source_line(run: Snapshot, location: Location | None) -> str:
     if location is None:
         return ""
@@ -290,7 +429,7 @@ def _source_line(run: Snapshot, location: Location | None) -> str:
 # ---- JSON
 
 
-def numerics_fields(run: Snapshot) -> Fields | None:
+def numerics_fields(run: Snapshot, timed: Sequence[NumericsRun] = ()) -> Fields | None:
     """Return the verdict, the first op, the kernels and the switches; None if no kernel was judged."""
     numerics = run.numerics
     if numerics is None:
@@ -299,12 +438,28 @@ def numerics_fields(run: Snapshot) -> Fields | None:
         "verdict": numerics.verdict,
         "reason": numerics.reason or None,
         "seconds": numerics.seconds,
-        "first": None if run.first_op is None else _first_fields(run.first_op),
+        "first": None
+        if run.first_op is None
+        else {**_first_fields(run.first_op), "culprit": culprit(run, run.first_op) or None},
         "kernels": [_nulls({name: getattr(one, name) for name in KERNEL_KEYS}) for one in run.kernels_judged],
-        "switches": [
-            {"name": one.name, "settings": list(one.settings), "equal": one.equal, "differing": one.differing}
-            for one in run.switches_tried
-        ],
+        "not_finite": next((_first_fields(one) for one in run.first_ops if one.kind == "not finite"), None),
+        "switches": [{name: getattr(one, name) for name in SWITCH_KEYS} for one in run.switches_tried],
+        "eager_bits": _eager_bits(run, timed),
+    }
+
+
+def _eager_bits(run: Snapshot, timed: Sequence[NumericsRun]) -> Fields | None:
+    change, found = explanation(run), cost(timed)
+    if change is None:
+        return None
+    return {
+        "change": change.name,
+        "settings": list(change.settings),
+        "ops": list(change.ops),
+        "identical": found.identical if found else None,
+        "time_ratio": found.ratio if found else None,
+        "low": found.low if found else None,
+        "high": found.high if found else None,
     }
 
 

@@ -1,4 +1,4 @@
-"""JSON fields that studies share. Schema 2."""
+"""JSON fields that studies share. Schema 3."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcexplore.report.json_report import (
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import Study, StudyState
 
-SCHEMA = 2
+SCHEMA = 3
 """Incremented whenever a field is removed or its meaning changes."""
 
 Fields = dict[str, Any]

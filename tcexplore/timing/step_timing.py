@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -62,6 +62,9 @@ PROFILED_STEPS = 2
 USUAL_SHARE = 0.6
 """Share of the steps that must have the same shapes for others to be left out. Else shapes vary."""
 
+MOST_UNUSUAL = 8
+"""Steps in a row that differ from the usual ones, after which these are not usual any more."""
+
 WAIT_SHARE = 0.02
 """If a compiled step waits longer than this share for batches, the loader's workers limit it."""
 
@@ -78,6 +81,10 @@ COMPILED_AUTOGRAD = (
 )
 DISTRIBUTED = "the script is one rank of a distributed job, in which all ranks would have to switch at the same step"
 FORCED_EAGER = "force_eager"
+
+
+class OtherStepsError(Exception):
+    """The steps have other calls or sizes than those that were timed so far, as after a change of the image size."""
 
 
 class NextStep(NamedTuple):
@@ -101,6 +108,8 @@ class Step:
     """Whether something was compiled in it."""
     waited_ns: int
     """Time that it waited for batches."""
+    batches: int
+    """Batches that it took from DataLoaders."""
 
 
 Program = Generator[NextStep, Step, None]
@@ -116,6 +125,7 @@ class _StepInProgress:
     compiles: int = 0
     own_ns: int = 0
     waited_ns: int = 0
+    batches: int = 0
     uncomparable: bool = False
     """Whether the user's own stance has its regions run eagerly."""
 
@@ -217,7 +227,7 @@ class StepTiming:
             return False
         if in_backward():
             return self._runs_eagerly(region)
-        thread = threading.get_ident()
+        entered, thread = self._clock.now_ns(), threading.get_ident()
         if self._thread is None:
             self._thread = thread
             self._use_device(device_of(args, kwargs))
@@ -226,7 +236,7 @@ class StepTiming:
         self._regions[region.number] = region
         kind = CallKind(region.number, torch.is_grad_enabled())
         if self._begins_step(region, kind):
-            self._guarded(self._next_step)
+            self._guarded(partial(self._next_step, entered))
         if (step := self._step) is not None:
             step.calls[kind] += 1
             step.shapes += shapes_of(args, kwargs)
@@ -235,13 +245,15 @@ class StepTiming:
             self._profile.begin_call(region.number)
         if self._watch_random:
             self._random_before = random_states(self._device)
+        if step is not None:
+            self._add_own_ns(self._clock.now_ns() - max(entered, step.began_ns))
         return self._runs_eagerly(region)
 
     def end_call(self, graphs: int) -> None:
         """Note how many graphs were compiled in a call outside all other regions."""
         if self._step is not None:
             self._step.graphs += graphs
-        if in_backward() or threading.get_ident() != self._thread:
+        if self._over or in_backward() or threading.get_ident() != self._thread:
             return
         if self._profile is not None:
             self._profile.end_call()
@@ -257,8 +269,12 @@ class StepTiming:
 
     def add_own_time(self, seconds: float) -> None:
         """Take time that tcexplore spent for itself out of the step."""
-        if self._step is not None:
-            self._step.own_ns += int(seconds * 1e9)
+        self._add_own_ns(int(seconds * 1e9))
+
+    def _add_own_ns(self, nanoseconds: int) -> None:
+        # On a GPU, the device works meanwhile.
+        if self._step is not None and self._device.type == "cpu":
+            self._step.own_ns += nanoseconds
 
     def step_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that the user named, with a step from its call to its return."""
@@ -273,7 +289,7 @@ class StepTiming:
                 return function(*args, **kwargs)
             finally:
                 self._inside_function = False
-                self._guarded(self._end_step)
+                self._guarded(partial(self._end_step, self._clock.now_ns()))
 
         setattr(step, STEP_FUNCTION, function)
         return skip_in_dynamo(step)
@@ -285,9 +301,13 @@ class StepTiming:
         begins = self._finder.observe(kind)
         if before != (self._finder.border, self._finder.name):
             self._begin_again()
-            self._samples, self._alone, self._decision = Samples(), {}, None
+            self._forget()
             self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
         return begins
+
+    def _forget(self) -> None:
+        """Forget what was measured: other steps are timed now."""
+        self._samples, self._alone, self._decision, self._parts = Samples(), {}, None, None
 
     def _runs_eagerly(self, region: Region) -> bool:
         return self._next.eager is None or region.number in self._next.eager
@@ -308,24 +328,26 @@ class StepTiming:
         self._finder = StepFinder(self._optimizers)
         self._counts = replace(self._counts, repeats=self._counts.repeats + 1)
 
-    def _next_step(self) -> None:
-        self._end_step()
+    def _next_step(self, ended_ns: int) -> None:
+        self._end_step(ended_ns)
         self._begin_step()
 
-    def _end_step(self) -> None:
+    def _end_step(self, ended_ns: int) -> None:
         """End the step in progress, and let the program decide how the next one runs."""
         step = self._step
         if step is None:
             return
-        if self._next.synchronize:
+        if self._next.synchronize and self._device.type != "cpu":
             self._synchronize()
-        ns = self._clock.now_ns() - step.began_ns - step.own_ns
+            ended_ns = self._clock.now_ns()
+        ns = ended_ns - step.began_ns - step.own_ns
         ended = Step(
             ns=max(1, ns),
             calls=frozenset(step.calls.items()) if not step.uncomparable else frozenset(),
             shapes=tuple(step.shapes),
             compiled=bool(step.graphs) or self._compiles() != step.compiles,
             waited_ns=self._loaders.waited_ns - step.waited_ns,
+            batches=self._loaders.batches - step.batches,
         )
         self._counts = replace(
             self._counts, steps=self._counts.steps + 1,
@@ -345,7 +367,10 @@ class StepTiming:
             self._program = self._run()
             self._next = next(self._program)
         self._step = _StepInProgress(
-            compiles=self._compiles(), waited_ns=self._loaders.waited_ns, began_ns=self._clock.now_ns()
+            compiles=self._compiles(),
+            waited_ns=self._loaders.waited_ns,
+            batches=self._loaders.batches,
+            began_ns=self._clock.now_ns(),
         )
 
     def _guarded(self, function: Callable[[], None]) -> None:
@@ -372,6 +397,16 @@ class StepTiming:
     # ---- the course of the timing
 
     def _run(self) -> Program:
+        while True:
+            try:
+                yield from self._time_usual_steps()
+            except OtherStepsError:
+                self._forget()
+            else:
+                return
+
+    def _time_usual_steps(self) -> Program:
+        """Time the steps that are usual now. Raises `OtherStepsError` once they are not any more."""
         steady = yield from self._reach_steady_state()
         if self._usual is None:
             return
@@ -413,7 +448,9 @@ class StepTiming:
     def _note_usual(self, steps: list[Step]) -> None:
         """Note which calls a step has, and its shapes if most steps have the same."""
         self._usual, _ = Counter(step.calls for step in steps if step.calls).most_common(1)[0]
-        alike = [step.shapes for step in steps if step.calls == self._usual]
+        usual = [step for step in steps if step.calls == self._usual]
+        self._batches = sum(step.batches for step in usual), len(usual)
+        alike = [step.shapes for step in usual]
         shapes, number = Counter(alike).most_common(1)[0]
         self._usual_shapes = shapes if number >= USUAL_SHARE * len(alike) else None
         name = self._finder.name or self._function or ""
@@ -510,7 +547,7 @@ class StepTiming:
         yield from self._pair(pairs, (frozenset([region]), NONE), swapped=bool(pairs.taken % 2))
 
     def _pair(self, pairs: Pairs, sides: tuple[Eager, Eager], swapped: bool) -> Program:
-        """Measure one block of each side; drop both if something was compiled or the device was not idle between."""
+        """Measure one block of each side; drop both if something was compiled."""
         order = sides[::-1] if swapped else sides
         times = []
         for side in order:
@@ -532,7 +569,10 @@ class StepTiming:
         return self._sizes[0] if side is None or side else self._sizes[1]
 
     def _block(self, side: Eager) -> Generator[NextStep, Step, float | None]:
-        """Run a block of steps; return the nanoseconds of one, None if something was compiled."""
+        """Run a block of steps; return the nanoseconds of one, None if something was compiled.
+
+        Raises `OtherStepsError` if the steps are not the usual ones any more.
+        """
         size = self._size(side)
         for number in range(size.warm):
             step = yield NextStep(side, synchronize=number == size.warm - 1)
@@ -541,13 +581,18 @@ class StepTiming:
         self._synchronize()
         on_device = self._device.type != "cpu"
         times: list[int] = []
+        unusual = 0
         while len(times) < size.units:
             step = yield NextStep(side, synchronize=not on_device or len(times) == size.units - 1)
             if step.compiled:
                 return None
             if self._is_usual(step):
                 times.append(step.ns)
+                unusual = 0
                 continue
+            unusual += 1
+            if unusual == MOST_UNUSUAL:
+                raise OtherStepsError
             self._counts = replace(self._counts, irregular=self._counts.irregular + 1)
             if on_device:  # without a wait for the device after each step, their times cannot be told apart
                 self._synchronize()
@@ -560,7 +605,7 @@ class StepTiming:
     def _profile_steps(self) -> Program:
         """Profile compiled steps, which are not timed."""
         self._hooks.attempt(PROFILE_FACT, PROFILER, self._start_profile)
-        total_ns, batches = 0, self._loaders.batches
+        total_ns = 0
         for _ in range(PROFILED_STEPS):
             step = yield NextStep(synchronize=True)
             total_ns += step.ns
@@ -573,7 +618,6 @@ class StepTiming:
             return
         self._hooks.attempt(PROFILE_FACT, PROFILER, profile.stop)
         if total_ns:
-            self._batches = self._loaders.batches - batches, PROFILED_STEPS
             self._hooks.attempt(PROFILE_FACT, PROFILER, self._note_parts, profile, total_ns / 1e9)
             self._parts = self._parts or StepParts({}, {})
 
@@ -620,7 +664,7 @@ class StepTiming:
         """Emit what is known when the script has ended, or why nothing is."""
         self._over = True
         self.report(ended=True)
-        if not self._samples.measured.taken:
+        if self._decision is None or self._decision.verdict == "measuring":
             self._hooks.emit(TimingSkipped(reason=self.stopped or self._too_few()))
 
     @property

@@ -203,7 +203,7 @@ def _graph_break(
     entry, link = context.registry.get(reason.kind), _LINK.search(text)
     return ev.GraphBreak(
         graph=graph,
-        id=entry.id if entry else _id_of_link(link[1] if link else ""),
+        registry_id=entry.id if entry else _id_of_link(link[1] if link else ""),
         kind=reason.kind,
         reason=explain_reason(*reasons),
         explanation=reason.explanation,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tcexplore.processes import Deadline
     from tcexplore.session import Snapshot
     from tcexplore.ui.run_history import RunHistory
+    from tcexplore.ui.session_answers import SessionAnswers
 
 URGENT_TICK_S = 0.008
 """Minimum seconds between two updates for events that the user waits for after a save."""
@@ -121,6 +122,8 @@ class ExplorerApp(RunActions):
         self._last_update = 0.0
         """When the session got the last ones, on the event loop's clock."""
         self._update_timer: asyncio.TimerHandle | None = None
+        self._answers: SessionAnswers | None = None
+        """None before the first run is complete."""
         self._untidy_runs = 0
         """Runs that began since older runs were compressed."""
         self._under_way = False
@@ -286,9 +289,21 @@ class ExplorerApp(RunActions):
             session = session.apply(item)
         self.session = session
 
+    async def close_answers(self) -> None:
+        """Stop answering `tcexplore ask`."""
+        if self._answers is not None:
+            await self._answers.close()
+
     def watch_session(self, session: Session) -> None:
         """Update the clock; the main screen and its panes watch the session, too."""
         newest = session.newest
+        if self._answers is not None:
+            self._answers.update()
+        elif newest is not None and newest.complete and self._end is not None:
+            from tcexplore.ui.session_answers import SessionAnswers
+
+            self._answers = SessionAnswers(self)
+            self._answers.update()
         if newest is not None and self.engine is not None:
             self.engine.update(newest)
         self._under_way = newest is not None and newest.status == "running" and not newest.complete

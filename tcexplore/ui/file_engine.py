@@ -41,6 +41,8 @@ class FileEngine(Engine):
         self._name = name
         self._standbys = standbys
         self.pythons = pythons
+        self.structure_only = False
+        """Whether the next runs are for their structure only."""
         self._run = 0
         self._run_due = False
         self._pauses = 0
@@ -119,7 +121,7 @@ class FileEngine(Engine):
         model = self._model
         job = Job(
             run=self._run, file=self._file, source=model.text or "", name=self._name, argv=self._argv,
-            config=self._config, retargetable=True,
+            config=self._config, retargetable=True, structure_only=self.structure_only,
         )  # fmt: skip
         self.job = job
         self._deliver(job)

@@ -17,6 +17,7 @@ from tcexplore.events import clean
 from tcexplore.keymap import available, hint
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, break_link, guard_link, kernel_link, node_link
+from tcexplore.session.stable_ids import is_id, links_with_id
 from tcexplore.ui.pane_table import PANES
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 
@@ -216,9 +217,13 @@ def summary(path: Path) -> str:
 
 
 def find_places(run: Snapshot, query: str) -> Iterator[tuple[float, str, str, Link]]:
-    """Yield score, title, note and link of lines, kernels, breaks, ops and guards that contain the text."""
+    """Yield score, title, note and link of the part with an id, or of lines, kernels, breaks, ops and guards that
+    contain the text."""
     wanted = query.lower().removeprefix("line ").strip()
     if not wanted:
+        return
+    if is_id(wanted):
+        yield from ((EXACT, f"id {wanted}", link.kind, link) for link in links_with_id(run, wanted))
         return
     kinds = (_lines(run, wanted), _kernels(run), _breaks(run), _ops(run), _guards(run))
     for kind in kinds:

@@ -69,8 +69,8 @@ class RowsByLink:
 
 
 def own_links(row: Row) -> tuple[Link, ...]:
-    """Return the links that the row itself stands for, those of the first link's kind, or those that it hides."""
-    return _named_links(row) or row.hides
+    """Return the links that the row itself stands for: those that it hides, or those of the first link's kind."""
+    return row.hides or _named_links(row)
 
 
 def _named_links(row: Row) -> tuple[Link, ...]:

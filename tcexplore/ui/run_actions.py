@@ -232,7 +232,8 @@ class RunActions(App[int]):
 
             self._study("next", NextOptions(only=step.key, run=newest, step=step))
         else:
-            self.main.say(f"It cannot be tried: it is an edit of your file. {hint('follow')} goes to what it rests on.")
+            why = "the script compiles itself" if newest.is_script else "it is an edit of your file"
+            self.main.say(f"It cannot be tried: {why}. {hint('follow')} goes to what it rests on.")
 
     def on_steps_tried(self, message: StepsTried) -> None:
         newest = self.session.newest
@@ -357,6 +358,15 @@ class RunActions(App[int]):
             return
         content = self.export_screenshot() if kind == "svg" else render(shown, kind, self.standby)
         self.main.say(save(content, shown, kind))
+
+    def action_copy_id(self) -> None:
+        """Copy the stable id of what the selected row of the main screen shows."""
+        from tcexplore.session.stable_ids import link_id
+        from tcexplore.ui.terminal_driver import copy
+
+        row, shown = self.main.reader.cursor_row, self.session.shown
+        known = link_id(shown, row.links[0]) if row is not None and row.links and shown is not None else ""
+        self.main.say(copy(self, known) if known else "The row shows nothing that has an id.")
 
     def action_study(self, name: str) -> None:
         if not self._trace_only():

@@ -10,7 +10,8 @@ from tcexplore.accuracy.accuracy_check import MEMORY_DIVISOR, free_memory
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import NumericsJudged
+from tcexplore.events import Job, NumericsJudged
+from tcexplore.numerics.graph_stages import Decompositions
 from tcexplore.numerics.judgement import Judge
 from tcexplore.numerics.lowered_graphs import LoweredGraphs
 from tcexplore.numerics.wrapper_values import ValueRecorder
@@ -29,34 +30,61 @@ UNKNOWN_MEMORY = 1 << 30
 class NumericsStage:
     """Records the graphs of a run as they are lowered, and judges their kernels after the compile."""
 
-    def __init__(self, hooks: Hooks, user_files: UserFiles, recorder: EventRecorder) -> None:
+    def __init__(self, job: Job, hooks: Hooks, user_files: UserFiles, recorder: EventRecorder) -> None:
+        self._job = job
         self._hooks = hooks
         self._user_files = user_files
         self._recorder = recorder
-        self._graphs = LoweredGraphs()
+        self._graphs, self._decompositions = LoweredGraphs(), Decompositions()
+        self._script: ValueRecorder | None = None
 
     def install(self) -> None:
         """Start to record; called again if the calls begin again."""
-        self._graphs = LoweredGraphs()
+        self._graphs, self._decompositions = LoweredGraphs(), Decompositions()
         self._graphs.install(self._hooks)
+        self._decompositions.install(self._hooks)
+
+    def record_script(self) -> None:
+        """Record the first call of each graph that a script compiles, while the script goes on."""
+        self._script = ValueRecorder(_limit(torch.device("cpu")), copy_arguments=True)
+        self._graphs.notify = self._script.add
 
     def close(self) -> None:
         """Stop recording: later compiles are not the program's."""
-        self._graphs.recording = False
+        self._graphs.recording = self._decompositions.recording = False
+        if self._script is not None:
+            self._script.close()
 
     def run(self, program: Program, frames: CompiledFrames, restore: Callable[[], object]) -> None:
         """Call the compiled program twice, and judge the kernels of the first call of each graph."""
+        recorder = ValueRecorder(_limit(program.device))
+        for graph in self._graphs.graphs:
+            recorder.add(graph)
+        try:
+            for _ in range(2):
+                restore()
+                frames.measure_warm(lambda: program.call_all(program.compiled))
+        finally:
+            recorder.close()
+        restore()
+        self._judge(recorder)
+        restore()
+
+    def run_script(self) -> None:
+        """Judge the kernels that a script called."""
+        if self._script is not None:
+            self._judge(self._script)
+
+    def _judge(self, recorder: ValueRecorder) -> None:
         graphs = self._graphs.graphs
         if not graphs:
             self._hooks.emit(NumericsJudged(verdict="not judged", reason="Inductor compiled no graph"))
             return
-        free = free_memory(program.device)
-        recorder = ValueRecorder(graphs, UNKNOWN_MEMORY if free is None else free // MEMORY_DIVISOR)
-        with recorder.recording():
-            for _ in range(2):
-                restore()
-                frames.measure_warm(lambda: program.call_all(program.compiled))
-        restore()
+        judge = Judge(self._hooks, self._user_files, self._recorder.kernels, self._job.numerics_folder)
         with self._hooks.paused(), torch.no_grad():
-            Judge(self._hooks, self._user_files, self._recorder.kernels).judge(graphs, recorder)
-        restore()
+            judge.find_first(judge.judge(graphs, recorder), self._decompositions.all)
+
+
+def _limit(device: torch.device) -> int:
+    free = free_memory(device)
+    return UNKNOWN_MEMORY if free is None else free // MEMORY_DIVISOR

@@ -23,6 +23,7 @@ from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
 from tcexplore.capture.entry import Entry, describe_call, find_entry
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_cache_keys, install_graph_scripts
+from tcexplore.capture.inductor.unloaded_code import UnloadedCode
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.module_paths import name_modules
 from tcexplore.capture.region_queries import RegionQueries
@@ -72,6 +73,11 @@ NOT_SET_BACK = (
     "with them, are of a later state"
 )
 """Fact and reason of state that eager calls meet changed."""
+
+IDLE_REPEATS = 2
+"""Runs of a script in a row without a new pair, after which it does not run again."""
+
+STRUCTURE_ONLY = "only the structure was asked for (--quick)"
 
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
@@ -139,6 +145,8 @@ class Run:
             gc.unfreeze()
         self._codegen.prepare()
         torch_settings.apply(self.job, self._threads, self._emit)
+        if self.job.eager_ops:
+            self._stages.run("ops that call eager's kernels", "torch._inductor.lowering", self._use_eager_kernels)
         self._install_observers()
         self._arguments.install(self._hooks)
         self._overrides.install(self._hooks)
@@ -154,6 +162,8 @@ class Run:
         trace = self._trace = install_all(self._hooks, self.user_files, probe=not self.job.cold)
         compile_phases.install(self._hooks, trace, self.progress.enter, self._arrived, self._activity_timer)
         self._codegen.install(self._hooks, self.user_files)
+        if self.job.structure_only:
+            UnloadedCode(self._hooks).install()
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
         if self.job.save_artifacts or self.job.load_artifacts:
@@ -170,18 +180,20 @@ class Run:
         steps = self._step_timing()
         regions = Regions(
             self._hooks, self.user_files, self.progress.now, queries, self._answer_queries,
-            lambda: self._arguments.current, steps,
+            lambda: self._arguments.current, None if self.job.config.no_eager_steps else steps,
         )  # fmt: skip
         regions.install(self._trace)
         steps.install()
         if queries is not None:
             self._queries.use_regions(queries)
         load_artifacts(self.job, self._hooks)
+        if self._numerics is not None:
+            self._numerics.record_script()
         try:
             with self._reporting_import():
                 script = partial(model_file.run_as_script, steps.step_function)
                 run_script(script, self.job.config.follow, regions.emit_calls, self._emit)
-                if self.job.config.repeat:
+                if self.job.config.repeat and not self.job.structure_only:
                     self._repeat_script(script, regions, steps)
         except Exception as error:
             self._make_failed_call_eagerly(regions.failed_call, error)
@@ -190,18 +202,23 @@ class Run:
             steps.finish()
             self._emit_sources()
         self._stages.compiled = True
+        if self._numerics is not None:
+            self._numerics.close()
+            self._judge_numerics(self._numerics.run_script)
         self._overrides.require_calls()
         save_artifacts(self.job, self._hooks)
         self._lower()
         self._assemble()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
+        if self.job.structure_only:
+            self._emit(TimingSkipped(reason=STRUCTURE_ONLY))
         self._answer_commands()
 
     def _repeat_script(self, script: Callable[[], object], regions: Regions, steps: StepTiming) -> None:
         """Run the script again until there are enough steps for a verdict, within its time limit."""
-        limit, before = self.job.config.follow, -1
+        limit, idle = self.job.config.follow, 0
         self._recorder.close_graphs()
-        while steps.needs_steps and steps.pairs > before:
+        while steps.needs_steps and idle < IDLE_REPEATS:
             left = limit - self.progress.now()
             if limit and left <= 0:
                 break
@@ -215,13 +232,15 @@ class Run:
                 message, _ = describe_error(error, self.user_files)
                 self._hooks.report_missing("another run of the script", "--repeat", message)
                 break
+            idle = 0 if steps.pairs > before else idle + 1
 
     def _step_timing(self) -> StepTiming:
         from tcexplore.timing.step_timing import StepTiming
 
         config = self.job.config
+        alternate = not (config.no_eager_steps or self.job.structure_only)
         return StepTiming(
-            self._hooks, time_for=self.job.time_for, function=config.step, alternate=not config.no_eager_steps,
+            self._hooks, time_for=self.job.time_for, function=config.step, alternate=alternate,
             paused=lambda: self._commands.paused, entered=partial(self.progress.enter, "timing"),
             # A run of a study waits for its turn. In the app, a script goes on while timing is paused.
             wait=(lambda: None) if self.job.time_for is None else partial(self._handle_commands, 0.0),
@@ -272,6 +291,9 @@ class Run:
             self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
         if self.job.passes > 1:
             self._emit(TimingSkipped(reason="the calls were repeated instead"))
+        elif self.job.structure_only:
+            self._emit(TimingSkipped(reason=STRUCTURE_ONLY))
+            self._answer_commands()
         elif self._codegen.uncompiled:
             self._emit(TimingSkipped(reason="; ".join(self._codegen.uncompiled)))
             self._answer_commands()
@@ -337,6 +359,10 @@ class Run:
         self._recorder.close_graphs()
         self._emit_modules()
         self._emit_sources()
+        if self.job.structure_only:
+            self._restore(program, state)
+            self._stages.compiled = True
+            return examination
         if changed := self._restore(program, state):
             self._hooks.report_missing(SAME_STATE, ", ".join(changed), NOT_SET_BACK)
         self._call_eagerly(program)
@@ -388,7 +414,8 @@ class Run:
 
     def _examine(self, program: Program, examination: Examination, module: ModuleType) -> None:
         """Emit what the state of the process after the calls shows."""
-        self._check_custom_ops(program)
+        if not self.job.structure_only:
+            self._check_custom_ops(program)
         skip_guard_evaluation(self.job.config)
         save_artifacts(self.job, self._hooks)
         self._stages.run("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
@@ -401,24 +428,28 @@ class Run:
                 recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=2 * recompile_trials.BUDGET_S
             )
         self._lower()
-        if self._numerics is not None:
-            self._judge_numerics(self._numerics, program, examination)
-        if self.job.examine and not (self._codegen.uncompiled or self._eager_failure):
+        if self._numerics is not None and not self.job.structure_only:
+            self._judge_numerics(partial(self._numerics.run, program, self._frames, examination.restore))
+        if self.job.examine and not (self._codegen.uncompiled or self._eager_failure or self.job.structure_only):
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
 
+    def _use_eager_kernels(self) -> None:
+        from tcexplore.numerics.eager_kernels import use_eager_kernels
+
+        use_eager_kernels(self.job.eager_ops)
+
     def _numerics_stage(self) -> NumericsStage:
         from tcexplore.worker.numerics_stage import NumericsStage
 
-        return NumericsStage(self._hooks, self.user_files, self._recorder)
+        return NumericsStage(self.job, self._hooks, self.user_files, self._recorder)
 
-    def _judge_numerics(self, numerics: NumericsStage, program: Program, examination: Examination) -> None:
+    def _judge_numerics(self, judge: Callable[[], None]) -> None:
         from tcexplore.worker.numerics_stage import FACT, LIMIT_S, SYMBOL
 
         self.progress.enter("accuracy")
-        run = partial(numerics.run, program, self._frames, examination.restore)
-        self._stages.run(FACT, SYMBOL, run, limit_s=LIMIT_S)
+        self._stages.run(FACT, SYMBOL, judge, limit_s=LIMIT_S)
 
     def _time(self, program: Program) -> None:
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts

@@ -1,8 +1,6 @@
 """Share of seeded faults whose op, statement and line `tcexplore numerics` finds.
 
-    python -m tests.benchmarks.numeric_faults
-
-Give parts of names as arguments to run only those faults.
+Run `python -m tests.benchmarks.numeric_faults`, with parts of names as arguments to run only those faults.
 """
 
 from __future__ import annotations
@@ -30,15 +28,19 @@ def misses(fault: NumericFault, run: Snapshot) -> list[str]:
         )
         return [f"nothing is wrong; {run.failure.message[:200] if run.failure else ''}{missing}"]
     line = first.location.line if first.location else None
+    statement = fault.statement in first.statement and bool(first.statement or fault.stage != "kernel")
     return [
         *([f"op {first.op} ({first.node})"] if first.op.rpartition(".")[2] != fault.op else []),
         *([f"line {line} for {fault.line}"] if line != fault.line else []),
-        *(
-            [f"statement {first.statement!r}"]
-            if fault.statement not in first.statement or (not first.statement and not fault.stage)
-            else []
-        ),
+        *([f"statement {first.statement!r}"] if not statement else []),
     ]
+
+
+def model_file(folder: str, number: int, fault: NumericFault) -> Path:
+    """Write the model file of a fault."""
+    file = Path(folder, f"model{number}.py")
+    file.write_text(fault.source)
+    return file
 
 
 async def main(wanted: Sequence[str]) -> None:
@@ -50,8 +52,7 @@ async def main(wanted: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             async with Runs(supervisor.study_queue) as runs:
                 for number, fault in enumerate(faults):
-                    file = Path(folder, f"model{number}.py")
-                    file.write_text(fault.source)  # noqa: ASYNC240
+                    file = model_file(folder, number, fault)
                     config = ev.Config(train=fault.train)
                     job = ev.Job(
                         run=1, file=str(file), source=fault.source, config=config, time_for=0.0, profile=False,

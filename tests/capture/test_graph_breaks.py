@@ -38,7 +38,7 @@ def test_each_kind_is_reported_once_with_line_id_and_reason(
 ):
     events = capture(program)
     (graph_break,) = select(GraphBreak, events)
-    assert (graph_break.id, graph_break.location, graph_break.count) == (id_, location_of(program, line), 1)
+    assert (graph_break.registry_id, graph_break.location, graph_break.count) == (id_, location_of(program, line), 1)
     assert text in graph_break.reason
     assert line in graph_break.code
     assert graph_break.explanation
@@ -98,7 +98,7 @@ def test_breaks_have_the_same_places_with_nested_graph_breaks():
             events = capture(break_programs.calls_helper_twice)
         assert hook_failures(events) == []
         breaks = select(GraphBreak, events)
-        places.append([(b.id, [(frame.function, frame.line) for frame in b.stack[-2:]]) for b in breaks])
+        places.append([(b.registry_id, [(frame.function, frame.line) for frame in b.stack[-2:]]) for b in breaks])
     assert places[0] == places[1]
     assert len(places[0]) == 2
 
@@ -128,7 +128,7 @@ def test_a_recompile_does_not_report_a_break_again():
 def test_fullgraph_errors_are_reported_as_breaks():
     events = capture(break_programs.prints, fullgraph=True)
     (graph_break,) = select(GraphBreak, events)
-    assert (graph_break.id, graph_break.location) == ("GB0059", location_of(break_programs.prints, "print("))
+    assert (graph_break.registry_id, graph_break.location) == ("GB0059", location_of(break_programs.prints, "print("))
     assert select(FrameSkipped, events) == []
     assert select(GraphBreak, capture(break_programs.raises, fullgraph=True)) == []
 

@@ -16,7 +16,7 @@ from tcexplore.cli import main
 from tcexplore.model_python import OWN_PYTHON, ModelPython
 
 ENTRY = ev.EntryFound(run=1, name="model", kind="module", rule="`model` and `inputs`", calls=(("f32[4]",),))
-BREAK = ev.GraphBreak(run=1, graph="0/0", id="GB0059", kind="print", reason="it prints")
+BREAK = ev.GraphBreak(run=1, graph="0/0", registry_id="GB0059", kind="print", reason="it prints")
 GRAPH = ev.GraphCaptured(run=1, graph="0/0", ops=1, nodes=(), code="")
 DONE = ev.Finished(run=1)
 THEIRS = ev.Failed(run=1, stage="eager", blame="user", type="ZeroDivisionError", message="division by zero")
@@ -66,11 +66,14 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     monkeypatch.setattr(Playback, "closed", 0)
 
     def run(
-        *story: ev.Event, arguments: Sequence[str] = ("model.py",), second: Sequence[ev.Event] | None = None
+        *story: ev.Event,
+        arguments: Sequence[str] = ("model.py",),
+        second: Sequence[ev.Event] | None = None,
+        command: str = "check",
     ) -> int:
         Playback.jobs.clear()
         monkeypatch.setattr(Playback, "story", story)
         monkeypatch.setattr(Playback, "second", second)
-        return main(["check", *arguments])
+        return main([command, *arguments])
 
     return run

@@ -15,13 +15,17 @@ INTRO = """\
 > calls torch.compile itself, and shows what torch did: FX graphs, graph breaks and their reasons, guards, recompiles,
 > generated kernels, and the time of eager against compiled.
 
-A program calls `tcexplore check FILE --json` for one run, and a study such as `tcexplore fix FILE --json` for what
-needs many runs. Both print one JSON object on stdout and progress on stderr. They never write the model file,
-except `fix --write`. FILE is a Python file or a notebook (.ipynb): its cells marked with the tag or the comment
-`tcexplore`, or else all of them. `FILE:NAME` chooses a module, a class or a function.
+Ask one question at a time: `tcexplore ask FILE breaks` answers in at most 2,000 tokens, with ids that stay the same
+after an edit of something else. `tcexplore serve-session FILE &` keeps a session, which answers within about a second
+of an edit; `tcexplore mcp` has the same as tools. `tcexplore check FILE --json` prints everything about one run, which
+is long: `--select breaks,kernels` prints only these keys. A study such as `tcexplore fix FILE --json` makes many runs.
+Answers are on stdout, progress is on stderr. Nothing writes the model file, except `fix --write`. FILE is a Python file
+or a notebook (.ipynb): its cells marked with the tag or the comment `tcexplore`, or else all of them. `FILE:NAME`
+chooses a module, a class or a function.
 
 Exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, 3 error in the compiler or the worker.
 
+- [Agents](agents.md): which question for which task, sessions, and the MCP server
 - [The JSON report](report.md): every key, with its type, unit and meaning
 - [CI](ci.md): limits, baselines, annotations, and the pytest fixture
 - [Guarantees](guarantees.md): what tcexplore never does to files, the network and processes
@@ -32,10 +36,15 @@ Exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, 3 error
 
 ## Recipes
 
-- Where are the graph breaks, and why? `tcexplore check FILE --time-for 0 --json`, key `breaks`
+- What is there to see? `tcexplore ask FILE`; what to do next? `tcexplore ask FILE next`
+- Where are the graph breaks, why, and which edit may remove them? `tcexplore ask FILE breaks`
+- Which kernels take the time? `tcexplore ask FILE kernels --slowest 5`; the source of one: `tcexplore ask FILE k-…`
+- Why are two kernels not fused? `tcexplore ask FILE why-not-fused A B`
+- What is on line 21? `tcexplore ask FILE line 21`
+- What did my edit change? `tcexplore ask FILE diff`, in a session
 - Which edit removes them, verified against the original? `tcexplore fix FILE --json`
 - Is it faster, beyond noise? `tcexplore check FILE --json`, key `timing`: `verdict`, `speedup`, `low`, `high`
-- Would a call with other inputs recompile? `tcexplore check FILE --recompile-check 'f32[33,512]' --json`
+- Would a call with other inputs recompile? `tcexplore ask FILE recompile 'f32[33,512]'`
 - What code would an H100 run? `tcexplore check FILE --target h100 --json`, key `kernels`: no GPU is needed
 - Which rank of a job differs? `tcexplore open TRACE_DIR --json`, key `divergence`
 """

@@ -13,6 +13,7 @@ from tcexplore.cli.gate import GateFiles, judge, read_allow_list
 from tcexplore.cli.options import Limits, Request
 from tcexplore.report.gate_result import GateResult
 from tcexplore.session import Snapshot
+from tcexplore.session.stable_ids import stable_ids
 from tcexplore.studies.runs import Outcome
 
 TODAY = date(2026, 6, 1)
@@ -29,7 +30,7 @@ def judged(folder: Path, allow: str = "", own: tuple[str, ...] = ()) -> GateResu
     snapshot = Snapshot(run=0, file=str(folder / "model.py"), source="", config=ev.Config())
     for file, line, code in (("model.py", 3, "print(x)"), ("lib/layers.py", 8, "n = x.item()")):
         place = ev.Location(str(folder / file), line)
-        broken = ev.GraphBreak(graph="0/0", id="GB0059", kind="print", reason="r", location=place, code=code)
+        broken = ev.GraphBreak(graph="0/0", registry_id="GB0059", kind="print", reason="r", location=place, code=code)
         snapshot = snapshot.apply(broken)
     (folder / "allow.toml").write_text(allow)
     files = GateFiles(read_allow_list("allow.toml"))
@@ -70,6 +71,13 @@ def test_an_entry_allows_the_breaks_that_it_describes(folder: Path, entry: str, 
     assert [allowed.reason for allowed in result.allowed] == ["debugging"] * (2 - len(counted))
 
 
+def test_an_entry_allows_a_break_by_its_id(folder: Path):
+    broken = judged(folder).breaks[0]
+    run = Snapshot(run=0, file=str(folder / "model.py"), source="", config=ev.Config()).apply(broken)
+    entry = f'[[allow]]\nreason = "debugging"\nid = "{stable_ids(run).graph_break(run.breaks[0])}"\n'
+    assert lines(judged(folder, entry)) == [8]
+
+
 def test_an_expired_entry_fails_with_its_reason(folder: Path):
     result = judged(folder, '[[allow]]\nfile = "model.py"\nline = 3\nreason = "until #12"\nexpires = 2026-05-31\n')
     assert lines(result) == [3, 8]
@@ -89,7 +97,7 @@ def test_an_expired_entry_without_a_break_does_not_fail(folder: Path):
         ("[[alow]]\nfile = 'x'\n", "is not a list of"),
         ("[[allow]]\nfile = 'x'\nline = 1\n", "has no 'reason'"),
         ("[[allow]]\nreason = 'r'\nline = 1\n", "has no 'file'"),
-        ("[[allow]]\nfile = 'x'\nreason = 'r'\n", "needs 'line' or 'text'"),
+        ("[[allow]]\nfile = 'x'\nreason = 'r'\n", "needs 'id', 'line' or 'text'"),
         ("[[allow]]\nfile = 'x'\nreason = 'r'\nline = 0\n", "not a line number"),
         ("[[allow]]\nfile = 'x'\nreason = 'r'\nline = 1\nexpires = '2027-01-01'\n", "is not a date"),
         ("[[allow]]\nfile = 'x'\nreason = 'r'\nline = 1\nexpire = 2027-01-01\n", "Did you mean 'expires'"),

@@ -249,7 +249,7 @@ def test_the_baseline_is_of_the_current_schema():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r.update(schema=1), "has schema 1, not 2"),
+        (lambda r: r.update(schema=1), "has schema 1, not 3"),
         (lambda r: r.update(error={"type": "E"}), "of a run that failed"),
         (lambda r: r["config"].update(mode="max-autotune"), "made with another mode: max-autotune"),
         (lambda r: r.pop("kernels"), "is not a report"),

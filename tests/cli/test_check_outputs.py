@@ -14,7 +14,18 @@ from tests.cli.conftest import BREAK, DONE, ENTRY, GRAPH, THEIRS, Check, Playbac
 from tests.report.ci_readers import read_command, read_gitlab, read_junit, read_sarif
 from tests.studies.playback import timed
 
-FILES = ("--sarif", "out.sarif", "--junit", "out.xml", "--gitlab", "out.json", "--markdown", "out.md")
+FILES = (
+    "--sarif",
+    "out.sarif",
+    "--junit",
+    "out.xml",
+    "--gitlab",
+    "out.json",
+    "--markdown",
+    "out.md",
+    "--html",
+    "out.html",
+)
 
 
 def test_the_reports_are_written_and_replaced(check: Check, tmp_path: Path):
@@ -24,6 +35,7 @@ def test_the_reports_are_written_and_replaced(check: Check, tmp_path: Path):
     assert read_junit((tmp_path / "out.xml").read_text()) == {"compiles": "passed", "--max-breaks": "failure"}
     assert len(read_gitlab((tmp_path / "out.json").read_text())) == 2
     assert "❌ tcexplore" in (tmp_path / "out.md").read_text()
+    assert "<title>model.py · tcexplore</title>" in (tmp_path / "out.html").read_text()
 
 
 @pytest.mark.parametrize("arguments", [("--sarif", "link"), ("--junit", "model.py"), ("--gitlab", "gone/x.json"),

@@ -13,7 +13,7 @@ def graph(compile_id: str, function: str, line: int) -> GraphCaptured:
 
 
 def broken(line: int, function: str, compile_id: str = "0/0") -> GraphBreak:
-    return GraphBreak(graph=compile_id, id=None, kind="k", reason="r", location=Location(FILE, line, function))
+    return GraphBreak(graph=compile_id, registry_id=None, kind="k", reason="r", location=Location(FILE, line, function))
 
 
 def test_break_follows_the_last_frame_that_begins_above_it():

@@ -10,7 +10,8 @@ from tcexplore import events as ev
 from tcexplore.documents.strip import history_row, verdict_row
 from tcexplore.documents.timing.next_view import describe_gain, evidence, gain_span, next_document, next_rows, results
 from tcexplore.session import Snapshot
-from tcexplore.session.next_steps import Gain, NextStep, StepAction, next_steps
+from tcexplore.session.next_steps import Gain, NextStep, StepAction, next_steps, recompile_config
+from tcexplore.session.recompile_fixes import RecompileFix
 from tests import fakes
 from tests.documents import golden
 from tests.documents.panes import require_stable_rows
@@ -133,6 +134,22 @@ def test_recompiles_are_avoided_by_what_was_tried():
     assert marked.config.mark_dynamic == ("x.0",)
     assert marked.gain.unit == "seconds"
     assert "4 → 3 compiles" in evidence(marked, run)
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [("args[1]", "1.0"), ("kwargs['mask']", "mask.0"), ("x", "x.0"), ("a.b", "")]
+)
+def test_arguments_have_the_names_of_options(name: str, mark: str):
+    fix = RecompileFix("mark_dynamic", name, 0)
+    config = recompile_config(fix, ev.Config())
+    assert (config.mark_dynamic if config is not None else ()) == ((mark,) if mark else ())
+
+
+def test_a_script_tries_only_the_arguments_of_its_own_calls():
+    run = product_heavy()
+    assert run.entry is not None
+    script = replace(run, entry=replace(run.entry, kind="script"))
+    assert {known.action for known in next_steps(script) if known.trial} == {"mode"}
 
 
 def test_a_wrong_result_comes_first():

@@ -59,5 +59,5 @@ def test_a_line_without_facts_is_linked_to_nothing():
     ],
 )
 def test_the_place_of_a_break_is_the_call_in_its_context(context: str, line: str, place: str):
-    start, end = break_place(ev.GraphBreak(graph="0/0", id=None, kind="", reason="", context=context), line)
+    start, end = break_place(ev.GraphBreak(graph="0/0", registry_id=None, kind="", reason="", context=context), line)
     assert line[start:end] == place

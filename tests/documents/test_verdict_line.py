@@ -17,7 +17,7 @@ def fixable(verdict: TimingVerdict = "faster") -> Snapshot:
     """Return a run with a verified fix of its break."""
     run = fakes.complete(7)
     at = ev.Location(run.file, 23)
-    graph_break = ev.GraphBreak(graph="0/0", id=None, kind="item", reason="no number", location=at, run=7)
+    graph_break = ev.GraphBreak(graph="0/0", registry_id=None, kind="item", reason="no number", location=at, run=7)
     fix = ev.BreakFix(run=7, location=at, kind="item", state="verified", kernels=(3, 2), speedup=4.13)
     assert run.timing is not None
     return replace(run, breaks=(graph_break,), fixes=(fix,), timing=replace(run.timing, verdict=verdict))

@@ -16,7 +16,7 @@ ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
 
 
 def broken(line: int, kind: str = KIND) -> ev.GraphBreak:
-    return ev.GraphBreak(graph="0/0", id=None, kind=kind, reason="why", location=ev.Location(FILE, line, "f"))
+    return ev.GraphBreak(graph="0/0", registry_id=None, kind=kind, reason="why", location=ev.Location(FILE, line, "f"))
 
 
 def run(*events: ev.Event) -> Snapshot:

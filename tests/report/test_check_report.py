@@ -57,14 +57,16 @@ def test_break_has_its_line_reason_and_hint():
     (graph_break,) = fakes.complete().breaks
     assert f"line {graph_break.location.line}" in report
     assert graph_break.code in report
-    assert graph_break.id in report
+    assert graph_break.registry_id in report
     assert "torch: " in report
 
 
 def test_text_of_the_user_is_never_markup():
     printed = "[bold]a[i][/b] :smile: [link=x]"
     snapshot = fakes.complete().apply(ev.Output(run=7, stream="stdout", text=printed + "\n"))
-    broken = ev.GraphBreak(run=7, graph="0/0", id=None, kind="k", reason="[/red] r", code="x[/b]", hints=("[i]h",))
+    broken = ev.GraphBreak(
+        run=7, graph="0/0", registry_id=None, kind="k", reason="[/red] r", code="x[/b]", hints=("[i]h",)
+    )
     report = text(snapshot.apply(broken), 120)
     for piece in (printed, "[/red] r", "x[/b]", "[i]h"):
         assert piece in report

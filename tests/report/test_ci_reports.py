@@ -31,7 +31,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def break_at(file: str | Path, line: int, code: str = "print(x)", reason: str = "It prints.") -> ev.GraphBreak:
     place = ev.Location(str(file), line, "forward")
     return ev.GraphBreak(
-        graph="0/0", id="GB0059", kind="print", reason=reason, hints=(HINT,), location=place, code=code
+        graph="0/0", registry_id="GB0059", kind="print", reason=reason, hints=(HINT,), location=place, code=code
     )
 
 

@@ -9,7 +9,8 @@ from html.parser import HTMLParser
 import html5lib
 import pytest
 
-from tcexplore.report.html_report import html_report
+from tcexplore import events as ev
+from tcexplore.report.html_report import figures, html_report
 from tcexplore.session import Snapshot
 from tests import fakes
 
@@ -81,3 +82,24 @@ def test_text_of_the_user_is_escaped():
     page = html_report(run)
     parsed(page)
     assert page.count("<script>") == 1
+
+
+def test_the_page_begins_with_what_was_measured_and_what_to_do_next():
+    page = html_report(fakes.complete(7), ev.Standby(torch="2.13.0", python="3.11.7", device="cpu", seconds=1.0))
+    text = re.sub(r"<[^>]+>", " ", page[page.index("<body>") :])
+    assert "torch 2.13.0 · cpu · 2 threads · inductor · default" in text
+    places = [text.index(part) for part in ("1.31× faster", "95% interval [1.28, 1.34]", "What to do next", "Source")]
+    assert places == sorted(places)
+    assert "tries a step" not in text, "the page has no keys"
+
+
+def test_figures_that_were_not_measured_are_left_out():
+    assert {label for label, _, _ in figures(fakes.complete(7))} == {
+        "compiled vs. eager", "one call", "compile time", "results", "peak memory of a call",
+    }  # fmt: skip
+    assert list(figures(fakes.failed(4))) == []
+
+
+def test_sections_without_rows_are_left_out():
+    assert "<summary>Modules" not in html_report(fakes.nothing_compiled(5))
+    assert "<summary>What to do next" not in html_report(fakes.nothing_compiled(5))

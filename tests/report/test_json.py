@@ -19,19 +19,20 @@ PROMISED = {
     "config": {"mode", "backend", "dynamic", "fullgraph", "train", "target", "device", "threads", "vary"},
     "graphs": {"id", "ops", "nodes", "code"},
     "breaks": {
-        "id", "kind", "reason", "explanation", "hints", "file", "line", "function", "stack", "count",
+        "id", "registry_id", "kind", "reason", "explanation", "hints", "file", "line", "function", "stack", "count",
+        "fix", "advice",
     },
-    "guards": {"graph", "kind", "source", "code", "file", "line", "user_code"},
+    "guards": {"id", "graph", "kind", "source", "code", "file", "line", "user_code"},
     "recompiles": {"graph", "failed_entry", "failed_guard", "reason", "file", "line"},
     "kernels": {
-        "name", "graph", "phase", "language", "source", "ops", "nodes", "source_lines", "lines", "bytes_read",
+        "id", "name", "graph", "phase", "language", "source", "ops", "nodes", "source_lines", "lines", "bytes_read",
         "bytes_written", "bytes_saved", "flops", "fusion_kinds", "ops_inlined", "fused_nodes", "calls", "resources",
         "stages",
     },
     "wrappers": {"graph", "phase", "source"},
     "fusion_decisions": {"a", "b", "fused", "reason", "refused_by", "explanation"},
     "schedules": {"graph", "phase", "pairwise_attempts", "nodes"},
-    "line_traffic": {"file", "line", "calls", "bytes", "share", "extern"},
+    "line_traffic": {"id", "file", "line", "calls", "bytes", "share", "extern"},
     "aten_graphs": {"graph", "stage", "phase", "nodes"},
     "timing": {
         "eager_us", "compiled_us", "speedup", "ci95", "noise_floor", "pairs", "verdict", "first_call_s", "compile_s",
@@ -43,12 +44,12 @@ PROMISED = {
 
 def test_every_documented_key_is_present():
     whole = report(everything(), MACHINE)
-    assert (whole["schema"], whole["torch"], whole["python"]) == (2, "2.13.0+cpu", "3.11.7")
+    assert (whole["schema"], whole["torch"], whole["python"]) == (3, "2.13.0+cpu", "3.11.7")
     for name, fields in PROMISED.items():
         value = whole[name][0] if isinstance(whole[name], list) else whole[name]
         assert fields <= set(value), name
     node = whole["graphs"][0]["nodes"][-2]
-    assert {"name", "op", "target", "args", "shape", "dtype", "file", "line"} <= set(node)
+    assert {"id", "name", "op", "target", "args", "shape", "dtype", "file", "line"} <= set(node)
 
 
 def test_every_run_has_the_same_keys():

@@ -31,7 +31,9 @@ def at(line: int) -> ev.Location:
 def run(*events: ev.Event) -> Snapshot:
     snapshot = Snapshot(run=1, file=FILE, source="", config=ev.Config())
     for line in (3, 5, 7):
-        snapshot = snapshot.apply(ev.GraphBreak(run=1, graph="0/0", id=None, kind="k", reason="r", location=at(line)))
+        snapshot = snapshot.apply(
+            ev.GraphBreak(run=1, graph="0/0", registry_id=None, kind="k", reason="r", location=at(line))
+        )
     for event in events:
         snapshot = snapshot.apply(replace(event, run=1))
     return snapshot

@@ -22,7 +22,7 @@ def node(name: str, line: int | None = None, origins: tuple[str, ...] = (), call
 
 FUSED = ev.Kernel(graph="0/0", phase="forward", name="cpp_fused", language="cpp", source="", nodes=("a1", "a2"))
 GEMM = ev.Kernel(graph="0/0", phase="forward", name="addmm", language="extern", source="", nodes=("a0",))
-BREAK = ev.GraphBreak(graph="0/0", id=None, kind="print", reason="", location=at(3))
+BREAK = ev.GraphBreak(graph="0/0", registry_id=None, kind="print", reason="", location=at(3))
 GUARD = ev.Guard(kind="EQUALS_MATCH", source="self.eps", location=at(2))
 RUN = Snapshot(
     run=1,

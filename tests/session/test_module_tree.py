@@ -66,7 +66,7 @@ def test_equal_layers_are_one_row_with_their_sums():
 
 
 ODD = {
-    "another type": (layer(3, dtype="f16"), "layer_norm in norm gives f16[2, 4] instead of f32[2, 4]"),
+    "another type": (layer(3, dtype="f16"), "computes in f16; layer_norm in norm gives f16[2, 4] instead of f32[2, 4]"),
     "another op": (layer(3, (OPS[0], OPS[1], ("mlp", "relu"), OPS[3])), "relu in mlp instead of gelu in mlp"),
     "one op more": (layer(3, (OPS[0], ("mlp", "double"), *OPS[1:])), "1 more op, first double in mlp"),
     "one op less": (layer(3, (OPS[0], OPS[1], OPS[3])), "without gelu in mlp"),
@@ -97,7 +97,7 @@ def test_a_layer_of_another_class_and_one_with_a_break_differ():
     (captured,) = snapshot.graphs
     snapshot = snapshot.apply(replace(captured, modules=(*captured.modules[:4], block(4, "Expert"))))
     inner = ev.GraphCaptured(run=1, graph="1/0", ops=0, nodes=(), code="", module="layers.2")
-    broken = ev.GraphBreak(run=1, graph="1/0", id=None, kind="Data-dependent branching", reason="")
+    broken = ev.GraphBreak(run=1, graph="1/0", registry_id=None, kind="Data-dependent branching", reason="")
     rows = {row.path: row for row in lists(snapshot.apply(inner).apply(broken))}
     assert rows["layers.4"].differs == "Expert instead of Block"
     assert rows["layers.2"].differs == "graph break: Data-dependent branching"
@@ -126,6 +126,53 @@ def test_the_time_of_lines_and_kernels_is_split_over_modules():
     rows = module_rows(snapshot.apply(lines))
     assert rows[0].eager_us == 100.0
     assert sum(row.eager_us or 0 for row in rows if row.depth == 2) == pytest.approx(80.0)
+
+
+def test_modules_timed_in_an_eager_call_add_up_to_it():
+    times = {"": 5.0, **{f"layers.{number}.mlp": 20.0 for number in range(4)}}
+    timed = ev.EagerLinesTimed(
+        run=1, call_us=100.0, lines=(),
+        modules=(
+            *(ev.EagerModule(path=path, root="Model", type="MLP" if path else "Model", us=us)
+              for path, us in times.items()),
+            ev.EagerModule(path="", root="", type="", us=15.0),
+        ),
+    )  # fmt: skip
+    tree = timed_tree(run(*map(layer, range(4))).apply(timed))
+    assert [row.eager_us for row in tree.rows if row.depth == 2] == [20.0, 60.0]
+    assert tree.rows[0].type == "Model"
+    assert {rest.name: rest.eager_us for rest in tree.rest} == {"the model itself": 5.0, "outside the modules": 15.0}
+
+
+def test_a_layer_without_a_graph_runs_the_code_of_the_first_one_of_its_class():
+    (captured,) = run(layer(0)).graphs
+    own = replace(captured, module="layers.0", nodes=tuple(replace(node, module="self.mlp") for node in captured.nodes))
+    snapshot = start_snapshot(ev.Job(run=1, file="/m/model.py", source="")).apply(own)
+    timed = ev.EagerLinesTimed(
+        run=1, call_us=100.0, lines=(),
+        modules=tuple(
+            ev.EagerModule(path=f"layers.{number}", root="", type="Block", us=25.0) for number in range(4)
+        ),
+    )  # fmt: skip
+    rows = {row.path: row for row in module_rows(snapshot.apply(timed))}
+    assert rows["layers.1 – 3"].same_as == "layers.0"
+    assert rows["layers.1 – 3"].eager_us == 75.0
+
+
+def test_an_older_graph_of_a_recompiled_frame_does_not_count():
+    snapshot = run(layer(0), layer(1))
+    again = replace(snapshot.graphs[0], graph="0/1")
+    assert module_rows(snapshot.apply(again))[0].ops == module_rows(snapshot)[0].ops
+
+
+def test_a_missing_residual_from_another_value_is_found():
+    def reads(number: int, first: str) -> list[ev.FxNode]:
+        weight, *calls = layer(number)
+        return [weight, *calls[:3], replace(calls[3], inputs=(first, f"w{number}"), args=f"{first}, w{number}, 1e-05")]
+
+    layers = [reads(number, f"n{number}_{1 if number == 2 else 0}") for number in range(6)]
+    rows = {row.path: row for row in lists(run(*layers))}
+    assert rows["layers.2"].differs == "linear in mlp.down reads the result of another op"
 
 
 def test_a_function_has_no_modules():

@@ -65,7 +65,7 @@ def test_kernels_pair_by_code_before_they_pair_by_ops() -> None:
 
 def test_a_break_that_only_moved_is_the_same_break() -> None:
     one = ev.GraphBreak(
-        graph="0/0", id="GB0059", kind="print", reason="", code="print(x)", location=Location("/m.py", 3)
+        graph="0/0", registry_id="GB0059", kind="print", reason="", code="print(x)", location=Location("/m.py", 3)
     )
     before, after = replace(run("a"), breaks=(one,)), replace(run("b"), breaks=())
     moved = replace(run("b"), breaks=(replace(one, location=Location("/m.py", 9)),))

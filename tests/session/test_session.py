@@ -75,7 +75,9 @@ def test_the_view_stays_until_the_user_returns_to_the_newest_run_or_saves() -> N
 
 
 def test_a_break_of_nested_frames_is_listed_once_with_its_count() -> None:
-    one = ev.GraphBreak(run=1, graph="0/0", id="GB0059", kind="print", reason="", location=Location("/m.py", 3))
+    one = ev.GraphBreak(
+        run=1, graph="0/0", registry_id="GB0059", kind="print", reason="", location=Location("/m.py", 3)
+    )
     session = began(1)
     for event in (one, replace(one, graph="1/0"), replace(one, location=Location("/m.py", 4))):
         session = session.apply(event)

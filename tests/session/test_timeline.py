@@ -124,7 +124,7 @@ def test_a_module_has_no_timeline():
         ev.EntryFound(run=1, name="model", kind="module", rule="", calls=())
     )
     assert "not a script" in timeline_document(plain).row(0).text
-    assert script_fields(plain) == {"regions": [], "script_end": None}
+    assert script_fields(plain) == {"regions": [], "steps": None, "script_end": None}
 
 
 def test_a_recaptured_backward_shows_the_reason_if_torch_gives_one():

@@ -95,6 +95,22 @@ def lowered(nodes: int = 10_000, kernels: int = 300) -> Snapshot:
     return with_code(run, aten_graphs=tuple(stages), kernels=tuple(made), fusion=tuple(decisions) * 3)
 
 
+def layered(nodes: int = 10_000, layer: int = 25) -> Snapshot:
+    """Return a run of equal layers with this number of nodes each, and a kernel for every five nodes."""
+    run = lowered(nodes, nodes // 5)
+    made = [FxNode(name="x", op="placeholder", target="x", shape=("8", "1024"), dtype="f32")]
+    for n in range(nodes):
+        reads = [f"add_{n - 1}" if n else "x"]
+        reads += [f"add_{n - layer + 1}"] if n % layer == layer - 1 else []
+        where = Location(FILE, 6 + n % layer, "forward")
+        made.append(FxNode(
+            name=f"add_{n}", op="call_function", target="add", args=", ".join(reads), inputs=tuple(reads),
+            shape=("8", "1024"), stride=("1024", "1"), dtype="f32", device="cpu", location=where,
+            stack=(where,), module=f"self.blocks.{n // layer}",
+        ))  # fmt: skip
+    return replace(run, graphs=(replace(run.graphs[0], nodes=tuple(made)),))
+
+
 def _part(number: int, nodes: tuple[FxNode, ...]) -> Kernel:
     places = {node.location: None for node in nodes if node.location}
     return Kernel(

@@ -16,7 +16,7 @@ from tests.snapshots.mlp_source import FILE, at
 
 BREAK = GraphBreak(
     graph="0/0",
-    id="GB0059",
+    registry_id="GB0059",
     kind="Failed to trace builtin operator",
     reason="Failed to trace builtin operator",
     explanation=(

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 PRELUDE = """
+import functools
+
 import torch
 from torch._inductor import config, lowering
 from torch._inductor.codegen.cpp import CppOverrides, CppVecOverrides
@@ -20,7 +22,8 @@ def generate(name, change):
     # Change the C++ expression of an op.
     for owner in (CppOverrides, CppVecOverrides):
         original = getattr(owner, name)
-        setattr(owner, name, staticmethod(lambda *args, original=original: change(original, *args)))
+        changed = functools.wraps(original)(functools.partial(change, original))
+        setattr(owner, name, staticmethod(changed))
 
 
 def scale(factor):
@@ -172,7 +175,7 @@ CODEGEN = (
         "relu is 1 % too large", "relu", 'generate("relu", scale(1.01))\n', pointwise("torch.relu(a - 1.5)"), ""
     ),
     NumericFault(
-        "expm1 is 1 % too small", "expm1", 'generate("expm1", scale(0.99))\n', pointwise("torch.expm1(a)"), "expm1"
+        "expm1 is 1 % too small", "expm1", 'generate("expm1", scale(0.99))\n', pointwise("torch.expm1(a)"), "exp()"
     ),
     NumericFault(
         "atan is 2 % too large", "atan", 'generate("atan", scale(1.02))\n', pointwise("torch.atan(a)"), "atan"
@@ -450,4 +453,122 @@ inputs = (torch.randn(32, 64) * 2,)
 )
 """Faults that only the backward has."""
 
-FAULTS = (*CODEGEN, *LOWERINGS, *BACKWARD)
+
+def decomposed(op: str, function: str, overload: str = "default") -> str:
+    return f"decompose(aten.{op}.{overload}, {function})\n"
+
+
+SOFTMAX = """
+def model(x):
+    a = x * 2
+    return torch.softmax(a, -1) + 1  # here
+
+
+inputs = (torch.randn(64, 256),)
+"""
+
+DECOMPOSITIONS = (
+    NumericFault(
+        "gelu is 0.1 % too large",
+        "gelu",
+        decomposed("gelu", 'lambda x, approximate="none": x * 0.5005 * (1 + torch.erf(x * 0.7071067811865476))'),
+        pointwise("torch.nn.functional.gelu(a)"),
+        stage="decomposition",
+    ),
+    NumericFault(
+        "silu scales the input of its sigmoid by 1.001",
+        "silu",
+        decomposed("silu", "lambda x: x * torch.sigmoid(x * 1.001)"),
+        pointwise("torch.nn.functional.silu(a)"),
+        stage="decomposition",
+    ),
+    NumericFault(
+        "softmax is 1 % too large",
+        "_softmax",
+        decomposed("_softmax", "lambda x, dim, half: torch.exp(x) / torch.exp(x).sum(dim, True) * 1.01"),
+        SOFTMAX,
+        stage="decomposition",
+    ),
+    NumericFault(
+        "the backward of tanh is up to 1 % off",
+        "tanh_backward",
+        decomposed("tanh_backward", "lambda grad, y: grad * (1 - y * y * 1.01)"),
+        module("torch.tanh(h)"),
+        train=True,
+        stage="decomposition",
+    ),
+    NumericFault(
+        "the backward of sigmoid is 2 % too large",
+        "sigmoid_backward",
+        decomposed("sigmoid_backward", "lambda grad, y: grad * y * (1 - y) * 1.02"),
+        module("torch.sigmoid(h)"),
+        train=True,
+        stage="decomposition",
+    ),
+    NumericFault(
+        "the backward of relu scales gradients by 1.001",
+        "threshold_backward",
+        decomposed(
+            "threshold_backward",
+            "lambda grad, x, threshold: torch.where(x <= threshold, torch.zeros_like(x), grad) * 1.001",
+        ),
+        module("torch.relu(h)"),
+        train=True,
+        stage="decomposition",
+    ),
+    NumericFault(
+        "the backward of softmax misses a factor",
+        "_softmax_backward_data",
+        decomposed("_softmax_backward_data", "lambda grad, y, dim, kind: y * (grad - (grad * y).sum(dim, True) * 0.9)"),
+        module("torch.softmax(h, -1) * torch.arange(64)"),
+        train=True,
+        stage="decomposition",
+    ),
+)
+"""Faults in Inductor's decompositions."""
+
+PASS = """
+def change(graph):
+    for node in graph.nodes:
+        {body}
+
+
+config.post_grad_custom_post_pass = change
+"""
+
+PASSES = (
+    NumericFault(
+        "a pass changes a factor by 1 %",
+        "mul",
+        PASS.format(
+            body="""if node.target is aten.mul.Tensor and node.args[1] == 0.5:
+            node.args = (node.args[0], 0.505)"""
+        ),
+        pointwise("a * 0.5"),
+        stage="pass",
+    ),
+    NumericFault(
+        "a pass takes cos for sin",
+        "cos",
+        PASS.format(
+            body="""if node.target is aten.sin.default:
+            node.target = aten.cos.default"""
+        ),
+        pointwise("torch.sin(a)"),
+        stage="pass",
+    ),
+    NumericFault(
+        "a pass swaps the operands of a subtraction of the backward",
+        "sub",
+        PASS.format(
+            body="""if node.target is aten.sub.Tensor and node.args[0] == 1:
+            node.args = (node.args[1], 1)"""
+        ),
+        module("torch.tanh(h)"),
+        train=True,
+        stage="pass",
+    ),
+)
+"""Faults in a pass over the post-grad graph."""
+
+FAULTS = (*CODEGEN, *LOWERINGS, *BACKWARD, *DECOMPOSITIONS, *PASSES)

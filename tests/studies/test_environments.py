@@ -28,8 +28,8 @@ MIDDLE = ModelPython("/middle/bin/python", "--python", "3.11.7", "2.13.0", "/mid
 
 LINE = ev.Location(file="/tmp/model.py", line=7, function="forward")
 ITEM = ev.GraphBreak(
-    graph="0/0", id="GB0124", kind="Unsupported Tensor.item()", reason="`.item()` is not traced", location=LINE,
-    code="x.item()",
+    graph="0/0", registry_id="GB0124", kind="Unsupported Tensor.item()", reason="`.item()` is not traced",
+    location=LINE, code="x.item()",
 )  # fmt: skip
 RELU = ev.FxNode(name="relu", op="call_function", target="torch.relu")
 SUM = ev.FxNode(name="sum", op="call_function", target="torch.sum")

@@ -80,7 +80,7 @@ async def test_the_results_as_text_and_json():
     fields = json_of("modes", state)
     assert [run["status"] for run in fields["runs"]] == ["failed", "failed", "ok"]
     assert fields["runs"][2]["timing"]["speedup"] == 2.0
-    assert (fields["schema"], fields["study"], fields["stopped"], fields["torch"]) == (2, "modes", True, "2.13.0")
+    assert (fields["schema"], fields["study"], fields["stopped"], fields["torch"]) == (3, "modes", True, "2.13.0")
 
 
 def finished(

@@ -15,7 +15,8 @@ from tcexplore.studies.next import STUDY, NextOptions, StepResult, difference_in
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
 from tests import fakes
-from tests.studies.playback import JOB, json_of, played, printed
+from tests.snapshots.runs import grow
+from tests.studies.playback import JOB, json_of, played, printed, timed
 from tests.studies.stories import exists
 from tests.supervisor.runs import Runs as SharedRuns
 
@@ -156,3 +157,22 @@ async def test_a_dynamic_size_avoids_recompiles(tmp_path: Path, shared_runs: Sha
     assert known.recompiles is not None
     assert known.recompiles[0] > known.recompiles[1] == 0
     assert known.compile_s is not None
+
+
+def script_story(job: ev.Job) -> Sequence[ev.Event]:
+    """Return a script whose steps are twice as fast as eager ones, or three times with another mode."""
+    entry = ev.EntryFound(name="", kind="script", rule="it calls torch.compile", calls=())
+    faster = 3.0 if job.config.mode == "max-autotune" else 2.0
+    return [entry, fakes.one_graph().graphs[0], timed(faster), ev.Finished()]
+
+
+async def test_a_step_of_a_script_is_tried_by_the_arguments_of_its_own_calls():
+    config = replace(JOB.config, mode="max-autotune", override=("mode",))
+    step = NextStep(action="mode", target="max-autotune", config=config, trial="run")
+    run = grow(1, script_story(JOB))
+    state, player = await played("next", script_story, NextOptions(only=step.key, run=run, step=step))
+    (known,) = state.results[-1].run.steps_tried
+    assert known.speedup == pytest.approx(1.5)
+    assert (known.low, known.high) == pytest.approx((2.99 / 2.01, 3.01 / 1.99))
+    assert known.verdict == "faster"
+    assert [job.baseline for job in player.jobs] == [None, None]

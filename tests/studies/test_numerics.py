@@ -13,7 +13,7 @@ from tcexplore.studies.numerics import STUDY, NumericsOptions, NumericsRun
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
 from tests.studies.numeric_faults import BACKWARD, CODEGEN, LOWERINGS, NumericFault
-from tests.studies.playback import JOB, json_of, played, printed
+from tests.studies.playback import JOB, json_of, played, printed, timed
 from tests.supervisor.runs import Runs as SharedRuns
 
 State = StudyState[NumericsOptions, NumericsRun]
@@ -80,6 +80,46 @@ async def test_a_wrong_op_is_shown_with_its_statement_line_and_values():
     assert fields["kernels"][0]["differing"] == 3
     assert STUDY.exit_status(state) == 1
     assert STUDY.exit_status(await studied(*[first], options=NumericsOptions("never"))) == 0
+
+
+def tried(name: str, *, equal: bool) -> ev.SwitchTried:
+    setting = "torch._inductor.config.emulate_precision_casts=True"
+    return ev.SwitchTried(
+        graph="0/0", phase="forward", kernel="cpp_fused_exp_0", name=name, settings=(setting,),
+        ops=("aten.exp.default",), equal=equal, differing=0 if equal else 2,
+    )  # fmt: skip
+
+
+async def test_what_gives_the_bits_of_eager_is_timed_with_and_without_it():
+    judgement = (
+        judged("cpp_fused_exp_0", "differs, not wrong", 3.0), tried("casts", equal=False),
+        tried("casts; eager's functions: exp", equal=True), ev.NumericsJudged(verdict="differs, not wrong"),
+    )  # fmt: skip
+
+    def story(job: ev.Job) -> list[ev.Event]:
+        if job.numerics:
+            return [*judgement, ev.Finished()]
+        changed = bool(job.eager_ops)
+        accuracy = ev.Accuracy(verdict="identical" if changed else "as accurate as eager")
+        return [accuracy, timed(1.5 if changed else 1.65), ev.Finished()]
+
+    state, player = await played("numerics", story, job=JOB)
+    last = player.jobs[-1]
+    assert (last.eager_ops, last.config.settings) == (
+        ("aten.exp.default",), ("torch._inductor.config.emulate_precision_casts=True",)
+    )  # fmt: skip
+    report = " ".join(printed("numerics", state).split())
+    assert "The results are then bitwise equal to eager's; it costs 10 % of the compiled call" in report
+    bits = json_of("numerics", state)["numerics"]["eager_bits"]
+    assert (bits["identical"], round(bits["time_ratio"], 2)) == (True, 1.1)
+    assert bits["low"] < 1.1 < bits["high"]
+
+
+async def test_a_wrong_program_is_not_timed():
+    judgement = (judged("k", "differs, not wrong", 3.0), tried("casts", equal=True), ev.NumericsJudged(verdict="wrong"))
+    state, player = await played("numerics", lambda _: [*judgement, ev.Finished()], job=JOB)
+    assert len(player.jobs) == 1, "a wrong program is not timed"
+    assert "What it costs is not measured" not in printed("numerics", state)
 
 
 # ---- real kernels

@@ -84,6 +84,7 @@ class Runs:
         examine: bool = True,
         timing_processes: int = 0,
         try_recompile_fixes: bool = False,
+        structure_only: bool = False,
         **config: Any,
     ) -> int:
         self._run += 1
@@ -103,6 +104,7 @@ class Runs:
                 examine=examine,
                 profile=examine,
                 try_recompile_fixes=try_recompile_fixes,
+                structure_only=structure_only,
             )
         )
         return self._run

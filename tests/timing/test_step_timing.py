@@ -292,3 +292,16 @@ def test_an_eager_call_without_memory_ends_the_alternation():
             script.timing.ran_out_of_memory()
     assert len(script.eager_calls) == 1
     assert "memory" in script.timing.stopped
+
+
+def test_after_a_change_of_the_sizes_the_new_steps_are_timed():
+    script = Script(time_for=60.0)
+    net = region()
+    for step in range(60):
+        script.call(net, 6.0, 5.0, graphs=step == 0)
+    for step in range(300):
+        script.call(net, 20.0, 10.0, size=16, graphs=step == 0)
+    estimate, _ = script.finish()
+    assert estimate.speedup == pytest.approx(2.0, abs=0.01)
+    changed = script.order[60:]
+    assert not all(changed[:12]), "the script does not stay eager"

@@ -84,7 +84,7 @@ def test_a_break_has_its_registry_id_and_line(traces: Path):
     (graph_break,) = snapshot_of(traces / "break", 1).breaks
     assert graph_break.location is not None
     assert (graph_break.location.line, graph_break.code) == (36, 'print("sum", x.sum())')
-    assert graph_break.id
+    assert graph_break.registry_id
     assert graph_break.hints
 
 

@@ -12,6 +12,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
+from tcexplore.session.stable_ids import stable_ids
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
@@ -47,10 +48,10 @@ for rows, flag in ((4, True), (4, False), (6, False)):
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     folder = tmp_path_factory.mktemp("traced")
-    (folder / "program.py").write_text(PROGRAM)
+    (folder / "model.py").write_text(PROGRAM)  # the name of the live file: it is part of the ids
     caches = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0", "INDUCTOR_PROVENANCE": "1"}
     subprocess.run(
-        [sys.executable, str(folder / "program.py")], check=True, capture_output=True,
+        [sys.executable, str(folder / "model.py")], check=True, capture_output=True,
         env={**os.environ, "TORCH_TRACE": str(folder / "trace"), **caches},
     )  # fmt: skip
     job = open_inputs(trace_inputs([str(folder / "trace")])).jobs[0]
@@ -73,6 +74,19 @@ async def test_a_trace_has_the_facts_of_the_live_run(shared_runs: Runs, traced: 
         assert sorted(map(_guard, mine_guards.guards)) == sorted(map(_guard, other_guards.guards))
     assert [_kernel(kernel) for kernel in traced.code.kernels] == [_kernel(kernel) for kernel in live.code.kernels]
     assert traced.source == live.source
+    assert _ids(traced) == _ids(live)
+
+
+def _ids(run: Snapshot) -> dict[str, list[str]]:
+    """Return the stable ids of breaks, Dynamo nodes, guards and kernels."""
+    ids = stable_ids(run)
+    return {
+        "breaks": [ids.graph_break(known) for known in run.breaks],
+        "ops": [ids.op(node) for graph in run.graphs for node in graph.nodes],
+        "guards": sorted(ids.guard(guard) for installed in run.guards for guard in installed.guards),
+        "kernels": [ids.kernel(kernel) for kernel in run.code.kernels],
+        "lines": [ids.line(run.file, line) for line in range(1, 20)],
+    }
 
 
 def _line(location: ev.Location | None) -> int:
@@ -86,7 +100,7 @@ def _node(node: ev.FxNode) -> tuple[object, ...]:
 
 
 def _break(graph_break: ev.GraphBreak) -> tuple[object, ...]:
-    return graph_break.graph, graph_break.id, graph_break.kind, graph_break.reason, _line(graph_break.location)
+    return graph_break.graph, graph_break.registry_id, graph_break.kind, graph_break.reason, _line(graph_break.location)
 
 
 def _recompile(recompile: ev.Recompiled) -> tuple[object, ...]:

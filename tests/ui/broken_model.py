@@ -18,7 +18,7 @@ def broken(file: Path) -> Session:
     job = ev.Job(run=1, file=str(file), source=TEXT)
     at = ev.Location(str(file), 5, "model")
     graph_break = ev.GraphBreak(
-        graph="0/0", id="GB0124", kind=KIND, reason="no number", location=at, code="return x / …"
+        graph="0/0", registry_id="GB0124", kind=KIND, reason="no number", location=at, code="return x / …"
     )
     session = Session().begin(job)
     for event in (GRAPH, graph_break, ev.PhaseStarted(phase="timing", at=1.0)):
@@ -34,4 +34,4 @@ def verified(_: ev.Job) -> Sequence[ev.Event]:
 
 def still_there(job: ev.Job) -> Sequence[ev.Event]:
     at = ev.Location(job.file, 5, "model")
-    return (GRAPH, ev.GraphBreak(graph="0/0", id=None, kind=KIND, reason="no", location=at), ev.Finished())
+    return (GRAPH, ev.GraphBreak(graph="0/0", registry_id=None, kind=KIND, reason="no", location=at), ev.Finished())

@@ -58,7 +58,7 @@ async def test_alternation_leaves_graphs_recompiles_and_losses_as_they_are(runs:
     assert losses(events) == pytest.approx(losses(alone), rel=2e-3)
 
     steps, timing = only(events, StepsTimed)[-1], only(events, TimingEstimate)[-1]
-    assert (steps.border, steps.step, steps.steps_per_epoch) == ("optimizer", "AdamW", 6)
+    assert (steps.border, steps.step, steps.steps_per_epoch) == ("optimizer", "AdamW", 6.0)
     assert timing.unit == "step"
     assert timing.pairs >= 6
     assert timing.control_pairs >= 5

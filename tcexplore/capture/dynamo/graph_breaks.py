@@ -163,7 +163,7 @@ class _BreakObserver:
         location = stack[-1] if stack else None
         return GraphBreak(
             graph=current_compile_id() or "",
-            id=entry.id if entry else None,
+            registry_id=entry.id if entry else None,
             kind=reason.kind,
             reason=sentence,
             explanation=reason.explanation,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple
 
 from tcexplore.documents.code.target_notes import (
     count_kernels,
@@ -32,7 +31,7 @@ from tcexplore.documents.labels import (
     op_spans,
 )
 from tcexplore.documents.locations import places
-from tcexplore.documents.module_folds import ModuleFolds, common_path, module_folds, pattern
+from tcexplore.documents.module_folds import KernelGroup, kernel_groups
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.device_rows import format_measured
 from tcexplore.events import Kernel, Wrapper
@@ -60,7 +59,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, EMPTY_TEXT)])
     known = labels(snapshot)
     parts = [fixed(target_rows(snapshot, toggled, width))]
-    groups = kernel_groups(snapshot)
+    groups = kernel_groups(snapshot, snapshot.code)
     if any(len(group.kernels) > 1 for group in groups):
         parts.append(fixed([_grouping(toggled, len(groups), len(snapshot.code.kernels))]))
     if any(len(group.kernels) > 1 for group in groups) and GROUPED not in toggled:
@@ -82,43 +81,6 @@ def _grouping(toggled: frozenset[str], groups: int, kernels: int) -> Row:
     else:
         text = f"{kernels} kernels of {groups} kinds, those of equal layers once: opens all kernels"
     return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)
-
-
-class KernelGroup(NamedTuple):
-    """Kernels that compute the same in equal layers."""
-
-    kernels: tuple[Kernel, ...]
-    module: str
-    """The module whose ops they compute, its numbers as `*`."""
-
-
-def kernel_groups(snapshot: Snapshot) -> Sequence[KernelGroup]:
-    """Return the kernels, those of equal layers together; empty if no layer repeats."""
-    folds = module_folds(snapshot)
-    return _groups(snapshot.code.kernels, folds, labels(snapshot)) if folds.repeats else ()
-
-
-@by_identity(4)
-def _groups(kernels: tuple[Kernel, ...], folds: ModuleFolds, known: Labels) -> tuple[KernelGroup, ...]:
-    groups: dict[tuple[object, ...], list[Kernel]] = {}
-    for kernel in kernels:
-        module = _module_pattern(kernel, folds, known)
-        ops = tuple(label.text for label in known.fused(kernel))
-        call = kernel.calls[0] if kernel.calls else kernel
-        moved = call.bytes_read, call.bytes_written
-        key = module, kernel.graph, kernel.phase, kernel.generated, kernel.language, ops, moved, kernel.flops
-        groups.setdefault(key, []).append(kernel)
-    return tuple(KernelGroup(tuple(group), str(key[0])) for key, group in groups.items())
-
-
-def _module_pattern(kernel: Kernel, folds: ModuleFolds, known: Labels) -> str:
-    """Return the module whose ops a kernel computes, the same for each of its calls, or else the one around them."""
-    calls = [
-        [path for key in known.origins(kernel, call.nodes) if (path := folds.path_of.get(key)) is not None]
-        for call in kernel.calls or (kernel,)
-    ]
-    patterns = {pattern(common_path(paths)) for paths in calls}
-    return patterns.pop() if len(patterns) == 1 else pattern(common_path(path for paths in calls for path in paths))
 
 
 def _group(

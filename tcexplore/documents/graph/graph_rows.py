@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from tcexplore.documents.document import Part, Row, Span
+from tcexplore.documents.document import Part, Row, Span, by_identity
 from tcexplore.documents.graph.graph_gutter import Drawn, draw_gutter
 from tcexplore.documents.labels import (
     KernelLabel,
@@ -64,6 +64,8 @@ class Item(NamedTuple):
     """What the module is: its class, or which one it equals."""
     differs: str = ""
     """What differs in the module from most of its list."""
+    block: Block | None = None
+    """The nodes of a module."""
     source: SourceLine | None = None
 
     @property
@@ -83,29 +85,44 @@ class Laid(NamedTuple):
 
 def lay_out_graph(graph: GraphOf, toggled: frozenset[str], columns: int) -> Laid:
     """Return the rows of a graph; the gutter is at most `columns` lines wide."""
+    divided = _divide(graph)
+    items = list(_items(graph, divided, toggled))
+    inputs = _inputs(items, divided.hidden_names)
+    return Laid(divided.hidden, items, draw_gutter(inputs, columns, [item.glyph for item in items]))
+
+
+class Divided(NamedTuple):
+    """The nodes of a graph, as any state of its folds shows them."""
+
+    hidden: tuple[FxNode, ...]
+    hidden_names: frozenset[str]
+    shown: tuple[FxNode, ...]
+    blocks: tuple[Block, ...]
+    """The shown nodes by module; empty if they are not grouped at first."""
+
+
+@by_identity(32)
+def _divide(graph: GraphOf) -> Divided:
     held = {subgraph.name.rpartition(".")[2] for subgraph in graph.subgraphs}
     nodes = [node for node in graph.nodes if not (node.op == "get_attr" and node.target in held)]
     hidden = tuple(node for node in nodes if graph.hidden(node))
-    rest = [node for node in nodes if not graph.hidden(node)]
-    items = list(_items(graph, rest, toggled))
-    inputs = _inputs(items, {node.name for node in hidden})
-    return Laid(hidden, items, draw_gutter(inputs, columns, [item.glyph for item in items]))
+    names = frozenset(node.name for node in hidden)
+    shown = tuple(node for node in nodes if node.name not in names)
+    by_module = tuple(_blocks(graph, shown, ())) if graph.has_modules else ()
+    return Divided(hidden, names, shown, by_module)
 
 
-def _items(graph: GraphOf, nodes: Sequence[FxNode], toggled: frozenset[str]) -> Iterable[Item]:
+def _blocks(graph: GraphOf, nodes: Sequence[FxNode], outer: Path) -> Iterator[Block]:
+    return blocks(nodes, [graph.path(node) for node in nodes], outer, graph.folds)
+
+
+def _items(graph: GraphOf, divided: Divided, toggled: frozenset[str]) -> Iterable[Item]:
     if graph.grouping(toggled):
-        yield from _module_items(graph, nodes, (), toggled, 0)
+        for block in divided.blocks:
+            yield from _block_items(graph, block, toggled, 0)
     else:
-        for node in nodes:
+        for node in divided.shown:
             yield from _node_items(graph, node, toggled)
-
-
-def _module_items(
-    graph: GraphOf, nodes: Sequence[FxNode], outer: Path, toggled: frozenset[str], depth: int
-) -> Iterable[Item]:
-    """Yield the rows of a module: its nodes, and a fold for each module inside it."""
-    for block in blocks(nodes, [graph.path(node) for node in nodes], outer, graph.folds):
-        yield from _block_items(graph, block, toggled, depth)
 
 
 def _block_items(graph: GraphOf, block: Block, toggled: frozenset[str], depth: int) -> Iterable[Item]:
@@ -115,21 +132,19 @@ def _block_items(graph: GraphOf, block: Block, toggled: frozenset[str], depth: i
         return
     fold = f"module{'s' if block.members else ''} {graph.name} {block.nodes[0].name}"
     opened = (fold in toggled) != _opens(graph, block)
-    yield Item(block.nodes, _name(graph, block), fold, opened, depth=depth, note=_note(graph, block),
+    yield Item(block.nodes, _name(graph, block), fold, opened, depth=depth, note=_note(graph, block), block=block,
                differs=graph.folds.odd.get(block.path, "") if graph.folds else "")  # fmt: skip
     if not opened:
         return
-    for member in block.members:
-        yield from _block_items(graph, member, toggled, depth + 1)
-    if not block.members:
-        yield from _module_items(graph, block.nodes, block.path, toggled, depth + 1)
+    for inner in block.members or _blocks(graph, block.nodes, block.path):
+        yield from _block_items(graph, inner, toggled, depth + 1)
 
 
 def _opens(graph: GraphOf, block: Block) -> bool:
     """Return whether a fold is open at first: of the first one of equal layers, if it has few rows."""
     if graph.folds is None or block.members or block.path not in graph.folds.first:
         return False
-    inner = blocks(block.nodes, [graph.path(node) for node in block.nodes], block.path or (), graph.folds)
+    inner = _blocks(graph, block.nodes, block.path or ())
     return sum(1 if part.path else len(part.nodes) for part in inner) <= FEWEST
 
 
@@ -176,7 +191,7 @@ def _subgraph_items(graph: GraphOf, caller: str, toggled: frozenset[str]) -> Ite
                     yield from _node_items(graph, node, toggled)
 
 
-def _inputs(items: Sequence[Item], hidden: set[str]) -> list[list[int] | None]:
+def _inputs(items: Sequence[Item], hidden: frozenset[str]) -> list[list[int] | None]:
     """Return the rows that each row reads, in the order of the arguments, None for a heading."""
     row = {node.name: index for index, item in enumerate(items) if not item.opened for node in item.nodes}
     read: list[list[int] | None] = []
@@ -184,7 +199,8 @@ def _inputs(items: Sequence[Item], hidden: set[str]) -> list[list[int] | None]:
         if item.source:
             read.append(None)
             continue
-        names = (name for node in item.nodes for name in node.inputs if name not in hidden)
+        reads = item.block.reads if item.block else (name for node in item.nodes for name in node.inputs)
+        names = (name for name in reads if name not in hidden)
         rows = dict.fromkeys(row[name] for name in names if row.get(name, index) != index)
         read.append(None if item.opened else list(rows))
     return read
@@ -399,7 +415,7 @@ class GraphRows:
         return self._sources.get(f"{path}{dot}{word[0]}", word[0])
 
     def _stretch(self, item: Item, drawn: Drawn) -> Row:
-        kernels = self._kernels(item.nodes)
+        kernels = kernel_spans(_kernels_of(self._graph, item.block)) if item.block else self._kernels(item.nodes)
         spans = (
             *self._gutter(drawn, kernels),
             Span("  " * item.depth + ("▾ " if item.opened else "▸ "), "key"),
@@ -409,8 +425,11 @@ class GraphRows:
             Span(f"  {item.note}" if item.note else "", "muted"),
             Span(f"  differs: {item.differs}" if item.differs else "", "changed"),
         )
+        # Of several equal modules, the row selects the first one.
+        first = item.block.members[0].nodes if item.block and item.block.members else item.nodes
+        hides = _node_links(self._graph, item.block) if item.block and not item.opened else ()
         inside = None if item.opened else partial(_text_inside, item.nodes)
-        return Row(spans, self._links(item.nodes), item.nodes[0].location, item.fold, inside=inside)
+        return Row(spans, self._links(first), item.nodes[0].location, item.fold, hides=hides, inside=inside)
 
     def _gutter(self, drawn: Drawn, kernels: Sequence[Span]) -> Iterable[Span]:
         text = f"{drawn.text:<{self._columns.gutter}}"
@@ -435,6 +454,16 @@ class GraphRows:
         own = (self._graph.link(node) for node in nodes)
         lines = (line_link(node.location) for node in nodes if node.location)
         return (*own, *(label.link for label in self._of(nodes)), *dict.fromkeys(lines))
+
+
+@by_identity(1024)
+def _kernels_of(graph: GraphOf, block: Block) -> Sequence[KernelLabel]:
+    return list(dict.fromkeys(label for node in block.nodes for label in graph.kernels(node)))
+
+
+@by_identity(1024)
+def _node_links(graph: GraphOf, block: Block) -> tuple[Link, ...]:
+    return tuple(graph.link(node) for node in block.nodes)
 
 
 def _text_inside(nodes: Iterable[FxNode]) -> str:

@@ -62,7 +62,7 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
             yield from wrapped(f"differs: {module.differs}", width - len(lead), "changed", indent=len(lead))
     for rest in tree.rest:
         times = _duration(rest.eager_us), _duration(rest.compiled_us)
-        yield row((f"   {rest.name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]), no_wrap=True)
+        yield row((f"   {rest.name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]).rstrip(), no_wrap=True)
     notes = [note for note in (_eager_note(tree), _compiled_note(tree)) if note]
     if notes:
         yield BLANK
@@ -100,19 +100,26 @@ def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_c
     facts += [] if module.ops else ["in no graph"]
     lead = " " * (2 * module.depth + 1) + mark
     left = room + 1 - cell_len(lead)
-    name = shortened(name, left - 1)
-    note = shortened("  " + " ".join(facts), left - cell_len(name)) if facts else ""
-    pad = " " * max(0, left - cell_len(name) - cell_len(note))
     breaks = f"  ✖ {count(module.breaks, 'break')}" if module.breaks else ""
+    name = shortened(name, max(1, left - 1 - cell_len(breaks)))
+    left -= cell_len(name) + cell_len(breaks)
+    note = shortened("  " + " ".join(facts), max(0, left)) if facts else ""
+    pad = " " * max(0, left - cell_len(note))
     values = (
         str(module.ops), str(module.kernels), _duration(module.eager_us), _duration(module.compiled_us),
         size(module.bytes) if module.bytes else "",
     )  # fmt: skip
+    # The rows below an open module stand for the ops of the modules inside it.
+    shown_ops = [
+        op for each in module.members for op in each.ops if not (opened and has_children) or op.path == each.path
+    ]
     place = next((op.node.location for op in first.ops if op.node.location is not None), None)
+    links = tuple(node_link(op.graph, op.node.name) for op in shown_ops)
+    links += line_links(place) if links else ()
     return row(
-        (lead, "key"), (name, "changed" if module.differs else "node"), (note, "muted"), pad,
-        _cells(values[:shown]), (breaks, "break"),
-        links=(*(node_link(op.graph, op.node.name) for op in first.ops), *line_links(place)),
+        (lead, "key"), (name, "changed" if module.differs else "node"), (note, "muted"), (breaks, "break"),
+        (pad + _cells(values[:shown])).rstrip(),
+        links=links,
         location=place, fold=f"module {module.path}" if has_children else None, no_wrap=True,
     )  # fmt: skip
 

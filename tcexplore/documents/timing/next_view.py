@@ -23,6 +23,9 @@ EMPTY_TEXT = (
     "be measured here."
 )
 
+WIDEST = 110
+"""Columns of a step: the gain stands beside its title, not at the other side of the screen."""
+
 GAIN_WIDTH = 26
 """Columns of the gain beside the title of a step."""
 
@@ -62,7 +65,7 @@ def next_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     steps = next_steps(snapshot)
     for number, step in enumerate(steps, 1):
         yield from _step(step, number, snapshot, width)
-    if steps and not snapshot.trace and not snapshot.is_script:
+    if any(step.trial and not step.gain.measured for step in steps) and not snapshot.trace:
         yield from wrapped("`tcexplore next` measures the steps that are not measured.", width, "muted")
 
 
@@ -83,6 +86,7 @@ def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterat
 
 def _step(step: NextStep, number: int, snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the step with its gain, the reason for it, what a trial showed, and the code to write."""
+    width = min(width, WIDEST)
     links, at = (step_link(step.key), *step.links), step.location
     style = "muted" if step.gainless else "strong"
     title = f"{describe_step(step, snapshot)}"

@@ -41,10 +41,10 @@ def step_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def describe_step(steps: StepsTimed) -> str:
     """Return what a step is."""
     if steps.border == "optimizer":
-        return f"a step: from the first call after {steps.step} changed its parameters to the next such call"
+        return f"A step is all between two updates by {steps.step}: data, forward, loss, backward, optimizer."
     if steps.border == "function":
-        return f"a step: a call of {steps.step}"
-    return f"a step: from one call of {steps.step} to the next" if steps.step else "no step found so far"
+        return f"A step is a call of {steps.step}."
+    return f"A step is all from one call of {steps.step} to the next." if steps.step else "No step is found so far."
 
 
 def describe_counts(steps: StepsTimed) -> str:
@@ -93,14 +93,14 @@ def _parts(snapshot: Snapshot, steps: StepsTimed, width: int) -> Iterator[Row]:
     if compiled:
         yield from wrapped(f"{sum(compiled):.0%} of a compiled step runs in compiled graphs:", width, "strong")
     for region in steps.regions:
-        yield from _region(snapshot, region, alone=len(steps.regions) > 1)
+        yield from _region(snapshot, region, width, alone=len(steps.regions) > 1)
     if steps.rest and timing is not None:
         yield from wrapped("the rest of it:", width, "muted")
         for part in steps.rest:
             yield row((f" {part.share:>4.0%} {duration(part.us / 1e6):>9}  ", "muted"), part.name)
 
 
-def _region(snapshot: Snapshot, region: StepRegion, *, alone: bool) -> Iterator[Row]:
+def _region(snapshot: Snapshot, region: StepRegion, width: int, *, alone: bool) -> Iterator[Row]:
     created = next((known for known in snapshot.regions if known.region == region.region), None)
     at = created.location if created is not None else None
     name = created.name if created is not None else f"region {region.region}"
@@ -110,8 +110,8 @@ def _region(snapshot: Snapshot, region: StepRegion, *, alone: bool) -> Iterator[
     yield row((f" {share:>4}  ", "strong"), (name, "title"), (times, ""), (f"  {where}", "muted"),
               links=line_links(at), location=at)  # fmt: skip
     if alone and region.speedup is not None and region.eager_us and region.compiled_us:
-        times = f"{duration(region.eager_us / 1e6)} → {duration(region.compiled_us / 1e6)}"
+        times = f"  {duration(region.eager_us / 1e6)} → {duration(region.compiled_us / 1e6)} a step"
         verdict = f"{region.speedup:.2f}× {MARKS.get(region.verdict, ' ')}"
         yield row(("       eager alone ", "muted"), (verdict, VERDICT_STYLES.get(region.verdict, "muted")),
                   (f"  [{region.low or 0:.2f}, {region.high or 0:.2f}]", "interval"),
-                  (f"  {times} a step", "muted"))  # fmt: skip
+                  (times if width >= 60 else "", "muted"))  # fmt: skip

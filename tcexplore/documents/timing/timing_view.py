@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tcexplore.documents.configurations import describe_grad_mode
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import describe_failed_guard
+from tcexplore.documents.module_folds import KernelGroup, kernel_groups
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
 from tcexplore.documents.timing.device_rows import (
@@ -40,6 +42,7 @@ from tcexplore.session.compile_time import (
 from tcexplore.session.economics import economics
 from tcexplore.session.history import wrong_result
 from tcexplore.session.next_steps import CALL_FOLD, COMPILE_FOLD
+from tcexplore.targets.target_names import NATIVE
 
 MOST = 8
 """Calls that are listed one by one."""
@@ -98,6 +101,8 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from profile_rows(snapshot, width)
     elif snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
         yield from _cut_short(snapshot, width)
+        if estimate is None:
+            yield from region_rows(snapshot, width)
     elif estimate is not None:
         if wrong_result(snapshot):
             yield row((" ✖ WRONG RESULT", "error"), ("  the speedup is meaningless", "muted"))
@@ -120,7 +125,8 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield why a run ended without a verdict."""
-    yield row((" NOT TIMED" if snapshot.timing_skipped else " NO VERDICT", "heading"))
+    timed = snapshot.timing is not None or not snapshot.timing_skipped
+    yield row((" NO VERDICT" if timed else " NOT TIMED", "heading"))
     over = "the next run began" if snapshot.status == "superseded" else "the run ended"
     yield from wrapped(snapshot.timing_skipped or f"{over} before it had enough pairs", width, "muted")
 
@@ -464,7 +470,7 @@ def call_profile_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
     yield BLANK
     yield fold(CALL_PROFILE, CALL_PROFILE in opened, summarize_account(account))
     if CALL_PROFILE in opened:
-        for line in account_lines(account):
+        for line in account_lines(account, kernel_groups(snapshot, snapshot.code_for(NATIVE))):
             yield row((f" {line.time:>8} {line.share:>5}  ", "muted"), line.name, (f"  {line.range}", "dim"))
         if account.estimated:
             yield from wrapped(ESTIMATED, width, "muted")
@@ -480,12 +486,13 @@ def summarize_account(account: CallAccount) -> str:
     return total + (f", {_percent(kernels, account.total_us)} of it in kernels" if kernels and account.total_us else "")
 
 
-def account_lines(account: CallAccount) -> Iterator[PartLine]:
-    """Yield the parts of a call, longest first, and what they leave."""
-    yield from (_part_line(part, account.total_us) for part in account.parts[:MOST_PARTS])
-    if len(account.parts) > MOST_PARTS:
-        rest = sum(part.us for part in account.parts[MOST_PARTS:])
-        shorter = count(len(account.parts) - MOST_PARTS, "shorter part")
+def account_lines(account: CallAccount, groups: Sequence[KernelGroup] = ()) -> Iterator[PartLine]:
+    """Yield the parts of a call, longest first, and what they leave; kernels of a group are one part."""
+    parts = _grouped(account.parts, groups)
+    yield from (_part_line(part, account.total_us, module) for part, module in parts[:MOST_PARTS])
+    if len(parts) > MOST_PARTS:
+        rest = sum(part.us for part, _ in parts[MOST_PARTS:])
+        shorter = count(len(parts) - MOST_PARTS, "shorter part")
         yield PartLine(duration(rest / 1e6), _percent(rest, account.total_us), shorter)
     if account.rest_us:
         name = "overlapping work of the device" if account.rest_us < 0 else "in no part"
@@ -498,13 +505,34 @@ def account_lines(account: CallAccount) -> Iterator[PartLine]:
         yield PartLine("", "", launches + (replays if profile.replays else ""))
 
 
-def _part_line(part: CallPart, whole: float) -> PartLine:
+def _grouped(parts: Iterable[CallPart], groups: Iterable[KernelGroup]) -> list[tuple[CallPart, str]]:
+    """Return the parts with the module of each kernel, those of equal layers as one, the longest first."""
+    keys: dict[tuple[str, str, str], KernelGroup] = {
+        (kernel.graph, kernel.phase, kernel.name): group for group in groups for kernel in group.kernels
+    }
+    joined: dict[object, tuple[CallPart, str]] = {}
+    for part in parts:
+        group = keys.get((part.graph, part.phase, part.name)) if part.kind == "kernel" else None
+        key: object = id(part) if group is None else id(group)
+        if key in joined and group is not None:
+            known = joined[key][0]
+            part = replace(
+                known, us=known.us + part.us, low_us=known.low_us + part.low_us,
+                high_us=known.high_us + part.high_us, launches=known.launches + part.launches,
+                name=group.kernels[0].name,
+            )  # fmt: skip
+        joined[key] = part, group.module if group is not None else ""
+    return sorted(joined.values(), key=lambda item: -item[0].us)
+
+
+def _part_line(part: CallPart, whole: float, module: str) -> PartLine:
     times = f" ×{part.launches}" if part.launches > 1 else ""
     name = f"{PART_NAMES[part.kind]} {shorten_device_function(part.name)}".strip()
     graph = f"  {part.graph} {part.phase}" if part.graph else ""
     low, high = duration(part.low_us / 1e6), duration(part.high_us / 1e6)
     ends = f"{low} to {high}" if low != high else ""
-    return PartLine(duration(part.us / 1e6), _percent(part.us, whole), f"{name}{times}{graph}", ends)
+    of_module = f"  {module}" if module else ""
+    return PartLine(duration(part.us / 1e6), _percent(part.us, whole), f"{name}{times}{of_module}{graph}", ends)
 
 
 def _percent(microseconds: float, whole: float) -> str:

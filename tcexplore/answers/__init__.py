@@ -1,0 +1,1 @@
+"""Questions about a run and their short answers, for agents and scripts."""

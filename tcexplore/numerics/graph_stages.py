@@ -1,0 +1,246 @@
+"""Check of the nodes that kernels are generated from: decompositions and passes must not change a graph's values.
+
+Both sides run in float64 on the inputs that the graph really got, so they agree to ten digits or more if they are
+equivalent, whatever their order of operations is. A difference counts only if float32 shows it too: an op that depends
+on the dtype gives another result in float64.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves, tree_map
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.numerics.kernel_replay import GraphValues, is_random
+from tcexplore.numerics.lowered_graphs import FACT, LoweredGraph
+from tcexplore.numerics.replayed_values import op_name, run_exactly, widened
+
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
+"""Largest difference of equivalent nodes, relative to the largest value of the tensor."""
+
+LARGEST_BYTES = 4 << 30
+"""Bytes of the float64 values of one graph up to which it is checked."""
+
+
+class Decomposed(NamedTuple):
+    """An op that was replaced by others while the joint graph was traced; nodes stand for tensors."""
+
+    op: Any
+    args: Any
+    kwargs: Any
+    outputs: Any
+
+
+class Decompositions:
+    """Recorder of the decompositions that are applied to the program's graphs, inner ones first."""
+
+    def __init__(self) -> None:
+        self.recording = True
+        self.all: list[Decomposed] = []
+
+    def install(self, hooks: Hooks) -> None:
+        """Watch ops being decomposed."""
+        hooks.watch(FACT, "torch.fx.experimental.proxy_tensor:maybe_handle_decomp", after=self._handled)
+
+    def _handled(self, result: Any, mode: Any, op: Any, args: Any, kwargs: Any) -> None:
+        if not self.recording or result is NotImplemented:
+            return
+        node_of = _Nodes(mode.tracer)
+        outputs = tree_map(node_of, result)
+        if any(isinstance(leaf, torch.fx.Node) for leaf in tree_leaves(outputs)):
+            self.all.append(Decomposed(op, tree_map(node_of, args), tree_map(node_of, kwargs), outputs))
+
+
+class _Nodes:
+    """Nodes of traced tensors."""
+
+    def __init__(self, tracer: Any) -> None:
+        from torch.fx.experimental.proxy_tensor import get_proxy_slot
+
+        self._slot = get_proxy_slot
+        self._tracer = tracer
+
+    def __call__(self, leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool):
+            return leaf
+        slot = self._slot(leaf, self._tracer, None)
+        proxy = getattr(slot, "proxy", slot)
+        if callable(proxy) and not hasattr(proxy, "node"):
+            proxy = proxy()
+        return getattr(proxy, "node", leaf)
+
+
+class WrongNode(NamedTuple):
+    """A node of a graph whose value is not that of the nodes it was made from."""
+
+    stage: Literal["decomposition", "pass"]
+    culprit: str
+    op: str
+    node: Any
+    """A node of the graph before Inductor's passes, or after them."""
+    right: torch.Tensor
+    wrong: torch.Tensor
+    """Both in float64."""
+
+
+@dataclass(slots=True)
+class _Values:
+    """The values of a graph's nodes by name, in one dtype."""
+
+    dtype: torch.dtype
+    values: dict[str, Any]
+
+
+class GraphCheck:
+    """The graph of one call before and after Inductor's passes."""
+
+    def __init__(self, graph: LoweredGraph, real: GraphValues, in_time: Callable[[], bool]) -> None:
+        self._graph = graph
+        self._in_time = in_time
+        self._arguments = [real.real[node] for node in graph.module.graph.nodes if node.op == "placeholder"]
+        self._known = {node.name: value for node, value in real.real.items()}
+        self._runs: dict[tuple[int, torch.dtype], _Values] = {}
+
+    def wrong_decomposition(self, decompositions: Sequence[Decomposed]) -> WrongNode | None:
+        """Return the first op that its decomposition does not compute."""
+        if self._graph.before is None:
+            return None
+        exact = self._run(self._graph.before, torch.float64)
+        for one in decompositions:
+            compared = self._decomposed(one, exact)
+            if compared is None:
+                continue
+            single = self._run_needed(one)
+            if single is not None:
+                node, right, wrong = compared
+                return WrongNode("decomposition", op_name(one.op), op_name(one.op), node, right, wrong)
+        return None
+
+    def wrong_pass(self) -> WrongNode | None:
+        """Return the first node that Inductor's passes gave another value."""
+        if self._graph.before is None or str(self._graph.before.graph) == str(self._graph.module.graph):
+            return None
+        differences = []
+        for dtype in TOLERANCES:
+            before = self._run(self._graph.before, dtype)
+            after = self._run(self._graph.module, dtype)
+            nodes = {node.name: node for node in self._graph.module.graph.nodes if node.op == "call_function"}
+            different = {
+                name: node
+                for name, node in nodes.items()
+                if not _agree(before.values.get(name), after.values.get(name), dtype)
+            }
+            differences.append((different, before, after))
+        (first, before, after), (others, *_) = differences
+        for name, node in first.items():
+            if name in others:
+                return WrongNode("pass", "", op_name(node.target), node, before.values[name], after.values[name])
+        return self._wrong_output(before, after)
+
+    def _wrong_output(self, before: _Values, after: _Values) -> WrongNode | None:
+        """Return an output whose node has another name after the passes, and another value."""
+        assert self._graph.before is not None
+        pairs = zip(_outputs(self._graph.before), _outputs(self._graph.module), strict=False)
+        for one, other in pairs:
+            if not isinstance(one, torch.fx.Node) or not isinstance(other, torch.fx.Node):
+                continue
+            right, wrong = before.values.get(one.name), after.values.get(other.name)
+            if not _agree(right, wrong, torch.float64):
+                return WrongNode("pass", "", op_name(other.target), other, right, wrong)
+        return None
+
+    def _run_needed(self, one: Decomposed) -> tuple[Any, Any, Any] | None:
+        assert self._graph.before is not None
+        return self._decomposed(one, self._run(self._graph.before, torch.float32))
+
+    def _decomposed(self, one: Decomposed, known: _Values) -> tuple[Any, torch.Tensor, torch.Tensor] | None:
+        """Return the first output of an op that its decomposition gets wrong: node, right and wrong value."""
+        nodes = [leaf for leaf in tree_leaves((one.args, one.kwargs)) if isinstance(leaf, torch.fx.Node)]
+        if any(node.name not in known.values for node in nodes) or _draws(one.op):
+            return None
+        args, kwargs = tree_map(
+            lambda leaf: known.values[leaf.name] if isinstance(leaf, torch.fx.Node) else leaf, (one.args, one.kwargs)
+        )
+        if any(isinstance(leaf, torch.SymInt) for leaf in tree_leaves((args, kwargs))):
+            return None
+        try:
+            results = run_exactly(one.op, args, kwargs, known.dtype)
+        except Exception:  # noqa: BLE001  an op that does not run in this dtype is not checked
+            return None
+        pairs = zip(tree_leaves(one.outputs), tree_leaves(results), strict=False)
+        for node, right in pairs:
+            if not isinstance(node, torch.fx.Node):
+                continue
+            wrong = known.values.get(node.name)
+            if not _agree(right, wrong, known.dtype):
+                return node, right, wrong
+        return None
+
+    def _run(self, module: Any, dtype: torch.dtype) -> _Values:
+        """Run a graph op by op in a dtype; nodes that don't run so are left out, with those that depend on them."""
+        if (id(module), dtype) in self._runs:
+            return self._runs[id(module), dtype]
+        values: dict[str, Any] = {}
+        arguments = iter(self._arguments)
+        size = 0
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                values[node.name] = tree_map(lambda leaf: widened(leaf, dtype), next(arguments))
+                continue
+            if node.op == "output" or not self._in_time() or size > LARGEST_BYTES:
+                break
+            value = self._value(node, module, values, dtype)
+            if value is not None:
+                values[node.name] = value
+                size += sum(leaf.numel() * 8 for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
+        return self._runs.setdefault((id(module), dtype), _Values(dtype, values))
+
+    def _value(self, node: Any, module: Any, values: dict[str, Any], dtype: torch.dtype) -> Any:
+        if node.op == "get_attr":
+            return tree_map(lambda leaf: widened(leaf, dtype), operator.attrgetter(node.target)(module))
+        if node.op != "call_function" or any(each.name not in values for each in node.all_input_nodes):
+            return None
+        if is_random(node):
+            return self._known.get(node.name)
+        args, kwargs = map_arg((node.args, node.kwargs), lambda each: values[each.name])
+        try:
+            if node.target is operator.getitem:
+                return args[0][args[1]]
+            return run_exactly(node.target, args, kwargs, dtype)
+        except Exception:  # noqa: BLE001  what does not run in this dtype is not checked
+            return None
+
+
+def _draws(op: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
+
+
+def _outputs(module: Any) -> Iterator[Any]:
+    yield from tree_leaves(next(node for node in reversed(module.graph.nodes) if node.op == "output").args)
+
+
+def _agree(right: Any, wrong: Any, dtype: torch.dtype) -> bool:
+    """Return whether two values agree; a value that is not known agrees with any."""
+    if not isinstance(right, torch.Tensor) or not isinstance(wrong, torch.Tensor) or right.shape != wrong.shape:
+        return True
+    if right.dtype is not dtype or wrong.dtype is not dtype or not right.numel():
+        return True
+    finite = torch.isfinite(right)
+    if not bool(torch.equal(finite, torch.isfinite(wrong))):
+        return False
+    largest = float(right[finite].abs().max()) if bool(finite.any()) else 0.0
+    difference = float((right - wrong)[finite].abs().max()) if bool(finite.any()) else 0.0
+    return difference <= TOLERANCES[dtype] * largest + float(torch.finfo(dtype).tiny)
+
+
+def time_limit(seconds: float) -> Callable[[], bool]:
+    """Return a function that tells whether this time is not over."""
+    began = time.perf_counter()
+    return lambda: time.perf_counter() - began < seconds

@@ -1,0 +1,141 @@
+"""Paths of modules through wrappers, decorators, breaks and regions, and odd layers of real models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from torch import Tensor, nn
+
+from tcexplore import events as ev
+from tcexplore.capture.module_paths import ModuleStack
+from tcexplore.documents.graph.modules_view import modules_document
+from tcexplore.documents.module_folds import timed_tree
+from tcexplore.session.module_tree import ModuleRow
+from tcexplore.session.snapshot import Snapshot, start_snapshot
+from tests.capture import layered_model as layered
+from tests.capture.dynamo_capture import capture, capture_events, hook_failures
+
+pytestmark = pytest.mark.torch
+
+INPUT = torch.ones(4, 2, 8)
+
+
+def run_of(events: list[ev.Event]) -> Snapshot:
+    """Return the run of captured events."""
+    assert hook_failures(events) == []
+    snapshot = start_snapshot(ev.Job(run=0, file=layered.__file__, source=""))
+    for event in events:
+        snapshot = snapshot.apply(event)
+    return snapshot
+
+
+def rows_of(program: Any, *calls: tuple[Any, ...]) -> dict[str, ModuleRow]:
+    """Return the rows of a program by path."""
+    return {row.path: row for row in timed_tree(run_of(capture(program, *(calls or ((INPUT,),))))).rows}
+
+
+class Sequence(nn.Module):
+    """A model with a break between two layers that are not in a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(layered.Layer(), layered.Layer(), layered.Layer())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layers[0](x)
+        torch._dynamo.graph_break()
+        return self.layers[2](self.layers[1](x))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "prefix"),
+    [
+        (lambda model: model, ""),
+        (lambda _: layered.Decorated(), ""),
+        (layered.DistributedDataParallel, ""),
+        (layered.PeftModel, "base_model."),
+    ],
+    ids=["plain", "decorated", "ddp", "peft"],
+)
+def test_equal_layers_are_folded_in_every_wrapper(wrap: Any, prefix: str):
+    rows = rows_of(wrap(layered.Model()))
+    assert rows[f"{prefix}layers.0"].type == "Layer"
+    folded = rows[f"{prefix}layers.1 – 7"]
+    assert (folded.repeats, folded.same_as) == (7, f"{prefix}layers.0")
+    assert rows[f"{prefix}layers.0.mlp.down"].bytes == 4 * (16 * 8 + 8)
+    assert rows[""].ops == sum(rows[f"{prefix}{name}"].ops for name in ("layers.0", "layers.1 – 7", "head"))
+
+
+def test_adapters_have_their_path():
+    rows = rows_of(layered.PeftModel(layered.Model()))
+    assert rows["base_model.layers.0.mlp.up.lora_A.default"].type == "Linear"
+
+
+def test_graphs_after_a_break_continue_the_tree():
+    rows = rows_of(Sequence())
+    assert rows["layers.1 – 2"].same_as == "layers.0"
+    assert rows[""].breaks == 1
+    assert rows["layers.0"].breaks == 0
+
+
+def test_layers_compiled_one_by_one_have_the_path_in_the_model_that_calls_them():
+    model = layered.Model(3)
+    for layer in model.layers:
+        layer.compile(backend="eager")
+    with capture_events(layered.__file__) as events:
+        model(INPUT)
+    graphs = run_of(events).graphs
+    # Later layers run the code of the second one; the input of the first one needs no gradient.
+    assert [(captured.root, captured.module) for captured in graphs][:2] == [
+        (graphs[0].root, "layers.0"),
+        (graphs[0].root, "layers.1"),
+    ]
+
+
+def test_two_compiled_models_are_apart():
+    with capture_events(layered.__file__) as events:
+        for model in (layered.Model(3), layered.Model(3)):
+            torch.compile(model, backend="eager")(INPUT)
+    roots = {module.root for captured in run_of(events).graphs for module in captured.modules}
+    assert len(roots) == 2
+
+
+def test_a_function_names_the_models_that_it_calls():
+    encoder, decoder = layered.Model(3), nn.Linear(4, 2)
+
+    def step(x: Tensor) -> Tensor:
+        return decoder(encoder(x))
+
+    rows = rows_of(step)
+    (folded,) = (row for row in rows.values() if row.same_as)
+    assert folded.path.endswith("layers.1 – 2")
+    assert rows["Linear"].ops == 1
+
+
+def test_the_stack_of_an_eager_call_has_the_paths_of_a_graph():
+    model = layered.DistributedDataParallel(layered.Model(2))
+    stack = ModuleStack()
+    with stack:
+        model(INPUT)
+    ran = {run.place.path: run.type for run in stack.ran}
+    assert ran["layers.1.mlp.act"] == "SiLU"
+    assert stack.innermost is None
+    model(INPUT)
+    assert len(stack.ran) == len(set(stack.ran))
+
+
+@pytest.mark.parametrize("kind", layered.ODD_LAYERS)
+def test_an_odd_layer_is_named_with_what_differs(kind: str):
+    snapshot = run_of(capture(layered.odd_model(kind), (INPUT,)))
+    odd = [row for row in timed_tree(snapshot).rows if row.differs]
+    assert [row.path for row in odd] == [f"layers.{layered.ODD}"]
+    assert layered.ODD_LAYERS[kind][1] in odd[0].differs
+    document = modules_document(snapshot, frozenset(), 100)
+    shown = [document.row(index).text for index in range(len(document))]
+    assert len(shown) <= 40
+    assert any("differs: " in line for line in shown)

@@ -1,0 +1,161 @@
+"""Graph, code, source and account of a model with equal layers: each kind once, and everything on request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.documents.code.kernels_view import GROUPED, kernels_document
+from tcexplore.documents.document import Document, Row
+from tcexplore.documents.graph.graph_view import graph_document
+from tcexplore.documents.module_folds import kernel_groups, module_folds
+from tcexplore.documents.source_view import source_document
+from tcexplore.documents.timing.timing_view import account_lines
+from tcexplore.session import Snapshot
+from tcexplore.session.call_account import call_account
+from tcexplore.session.links import closure, line_link, node_link
+from tcexplore.ui.row_search import Query, Search, own_links
+from tests import fakes
+from tests.snapshots import large
+
+LAYER, LAYERS = 25, 32
+
+
+@pytest.fixture(scope="module")
+def run() -> Snapshot:
+    return large.layered(LAYER * LAYERS, LAYER)
+
+
+def rows(document: Document) -> list[Row]:
+    return [document.row(index) for index in range(len(document))]
+
+
+def with_text(document: Document, text: str) -> Row:
+    return next(row for row in rows(document) if text in row.text)
+
+
+def test_a_graph_of_equal_layers_has_few_rows(run: Snapshot):
+    shown = rows(graph_document(run, frozenset(), 120))
+    assert len(shown) <= 40
+    folded = with_text(graph_document(run, frozenset(), 120), "blocks.1 – 31")
+    assert "×31 same as blocks.0" in folded.text
+    assert f"{31 * LAYER} nodes" in folded.text
+
+
+def test_a_switch_shows_all_nodes_and_folds_open_layer_by_layer(run: Snapshot):
+    document = graph_document(run, frozenset(), 120)
+    switch = with_text(document, "grouped by module")
+    assert len(graph_document(run, frozenset([switch.fold or ""]), 120)) > LAYER * LAYERS
+    layers = with_text(document, "blocks.1 – 31").fold or ""
+    opened = graph_document(run, frozenset([layers]), 120)
+    assert len(opened) == len(document) + 31
+    layer = with_text(opened, "blocks.7 ").fold or ""
+    assert len(graph_document(run, frozenset([layers, layer]), 120)) == len(opened) + LAYER
+
+
+def test_a_node_or_line_highlights_the_fold_that_hides_it(run: Snapshot):
+    folded = with_text(graph_document(run, frozenset(), 120), "blocks.1 – 31")
+    assert node_link("0/0", f"add_{7 * LAYER}") in own_links(folded)
+    line = line_link(ev.Location(large.FILE, 9))
+    assert not closure(run, [line]).isdisjoint(own_links(folded))
+    assert folded.links[0].kind == "node"
+
+
+async def test_a_search_finds_what_a_fold_hides(run: Snapshot):
+    document = graph_document(run, frozenset(), 120)
+    search = Search(Query(f"add_{7 * LAYER} "), document)
+    await search.run(0, lambda _: None, lambda: None)
+    assert [document.row(row).text for row in search.matches] == [with_text(document, "blocks.1 – 31").text]
+
+
+def test_a_small_model_without_repeated_layers_is_not_grouped():
+    snapshot = fakes.complete(1)
+    assert not module_folds(snapshot).repeats
+    assert not any("grouped" in row.text for row in rows(graph_document(snapshot, frozenset(), 120)))
+    assert not kernel_groups(snapshot, snapshot.code)
+
+
+def test_an_odd_layer_is_named_in_the_graph(run: Snapshot):
+    (captured,) = run.graphs
+    nodes = [
+        replace(node, target="mul") if node.name == f"add_{9 * LAYER + 3}" else node for node in captured.nodes
+    ]  # fmt: skip
+    odd = replace(run, graphs=(replace(captured, nodes=tuple(nodes)),))
+    document = graph_document(odd, frozenset(), 120)
+    assert "differs: mul instead of add" in with_text(document, "blocks.9 ").text
+    texts = "\n".join(row.text for row in rows(document))
+    assert "▸ blocks.1 – 8 " in texts
+    assert "▸ blocks.10 – 31 " in texts
+
+
+def test_equal_kernels_are_one_row_with_their_number(run: Snapshot):
+    document = kernels_document(run, frozenset(), 120)
+    assert len(document) <= 40
+    row = with_text(document, f"×{5 * LAYERS}")
+    assert "blocks.*" in row.text
+    assert len(own_links(row)) == 5 * LAYERS
+    opened = kernels_document(run, frozenset([row.fold or ""]), 120)
+    assert len(opened) > len(document) + 5 * LAYERS
+    assert len(kernels_document(run, frozenset([GROUPED]), 120)) > len(run.code.kernels)
+
+
+async def test_a_search_finds_the_source_of_an_equal_kernel(run: Snapshot):
+    document = kernels_document(run, frozenset(), 120)
+    search = Search(Query("cpp_fused_add_77"), document)
+    await search.run(0, lambda _: None, lambda: None)
+    assert len(search.matches) == 1
+
+
+def test_the_account_has_equal_kernels_as_one_part(run: Snapshot):
+    parts = tuple(
+        ev.CallPart(kind="kernel", name=kernel.name, graph="0/0", phase="forward", us=2.0, low_us=1.0, high_us=3.0)
+        for kernel in run.code.kernels
+    )
+    account = call_account(ev.CallProfiled(run=1, total_us=400.0, repeats=3, parts=parts), None)
+    assert account is not None
+    lines = list(account_lines(account, kernel_groups(run, run.code)))
+    assert lines[0].time == "320 µs"
+    assert "blocks.*" in lines[0].name
+
+
+LIBRARY = """\
+class Second:
+    def forward(self, x):
+        return x + 1
+
+
+class First:
+    def forward(self, x):
+        x = x * 2
+        return self.second(x)
+
+
+def helper(x):
+    return x
+"""
+
+
+def test_library_code_is_in_the_order_of_execution_and_by_class():
+    def node(number: int, *lines: int, file: str = "/lib/layers.py") -> ev.FxNode:
+        stack = tuple(ev.Location(file, line, "forward") for line in lines)
+        return ev.FxNode(name=f"n{number}", op="call_function", target="add", location=stack[-1], stack=stack)
+
+    nodes = (node(0, 8), node(1, 9, 3), node(2, 1, file="/lib/activations.py"), *(node(9 + n, 13) for n in range(3)))
+    padding = "\n" * 4 + "".join(f"\ndef f{n}(x):\n    return x\n" for n in range(12))
+    more = tuple(node(20 + n, 20 + 3 * n) for n in range(12))
+    snapshot = replace(
+        fakes.complete(1), graphs=(ev.GraphCaptured(run=1, graph="0/0", ops=4, nodes=(*nodes, *more), code=""),),
+        sources=(ev.SourceRead(run=1, file="/lib/layers.py", text=LIBRARY + padding),), breaks=(), guards=(),
+        skipped_frames=(), codes=(), call_account=None, eager_lines=None,
+    )  # fmt: skip
+    texts = [row.text.strip() for row in rows(source_document(snapshot, frozenset(), 120))]
+    files = [text.split()[1] for text in texts if text.startswith("▾ ")]
+    assert [file.rpartition("/")[2] for file in files][:2] == ["layers.py", "activations.py"]
+    definitions = [text.split()[1] for text in texts if text.startswith("▸ ")]
+    assert definitions[:3] == ["First", "Second", "helper()"]
+    folded = with_text(source_document(snapshot, frozenset(), 120), "▸ Second")
+    assert line_link(ev.Location("/lib/layers.py", 3)) in own_links(folded)
+    opened = source_document(snapshot, frozenset([folded.fold or ""]), 120)
+    assert "return x + 1" in "\n".join(row.text for row in rows(opened))

@@ -1,0 +1,98 @@
+"""Bounds hold for eager's own rounding and for any order of summation, and not for an error of a tenth of a percent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from tcexplore.numerics.comparison import compare
+from tcexplore.numerics.kernel_replay import GraphValues
+from tcexplore.numerics.lowered_graphs import LoweredGraph
+from tcexplore.numerics.replayed_values import Value, unit
+from tcexplore.numerics.wrapper_values import WrapperCall
+
+aten = torch.ops.aten
+
+
+def replayed(function: Callable[..., Any], *inputs: torch.Tensor) -> tuple[Value, Any]:
+    """Return the replay of a function's last op, and the function's result."""
+    module = make_fx(function)(*inputs)
+    graph = LoweredGraph(graph="0/0", phase="forward", module=module, wrapper=None, nodes={})
+    values = GraphValues(graph, WrapperCall(list(inputs)))
+    output = next(node for node in module.graph.nodes if node.op == "output").args[0]
+    replay = values.replay([output])
+    assert not replay.failed
+    return replay.values[output], function(*inputs)
+
+
+PROGRAMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "polynomial": lambda x: (x * 3 + 1) * x - 0.25,
+    "functions": lambda x: torch.exp(torch.tanh(x) * 2) / (1 + torch.sigmoid(x)),
+    "erf": lambda x: x * 0.5 * (1 + torch.erf(x * 0.7071)),
+    "norm": lambda x: (x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, keepdim=True) + 1e-5),
+    "softmax": lambda x: (
+        (x - x.amax(-1, keepdim=True)).exp() / (x - x.amax(-1, keepdim=True)).exp().sum(-1, keepdim=True)
+    ),
+    "log": lambda x: torch.log(x * x + 1).sqrt(),
+    "product": lambda x: x @ x.T,
+    "moved": lambda x: torch.cat([x.flip(-1), x * 2], 1)[:, 3:],
+    "gather": lambda x: (x * 1.5).gather(1, torch.zeros(x.shape, dtype=torch.int64)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_rounding_of_eager_is_within_the_bound_and_a_tenth_of_a_percent_is_not(name: str):
+    x = torch.randn(64, 128, generator=torch.Generator().manual_seed(0))
+    value, result = replayed(PROGRAMS[name], x)
+    assert not compare(result, value).wrong
+    assert compare(result, value).share is not None
+    assert compare(result * 1.001, value).wrong
+
+
+def test_intermediates_in_float32_are_within_the_bound_of_bfloat16():
+    x = torch.randn(64, 128, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
+    value, _ = replayed(PROGRAMS["functions"], x)
+    fused = PROGRAMS["functions"](x.float()).to(torch.bfloat16)
+    assert not compare(fused, value).wrong
+    assert compare((fused.float() * 1.02).to(torch.bfloat16), value).wrong
+
+
+@pytest.mark.parametrize("terms", ["random", "equal"])
+def test_any_order_of_summation_is_within_the_bound(terms: str):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(8, 4096, generator=generator) if terms == "random" else torch.full((8, 4096), 0.1)
+    value, result = replayed(lambda x: x.sum(-1), x)
+    orders = (result, x.cumsum(-1)[:, -1], x.flip(-1).cumsum(-1)[:, -1], x.reshape(8, 64, 64).sum(1).cumsum(-1)[:, -1])
+    for order in orders:
+        assert not compare(order, value).wrong
+    assert compare(result + x.abs().sum(-1) * 1e-4, value).wrong
+
+
+def test_a_comparison_close_to_its_threshold_proves_nothing():
+    x = torch.cat([torch.linspace(0, 2, 1001), torch.ones(4)])
+    value, result = replayed(lambda x: torch.exp(torch.log(x + 1)) > 2, x)
+    close = (x - 1).abs() < unit(torch.float32)
+    assert bool(close.any())
+    assert not compare(result ^ close, value).wrong
+    assert compare(result ^ ((x - 0.5).abs() < 1e-3), value).wrong
+
+
+def test_a_value_that_is_not_finite_is_wrong_where_eager_is_finite():
+    value, result = replayed(lambda x: torch.exp(x), torch.linspace(0, 1, 64))
+    broken = result.clone()
+    broken[5] = float("nan")
+    assert compare(broken, value).wrong
+    assert compare(broken, value).not_finite
+
+
+def test_an_op_that_does_not_run_alone_is_not_judged():
+    module = make_fx(lambda x: torch.rand_like(x) + x)(torch.ones(4))
+    graph = LoweredGraph(graph="0/0", phase="forward", module=module, wrapper=None, nodes={})
+    output = next(node for node in module.graph.nodes if node.op == "output").args[0]
+    assert GraphValues(graph, WrapperCall([torch.ones(4)])).replay([output]).failed == {
+        node: "random numbers" for node in module.graph.nodes if node.op == "call_function"
+    }

@@ -1,0 +1,90 @@
+"""A decomposition or a pass that changes values is found in float64; equivalent nodes are not."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._decomp import get_decompositions
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.events import Event
+from tcexplore.numerics.graph_stages import Decompositions, GraphCheck, WrongNode
+from tcexplore.numerics.kernel_replay import GraphValues
+from tcexplore.numerics.lowered_graphs import LoweredGraph
+from tcexplore.numerics.wrapper_values import WrapperCall
+
+aten = torch.ops.aten
+TABLE = get_decompositions([aten._softmax, aten.gelu])
+
+
+def program(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(torch.nn.functional.gelu(x * 2), -1) * 0.5
+
+
+def traced(table: dict[Any, Callable[..., Any]]) -> tuple[GraphModule, Decompositions]:
+    missing: list[Event] = []
+    hooks, decompositions = Hooks(missing.append), Decompositions()
+    decompositions.install(hooks)
+    try:
+        module = make_fx(program, decomposition_table=table)(torch.randn(8, 16))
+    finally:
+        hooks.remove()
+    assert not missing
+    return module, decompositions
+
+
+def check(before: GraphModule, after: GraphModule) -> GraphCheck:
+    graph = LoweredGraph(graph="0/0", phase="forward", module=after, wrapper=None, nodes={}, before=before)
+    inputs = [torch.randn(8, 16, generator=torch.Generator().manual_seed(0))]
+    return GraphCheck(graph, GraphValues(graph, WrapperCall(inputs)), lambda: True)
+
+
+def test_torchs_own_decompositions_are_right():
+    module, decompositions = traced(TABLE)
+    assert {"aten._softmax", "aten.gelu"} <= {str(one.op.overloadpacket) for one in decompositions.all}
+    assert check(module, module).wrong_decomposition(decompositions.all) is None
+
+
+@pytest.mark.parametrize("factor", [1.001, 1.1])
+def test_a_decomposition_that_is_a_little_off_is_named(factor: float):
+    def gelu(x: torch.Tensor, **_: str) -> torch.Tensor:
+        return x * 0.5 * factor * (1 + torch.erf(x * 0.7071067811865476))
+
+    module, decompositions = traced({**TABLE, aten.gelu.default: gelu})
+    wrong = check(module, module).wrong_decomposition(decompositions.all)
+    assert wrong is not None
+    assert (wrong.stage, wrong.culprit) == ("decomposition", "aten.gelu")
+
+
+def changed(change: Callable[[torch.fx.Node], None]) -> WrongNode | None:
+    before, _ = traced(TABLE)
+    after = GraphModule(before, copy.deepcopy(before.graph))
+    for node in list(after.graph.nodes):
+        change(node)
+    return check(before, after).wrong_pass()
+
+
+def test_a_pass_that_changes_a_factor_is_found_at_its_node():
+    def change(node: torch.fx.Node) -> None:
+        if node.target is aten.mul.Tensor and node.args[1] == 2:
+            node.args = (node.args[0], 2.002)
+
+    wrong = changed(change)
+    assert wrong is not None
+    assert (wrong.stage, wrong.op, wrong.node.name) == ("pass", "aten.mul", "mul")
+
+
+def test_a_pass_that_keeps_the_values_is_not_accused():
+    def change(node: torch.fx.Node) -> None:
+        if node.target is aten.mul.Tensor:
+            node.args = (node.args[1], node.args[0]) if isinstance(node.args[1], torch.fx.Node) else node.args
+        if node.target is aten.mul.Tensor and node.args[1] == 2:
+            node.target, node.args = aten.add.Tensor, (node.args[0], node.args[0])
+
+    assert changed(change) is None

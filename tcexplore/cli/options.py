@@ -65,11 +65,15 @@ class Outputs(NamedTuple):
 
 
 class Export(NamedTuple):
-    """The kernel that `export` writes, the folder, and whether to overwrite files in it."""
+    """What `export` writes: a kernel into the folder `to`, or a profile as a Chrome trace, and whether to overwrite."""
 
-    kernel: str
-    to: str
+    kernel: str = ""
+    to: str = ""
     force: bool = False
+    perfetto: str = ""
+    """File of the Chrome trace; empty for a kernel."""
+    trace: str = ""
+    """The TORCH_TRACE of the profiled process; empty for none."""
 
 
 class Question(NamedTuple):
@@ -360,8 +364,13 @@ OPTIONS: tuple[Option, ...] = (
            one_call=True),
     Option("--report", "open", "print a report instead of opening the explorer", group=REPORT, action="store_true",
            one_call=True),
-    Option("--kernel", "export", "name of the kernel in the report", kind.name, "NAME", required=True, one_call=True),
-    Option("--to", "export", "the folder, created if missing", kind.name, "DIR", required=True, one_call=True),
+    Option("--kernel", "export", "name of the kernel in the report", kind.name, "NAME", one_call=True),
+    Option("--to", "export", "the folder for the kernel, created if missing", kind.name, "DIR", one_call=True),
+    Option("--perfetto", "export",
+           "FILE is a profile of torch.profiler: write it as a Chrome trace with lines, ops and modules", kind.name,
+           "OUT", one_call=True),
+    Option("--trace", "export", "with --perfetto: the TORCH_TRACE of the profiled process", None, "PATH",
+           one_call=True),
     Option("--force", "export", "overwrite existing files, except for the run's sources", action="store_true",
            one_call=True),
     Option("--timeout", "export", "give up if the run takes more than S seconds (default: %(default)g)",

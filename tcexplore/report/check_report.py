@@ -26,6 +26,7 @@ from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.ranks_view import collective_rows, ranks_document, split_rows, verdict_rows
 from tcexplore.documents.strip import run_verdict
 from tcexplore.documents.timing.hot_lines_view import hottest_line_rows
+from tcexplore.documents.timing.memory_peak_rows import PEAK
 from tcexplore.documents.timing.next_view import next_rows
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
@@ -160,7 +161,8 @@ def _autotuning(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 def _timing(snapshot: Snapshot, width: int) -> Iterable[Row]:
     known = snapshot.timing or snapshot.timing_skipped or snapshot.calls or snapshot.regions
-    return _rows(timing_document(snapshot, frozenset([CALL_PROFILE, COMPILE_TIME, NOTES]), width)) if known else ()
+    opened = frozenset([CALL_PROFILE, COMPILE_TIME, NOTES, PEAK])
+    return _rows(timing_document(snapshot, opened, width)) if known else ()
 
 
 def _timeline(snapshot: Snapshot, width: int) -> Iterable[Row]:

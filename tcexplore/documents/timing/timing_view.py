@@ -20,6 +20,7 @@ from tcexplore.documents.timing.device_rows import (
     device_rows,
     shorten_device_function,
 )
+from tcexplore.documents.timing.memory_peak_rows import memory_peak_rows
 from tcexplore.documents.timing.profile_rows import profile_rows
 from tcexplore.documents.timing.step_rows import step_rows
 from tcexplore.documents.timing.timeline_view import region_rows
@@ -83,6 +84,7 @@ def timing_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         *step_rows(snapshot, width),
         *accuracy_rows(snapshot, width),
         *memory_rows(snapshot, width),
+        *memory_peak_rows(snapshot, toggled, width),
         *cuda_graph_rows(snapshot, width),
         *device_rows(snapshot, width),
         *call_profile_rows(snapshot, toggled, width),

@@ -118,7 +118,7 @@ async def test_a_bad_question_is_an_error_that_says_what_to_ask():
     async with connected() as client:
         error, text = await called(client, "ask", file="model.py", question="brakes")
         assert error
-        assert "there are summary, breaks" in text
+        assert "there are summary, next, breaks" in text
         error, text = await called(client, "ask", file="gone.py")
         assert error
         assert "does not exist" in text

@@ -51,6 +51,14 @@ def ratio(text: str) -> float:
     return number
 
 
+def line_pair(text: str) -> tuple[int, int]:
+    """Return two lines, from `21,24`."""
+    first, comma, second = text.partition(",")
+    if not comma:
+        raise argparse.ArgumentTypeError(f"{text!r} is not two lines such as 21,24")
+    return at_least_one(first.strip()), at_least_one(second.strip())
+
+
 def share(text: str) -> float:
     """Return a share between 0 and 1, from `0.9` or `90%`."""
     number = _number(text.removesuffix("%"), "share") / (100 if text.endswith("%") else 1)

@@ -1,6 +1,7 @@
 """Writes to the user's disk. Nothing of the user's is lost, and no link is followed out of a folder.
 
-- `create` writes a new file, `create_all` several files in a folder. An existing file stays unless `force` is given.
+- `create` writes a new file, `new_file` a large one piece by piece, `create_all` several files in a folder. An existing
+  file stays unless `force` is given.
 - `require_unused` refuses a path that `create` would refuse, before work is done whose result could not be written.
 - `private_folder` creates a folder for what only the user may read.
 - `replace` changes a file whose content is known, and `undo` restores it.
@@ -63,6 +64,31 @@ def create(file: str | Path, content: str | bytes, *, force: bool = False, priva
     with _os_errors(path):
         _put(path, _encoded(content), overwrite=force, mode=0o600 if private else 0o666)
     return path
+
+
+@contextmanager
+def new_file(file: str | Path, *, force: bool = False, keep: Iterable[str] = ()) -> Iterator[BinaryIO]:
+    """Write a new file piece by piece; its folder must exist, and it appears once it is complete.
+
+    With `force`, replace an existing regular file, but none in `keep`.
+    """
+    path = Path(file)
+    _require_unkept(path, keep)
+    require_unused(path, force=force)
+    temporary = _temporary(path)
+    try:
+        with _os_errors(path):
+            with _opened(temporary, 0o666) as opened:
+                yield opened
+            if force and path.exists():
+                _copy_attributes(path, temporary)
+            if force:
+                os.replace(temporary, path)
+            else:
+                _link(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def private_folder(folder: str | Path) -> Path:
@@ -239,9 +265,10 @@ def _put(
     path: Path, content: bytes, *, overwrite: bool, check: Callable[[], None] | None = None, mode: int = 0o666
 ) -> None:
     """Write a temporary file and give it the name, after a last `check`, which may raise."""
-    temporary = path.with_name(f".{path.name[:80]}.{os.urandom(4).hex()}{SUFFIX}")
+    temporary = _temporary(path)
     try:
-        _write(temporary, content, mode)
+        with _opened(temporary, mode) as opened:
+            opened.write(content)
         if overwrite and path.exists():
             _copy_attributes(path, temporary)
         if check is not None:
@@ -255,10 +282,16 @@ def _put(
             os.unlink(temporary)
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name[:80]}.{os.urandom(4).hex()}{SUFFIX}")
+
+
+@contextmanager
+def _opened(path: Path, mode: int) -> Iterator[BinaryIO]:
+    """Create a file to write, and store it on the disk at the end."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(path, flags, mode), "wb") as opened:
-        opened.write(content)
+        yield opened
         opened.flush()
         os.fsync(opened.fileno())
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 Scope = Literal[
     "view", "reading", "main", "diff", "answer", "target", "target_diff", "study", "modes", "environments", "bisect",
-    "fix", "ranks", "app",
+    "fix", "ranks", "studies", "app",
 ]  # fmt: skip
 """Where an action works: `view` in a view's rows, `reading` on any screen with such a view, `study` on any study's
 screen, `app` everywhere, the others on the screen of that name."""
@@ -59,7 +59,9 @@ class Action(NamedTuple):
     keywords: str = ""
     """More words under which the command palette finds it."""
     live: bool = False
-    """Whether it needs a live program: the footers of traces leave it out."""
+    """Whether it needs a live program: footers and help of traces leave it out."""
+    of_trace: bool = False
+    """Whether only traces have it: the help of live programs leaves it out."""
     pair: Pair | None = None
     """The entry in the footer that shows this action and others."""
     way_out: str = ""
@@ -68,6 +70,12 @@ class Action(NamedTuple):
     """Its keys in the preset that is close to lazygit, where they differ."""
     vim: str | None = None
     """The same for vim. `gg` is `g` twice."""
+    back: str = ""
+    """The action in the other direction, in the same row of the help."""
+    menu: str = ""
+    """Its key in the menu of studies."""
+    question: str = ""
+    """What it answers, in that menu."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -91,60 +99,59 @@ ACTIONS: tuple[Action, ...] = (
     Action("timing-pane", "6", "main", "show_pane('timing')", "timing", "Go to the timing pane", PANES),
     Action("output-pane", "7", "main", "show_pane('output')", "output", "Go to the output pane", PANES),
     Action("next-pane", "tab", "main", "next_pane(1)", "next pane", "Go to the next pane", PANES, lazygit="right,l,tab",
-           vim="ctrl+w,tab"),
+           vim="ctrl+w,tab", back="previous-pane"),
     Action("previous-pane", "shift+tab", "main", "next_pane(-1)", "previous pane", "Go to the previous pane", PANES,
            lazygit="left,h,shift+tab"),
     Action("zoom", "z", "main", "zoom", "zoom", "Toggle zoom", PANES, priority=2, lazygit="+,_"),
-    Action("wider", ">", "main", "resize(1, 0)", "wider", "Make the pane wider; the size is remembered", PANES,
+    Action("wider", "", "main", "resize(1, 0)", "wider", "Make the pane wider; the size is remembered", PANES,
            keywords="layout resize", lazygit="ctrl+right"),
-    Action("narrower", "<", "main", "resize(-1, 0)", "narrower", "Make the pane narrower", PANES, lazygit="ctrl+left"),
-    Action("taller", "+", "main", "resize(0, 1)", "taller", "Make the pane taller", PANES, lazygit="ctrl+up"),
-    Action("lower", "-", "main", "resize(0, -1)", "lower", "Make the pane lower", PANES, lazygit="ctrl+down"),
-    Action("default-sizes", "0", "main", "default_sizes", "default sizes", "Give all panes their default sizes", PANES,
+    Action("narrower", "", "main", "resize(-1, 0)", "narrower", "Make the pane narrower", PANES, lazygit="ctrl+left"),
+    Action("taller", "", "main", "resize(0, 1)", "taller", "Make the pane taller", PANES, lazygit="ctrl+up"),
+    Action("lower", "", "main", "resize(0, -1)", "lower", "Make the pane lower", PANES, lazygit="ctrl+down"),
+    Action("default-sizes", "", "main", "default_sizes", "default sizes", "Give all panes their default sizes", PANES,
            keywords="layout"),
-    Action("up", "up,k", "view", "cursor(-1)", "up", "One row up", MOVE),
+    Action("up", "up,k", "view", "cursor(-1)", "up", "One row up", MOVE, back="down"),
     Action("down", "down,j", "view", "cursor(1)", "down", "One row down", MOVE),
     Action("page-up", "pageup", "view", "page(-1)", "page up", "One page up", MOVE, lazygit="pageup,comma,ctrl+u",
-           vim="pageup,ctrl+b,ctrl+u"),
+           vim="pageup,ctrl+b,ctrl+u", back="page-down"),
     Action("page-down", "pagedown,space", "view", "page(1)", "page down", "One page down", MOVE,
            lazygit="pagedown,.,ctrl+d", vim="pagedown,ctrl+f,ctrl+d"),
-    Action("first", "home,g", "view", "to_end(-1)", "first", "The first row", MOVE, lazygit="home,<"),
+    Action("first", "home,g", "view", "to_end(-1)", "first", "The first row", MOVE, lazygit="home,<", back="last"),
     Action("last", "end,G", "view", "to_end(1)", "last", "The last row", MOVE, lazygit="end,>"),
-    Action("left", "left", "view", "sideways(-8)", "left", "Scroll to the left", MOVE, lazygit="H", vim="left,h"),
+    Action("left", "left", "view", "sideways(-8)", "left", "Scroll to the left", MOVE, lazygit="H", vim="left,h",
+           back="right"),
     Action("right", "right", "view", "sideways(8)", "right", "Scroll to the right if a row ends in ›", MOVE,
            lazygit="L", vim="right,l"),
     Action("open", "enter", "view", "enter", "open", "Open or fold a ▸ row, else follow the row to the next pane", MOVE,
-           priority=3),
+           priority=3, back="follow"),
     Action("follow", "f", "main", "follow", "follow", "Follow the row to the next pane, also a ▸ row", MOVE,
            lazygit="space,f", vim="ctrl+],f"),
     Action("go-back", "backspace", "main", "jump(-1)", "go back", "Go back to where you followed from", MOVE,
-           priority=9, vim="ctrl+o,ctrl+t,backspace"),
+           priority=9, vim="ctrl+o,ctrl+t,backspace", back="go-forward"),
     Action("go-forward", "F", "main", "jump(1)", "go forward", "Go forward again", MOVE),
     Action("next-break", "b", "main", "next_break(1)", "next break", "Go to the next graph break", MOVE, priority=4,
-           panes="source breaks graph"),
+           panes="source breaks graph", back="previous-break"),
     Action("previous-break", "B", "main", "next_break(-1)", "previous break", "Go to the previous graph break", MOVE),
-    Action("next-kernel", ")", "main", "next_chapter(1)", "next kernel", "Next kernel with a highlighted row", MOVE,
+    Action("next-kernel", "", "main", "next_chapter(1)", "next kernel", "Next kernel with a highlighted row", MOVE,
            vim="},)"),
-    Action("previous-kernel", "(", "main", "next_chapter(-1)", "previous kernel",
+    Action("previous-kernel", "", "main", "next_chapter(-1)", "previous kernel",
            "Previous kernel with a highlighted row", MOVE, vim="{,("),
     Action("next-view", "v", "main", "next_view(1)", "view", "Show the pane's next view, named in its title", PANES,
-           priority=5, panes="graph guards code timing", lazygit="],v"),
+           priority=5, panes="graph guards code timing", lazygit="],v", back="previous-view"),
     Action("previous-view", "V", "main", "next_view(-1)", "previous view", "Show the pane's previous view", PANES,
            lazygit="[,V"),
     Action("next", "a", "main", "show_next", "advice", "Show what to do next, the greatest gain first", MOVE,
            priority=4, keywords="next recommend improve faster step gain try", lazygit="ctrl+n", vim="ctrl+n"),
-    Action("as-code", "c", "main", "code", "as code", "Show the graph as code, or as rows again", PANES, panes="graph"),
-    Action("mark", "m", "main", "mark", "mark", "Mark the kernel or the cache entry under the cursor, to compare it",
-           KERNELS, panes="code guards"),
-    Action("compare", "=", "main", "compare_marked", "compare",
-           "Compare the marked kernel or cache entry with this one", KERNELS, panes="code guards",
+    Action("as-code", "", "main", "code", "as code", "Show the graph as code, or as rows again", PANES),
+    Action("compare", "=", "main", "compare", "compare",
+           "Compare two kernels or cache entries: mark one, go to another", KERNELS, panes="code guards",
            keywords="kernels fused fusion apart differ"),
     Action("recompile-check", "R", "main", "recompile_check", "recompile check",
            "Check whether other inputs would recompile", FIX, panes="guards",
            keywords="batch shapes sizes guard dynamic", live=True, lazygit="r"),
     Action("fix", "h", "main", "fix", "fix", "Try and verify fixes for the graph break under the cursor", FIX,
            priority=5, panes="source breaks", keywords="repair remove edit instead rewrite gain faster", live=True,
-           lazygit="a", vim="a"),
+           lazygit="a", vim="a", back="undo"),
     Action("row-guards", "i", "main", "row_guards", "guards",
            "Go to the guards that come from the line under the cursor", MOVE, keywords="conditions recompile row"),
     Action("machine-code", "P", "main", "machine_code", "PTX",
@@ -152,21 +159,22 @@ ACTIONS: tuple[Action, ...] = (
            panes="source code", keywords="sass amdgcn assembly gpu target h100"),
     Action("target", "T", "app", "target", "target", "Choose the target to generate code for", KERNELS, priority=12,
            panes="code", keywords="gpu ptx cuda h100 triton device", live=True),
-    Action("target-diff", "K", "main", "target_diff", "two targets",
-           "Compare the kernel under the cursor on two targets", KERNELS, panes="code", keywords="gpu ptx registers",
-           live=True),
+    Action("target-diff", "", "main", "target_diff", "two targets",
+           "Compare the kernel under the cursor on two targets", KERNELS, keywords="gpu ptx registers",
+           live=True, menu="K", question="How does this kernel differ on another GPU?"),
     Action("diff", "d", "app", "diff", "diff", "Diff the run in view with the base or the previous run", RUNS,
            priority=6, keywords="changed changes since last save compare", lazygit="W,d"),
-    Action("base", "p", "app", "base", "as base", "Use the run in view as the base of diffs, or stop using it", RUNS,
+    Action("base", "", "app", "base", "as base", "Use the run in view as the base of diffs, or stop using it", RUNS,
            keywords="baseline"),
     Action("search", "/", "reading", "search", "search", "Search in the rows", SEARCH, priority=4),
     Action("next-match", "n", "reading", "next_match(1)", "next match", "Go to the next match or highlighted row",
-           SEARCH),
+           SEARCH, back="previous-match"),
     Action("previous-match", "N", "reading", "next_match(-1)", "previous match",
            "Go to the previous match or highlighted row", SEARCH),
     Action("back", "escape", "reading", "back", "back", "Leave the search, the zoom, or this screen", SEARCH),
     Action("edit", "e", "reading", "edit", "edit", "Open $VISUAL or $EDITOR at the row's line", SEARCH, priority=7),
-    Action("copy", "y", "reading", "copy", "copy", "Copy the row", SEARCH, priority=10, lazygit="y,ctrl+o"),
+    Action("copy", "y", "reading", "copy", "copy", "Copy the row", SEARCH, priority=10, lazygit="y,ctrl+o",
+           back="copy-all"),
     Action("copy-id", "", "app", "copy_id", "copy id", "Copy the id of the row, for tcexplore ask", SEARCH,
            keywords="stable identifier agent reference"),
     Action("copy-all", "Y", "reading", "copy_all", "copy all", "Copy all rows", SEARCH),
@@ -214,41 +222,52 @@ ACTIONS: tuple[Action, ...] = (
            priority=3),
     Action("fix-undo", "u", "fix", "undo", "undo", "Undo the written fix in your file", FIX, priority=2, lazygit="z,u"),
     Action("fix-back", "h", "fix", "leave", "back", "Back to the panes", APP, lazygit="a", vim="a"),
+    Action("studies-back", "q", "studies", "leave", "back", "Back to the panes", APP, way_out="closes"),
     Action("ranks-back", "o,q", "ranks", "leave", "back", "Back to the panes", APP, way_out="back to the panes"),
-    Action("modes", "M", "app", "study('modes')", "modes", "Compare all modes and backends", STUDY, priority=9,
-           panes="timing", keywords="options backends config fastest best mode", live=True),
-    Action("sweep", "S", "app", "study('sweep')", "sweep", "Time one dimension of the inputs at several sizes", STUDY,
-           priority=14, panes="timing", keywords="batch sizes scaling compiling worth pays off faster", live=True),
-    Action("recompiles", "W", "app", "study('recompiles')", "recompiles",
-           "Vary the inputs: recompiles, and how to avoid them", STUDY, priority=16, panes="guards",
-           keywords="batch dynamic shapes recompiling stop prevent", live=True, lazygit="I"),
-    Action("bisect", "L", "app", "study('bisect')", "bisect",
-           "Find the compiler stage that crashes or gives a wrong result", STUDY, priority=15,
-           keywords="wrong result accuracy crash blame minifier", live=True, lazygit="X"),
+    Action("studies", "S", "app", "studies", "studies", "Choose a study: more runs that answer one question", STUDY,
+           priority=7, panes="timing guards code", keywords="menu question compare", live=True),
+    Action("modes", "", "app", "study('modes')", "modes", "Compare all modes and backends", STUDY,
+           keywords="options backends config fastest best mode", live=True, menu="M",
+           question="Which mode or backend is fastest for this model?"),
+    Action("sweep", "", "app", "study('sweep')", "sweep", "Time one dimension of the inputs at several sizes", STUDY,
+           keywords="batch sizes scaling compiling worth pays off faster", live=True, menu="S",
+           question="From which batch size does compiling help?"),
+    Action("recompiles", "", "app", "study('recompiles')", "recompiles",
+           "Vary the inputs: recompiles, and how to avoid them", STUDY,
+           keywords="batch dynamic shapes recompiling stop prevent", live=True, menu="W",
+           question="Which inputs recompile, and what avoids it?"),
+    Action("bisect", "", "app", "study('bisect')", "bisect",
+           "Find the compiler stage that crashes or gives a wrong result", STUDY,
+           keywords="wrong result accuracy crash blame minifier", live=True, menu="L",
+           question="Which compiler stage is at fault?"),
     Action("numerics", "", "app", "study('numerics')", "numerics",
            "Find the first op that is wrong or differs from eager", STUDY,
-           keywords="wrong result accuracy numerics ulp bitwise nan inf precision eager differs", live=True),
+           keywords="wrong result accuracy numerics ulp bitwise nan inf precision eager differs", live=True, menu="D",
+           question="Which op is the first that is wrong, or differs from eager?"),
     Action("artifacts", "", "app", "study('artifacts')", "artifacts",
-           "Save compiled code and load it in a second process", STUDY, keywords="cache export ship deploy"),
-    Action("cold", "C", "app", "study('cold')", "cold run", "Compile with empty caches, then with warm ones", STUDY,
-           priority=16, panes="timing", keywords="compile time cache startup", live=True),
+           "Save compiled code and load it in a second process", STUDY, keywords="cache export ship deploy", menu="A",
+           question="Does compiled code load in another process, and what does that save?"),
+    Action("cold", "", "app", "study('cold')", "cold run", "Compile with empty caches, then with warm ones", STUDY,
+           keywords="compile time cache startup", live=True, menu="C",
+           question="How long does the first call take without caches?"),
     Action("earlier-save", "[", "app", "step(-1)", "earlier save", "Show the previous save, also of earlier starts",
-           RUNS, pair=Pair("later-save", "history", 8), lazygit="{"),
+           RUNS, pair=Pair("later-save", "history", 8), lazygit="{", back="later-save"),
     Action("later-save", "]", "app", "step(1)", "later save", "Show the next save", RUNS, lazygit="}"),
-    Action("newest-save", "}", "app", "newest", "newest save", "Follow the newest save again", RUNS, lazygit="$",
+    Action("newest-save", "", "app", "newest", "newest save", "Follow the newest save again", RUNS, lazygit="$",
            vim="$"),
     Action("ranks", "o", "app", "ranks", "ranks", "Show the ranks of a trace, and the first difference between them",
-           RUNS),
-    Action("calls", "#", "app", "ask_calls", "calls", "Show the net gain over N calls", RUNS, panes="timing",
-           keywords="break-even pays off compile time", live=True),
+           RUNS, of_trace=True),
+    Action("calls", "", "app", "ask_calls", "calls", "Show the net gain over N calls", STUDY,
+           keywords="break-even pays off compile time", live=True, menu="#",
+           question="After how many calls does compiling pay off?"),
     Action("compile-arguments", "", "app", "compile_arguments", "arguments",
            "Compile with further arguments of torch.compile", RUNS,
            keywords="option config recompile_limit isolate_recompiles name dynamic_shapes shapes_spec options"),
     Action("run-again", "r", "app", "rerun", "run again", "Run the file again", RUNS, priority=11, live=True,
-           lazygit="R"),
+           lazygit="R", back="stop"),
     Action("stop", "x", "app", "stop_run", "stop", "Stop the current run", RUNS, priority=13, live=True),
     Action("undo", "u", "app", "undo", "undo", "Undo the last written fix", FIX, lazygit="z,u"),
-    Action("theme", "t", "app", "toggle_theme", "theme", "Switch between the light and the dark theme", APP),
+    Action("theme", "", "app", "toggle_theme", "theme", "Switch between the light and the dark theme", APP),
     Action("help", "?", "app", "help", "help", "Help for this pane, and all keys", APP, priority=0, vim="?,f1"),
     Action("commands", ":,ctrl+p", "app", "command_palette", "commands",
            "All commands, views, targets and places, by name", APP, priority=3),
@@ -261,7 +280,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("export-json", "", "app", "export('json')", "export JSON", "Save the run as JSON", RUNS,
            keywords="export report"),
     Action("suspend", "ctrl+z", "app", "suspend_process", "suspend", "Suspend (fg resumes)", APP),
-    Action("quit", "q", "app", "quit", "quit", "Quit tcexplore", APP, priority=1, keywords="exit leave"),
+    Action("quit", "q", "app", "quit", "quit", "Quit tcexplore", APP, priority=1, keywords="exit leave",
+           back="suspend"),
 )
 # fmt: on
 
@@ -274,7 +294,7 @@ PRESETS: dict[str, dict[str, str]] = {
 
 _SCREENS: tuple[tuple[Scope, ...], ...] = (
     ("view", "reading", "main", "app"),
-    *(("view", "reading", scope) for scope in ("diff", "answer", "target", "target_diff", "ranks")),
+    *(("view", "reading", scope) for scope in ("diff", "answer", "target", "target_diff", "ranks", "studies")),
     *(("view", "reading", "study", scope) for scope in ("modes", "environments", "bisect", "fix")),
 )
 """Scopes whose keys must differ. On a screen over the panes, its own keys hide those of the app."""
@@ -285,6 +305,18 @@ def available(scopes: Collection[Scope]) -> tuple[Action, ...]:
     actions = [action for action in ACTIONS if action.scope in scopes]
     overridden = {key for action in actions if action.scope != "app" for key in action.keys}
     return tuple(action for action in actions if action.scope != "app" or overridden.isdisjoint(action.keys))
+
+
+def grouped(actions: Collection[Action]) -> list[tuple[Action, ...]]:
+    """Return the actions that have keys, as a user learns them: all panes, and both directions of an action, as one."""
+    by_name = {action.name: action for action in actions if action.keys}
+    panes = tuple(action for action in by_name.values() if action.run.startswith("show_pane("))
+    others = {action.back for action in by_name.values()} | {action.name for action in panes[1:]}
+    return [
+        panes if action in panes else (action, *filter(None, [by_name.get(action.back)]))
+        for action in by_name.values()
+        if action.name not in others
+    ]
 
 
 # ---- names of keys
@@ -355,6 +387,8 @@ DEFAULTS = {action.name: normal_keys(action.name, action.default_keys) for actio
 
 _current = dict(DEFAULTS)
 
+_MENU_KEYS = {action.name: action.menu for action in ACTIONS if action.menu}
+
 
 def use_keymap(changes: Mapping[str, str]) -> None:
     """Use the default keys with these changes from now on."""
@@ -368,9 +402,12 @@ def keys_of(action: str) -> tuple[str, ...]:
 
 
 def hint(action: str) -> str:
-    """Return the first key of an action as shown; the key of the command list if it has none."""
-    keys = keys_of(action) or keys_of("commands") or ("ctrl+p",)
-    return shown_key(keys[0])
+    """Return the first key of an action as shown: `S M` in the menu of studies, the command list's if it has none."""
+    if keys := keys_of(action):
+        return shown_key(keys[0])
+    menu = _MENU_KEYS.get(action, "")
+    keys = keys_of("studies" if menu else "commands") or keys_of("commands") or ("ctrl+p",)
+    return f"{shown_key(keys[0])} {menu}".rstrip()
 
 
 def make_keymap(preset: str, entries: Mapping[str, str | Sequence[str]]) -> dict[str, str]:

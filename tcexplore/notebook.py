@@ -10,6 +10,7 @@ MARK = "tcexplore"
 """Tag of the cells to run, or the comment `# tcexplore` as their first line. Without a marked cell, all run."""
 
 _MARKING_COMMENT = re.compile(rf"\s*#\s*{MARK}\s*(\n|$)")
+_CELL_HEAD = re.compile(r"# %% cell (\d+)$")
 _IPYTHON_LINE = re.compile(r"\s*(?:[%!].*|\?.*|[\w.]+\?{1,2}\s*)$")
 _PYTHON_CELL_MAGICS = frozenset({"capture", "prun", "time", "timeit"})
 """Magics of a whole cell whose content is still Python of the notebook."""
@@ -32,6 +33,15 @@ def to_python(notebook: str) -> str:
 def is_notebook(path: str) -> bool:
     """Return whether a file is a notebook, by its name."""
     return path.endswith(".ipynb")
+
+
+def cell_of(source: str, line: int) -> tuple[int, int]:
+    """Return the number of the cell of a line of the cells' source, and the line in the cell; 0 if it is in none."""
+    lines = source.split("\n")[:line]
+    for back, text in enumerate(reversed(lines)):
+        if (head := _CELL_HEAD.match(text)) is not None:
+            return int(head[1]), back
+    return 0, line
 
 
 def _cells(notebook: str) -> list[Any]:

@@ -15,12 +15,13 @@ _NAMED = {
 
 
 def report_changes(before: Fields, after: Fields) -> tuple[Fields, dict[str, list[Fields]]]:
-    """Return the facts and lists of what changed from one report to another."""
+    """Return the facts and lists of what changed from one report to another. Structural guards are only counted."""
     lists: dict[str, list[Fields]] = {}
     for key, names in _NAMED.items():
         for verb, (old, new) in {"removed": (before, after), "added": (after, before)}.items():
             known = {part["id"] for part in new[key]}
-            parts = [{"id": p["id"], **{name: p[name] for name in names}} for p in old[key] if p["id"] not in known]
+            gone = (part for part in old[key] if part["id"] not in known and not part.get("structural"))
+            parts = [{"id": part["id"], **{name: part[name] for name in names}} for part in gone]
             if parts:
                 lists[f"{verb}_{key}"] = parts
     changed = _changed_code(before["kernels"], after["kernels"])

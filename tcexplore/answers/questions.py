@@ -21,6 +21,10 @@ SLOWEST = 10
 """Kernels of an answer if no number is given."""
 
 
+EXPLAINED = 12
+"""Pairs of neighbors whose reasons are looked up: more do not fit into an answer."""
+
+
 class QuestionError(Exception):
     """The question cannot be answered as it was asked; the message says what to ask instead."""
 
@@ -239,19 +243,25 @@ def _kernels(report: Fields, asked: Asked) -> Answer:
 def _why_not_fused(report: Fields, asked: Asked) -> Answer:
     kernels = report["kernels"]
     if len(asked.arguments) != 2:
-        pairs = [{"a": p["a"], "b": p["b"], "reasons": p["reasons"], "between": p["between"]}
-                 for p in report["unfused_neighbors"]]  # fmt: skip
-        return Answer(asked.question, _status(report), {"neighbors": pairs}, ("why-not-fused A B for any two",))
+        known = {(kernel["graph"], kernel["phase"], kernel["name"]): kernel for kernel in kernels}
+        pairs = [
+            [known[pair["graph"], pair["phase"], pair[side]] for side in ("a", "b")]
+            for pair in report["unfused_neighbors"]
+        ]
+        neighbors = [_apart(report, *pair) for pair in pairs[:EXPLAINED]]
+        neighbors += [{"a": _kernel_line(a), "b": _kernel_line(b)} for a, b in pairs[EXPLAINED:]]
+        return Answer(asked.question, _status(report), {"neighbors": neighbors}, ("why-not-fused A B for any two",))
     first, second = (_find(kernels, name, "kernel") for name in asked.arguments)
     if first is second:
         raise QuestionError("these are the same kernel")
-    facts = {
-        **_status(report),
-        "a": _kernel_line(first),
-        "b": _kernel_line(second),
-        "reasons": fusion_reasons(report, first, second),
-    }
-    return Answer(asked.question, facts)
+    return Answer(asked.question, {**_status(report), **_apart(report, first, second)})
+
+
+def _apart(report: Fields, first: Fields, second: Fields) -> Fields:
+    """Return two kernels and why they are not fused."""
+    return {
+        "a": _kernel_line(first), "b": _kernel_line(second), "reasons": fusion_reasons(report, first, second),
+    }  # fmt: skip
 
 
 def _kernel_line(kernel: Fields) -> str:

@@ -136,6 +136,10 @@ class CompileOverrides:
         if self._config.override or self._config.compile_arguments:
             hooks.wrap(OVERRIDES_FACT, COMPILE, self._wrap)
 
+    def use(self, config: Config) -> None:
+        """Replace arguments by those of another configuration from now on."""
+        self._config = config
+
     def require_calls(self) -> None:
         """Raise `EntryError` if a script made no call whose arguments could be replaced."""
         if (self._config.override or self._config.compile_arguments) and not self.count:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import Module
 
+from tcexplore.torch_text.dynamo_names import is_resumed
+
 WRAPPERS: dict[str, str] = {
     "OptimizedModule": "_orig_mod",
     "DistributedDataParallel": "module",
@@ -81,13 +83,20 @@ class FramePaths:
         translator = getattr(output_graph, "root_tx", None)
         values, names = getattr(translator, "f_locals", None) or {}, getattr(translator, "f_globals", None) or {}
         self._scope = {"L": values, "G": names}
+        self._resumes = is_resumed(getattr(getattr(translator, "f_code", None), "co_name", ""))
         self._known: list[dict[int, ModulePath]] = []
         self._roots = _running_or_compiled()
 
-    def of_frame(self) -> ModulePath | None:
-        """Return the path of the module whose `forward` is the frame; None for a function."""
+    def of_frame(self) -> RunModule | None:
+        """Return the module whose `forward` is the frame; None for a function, or if its path is unknown.
+
+        A resume function that no longer needs its module is called by the `forward` that it continues.
+        """
         module = self._scope["L"].get("self")
-        return self.of_module(module) if isinstance(module, Module) else None
+        if module is None and self._resumes:
+            module = next(_running(), None)
+        path = self.of_module(module) if isinstance(module, Module) else None
+        return None if path is None else RunModule(path, type(module).__name__)
 
     def of_sources(self, stacks: Iterable[Iterable[str]]) -> dict[str, ModulePath]:
         """Return the path of each module that one of Dynamo's sources reads, as far as it is known.
@@ -130,17 +139,19 @@ class FramePaths:
 
 def _running_or_compiled() -> Iterator[Module]:
     """Yield the modules that run, outermost first, then those that the program compiles."""
-    running: dict[int, Module] = {}
+    yield from reversed(list(_running()))
+    yield from filter(None, (reference() for reference in _compiled))
+
+
+def _running() -> Iterator[Module]:
+    """Yield the modules that run, innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name in _CALLS:
             module = frame.f_locals.get("self")
             if isinstance(module, Module):
-                running.pop(id(module), None)
-                running[id(module)] = module
+                yield module
         frame = frame.f_back
-    yield from reversed(running.values())
-    yield from filter(None, (reference() for reference in _compiled))
 
 
 class RunModule(NamedTuple):

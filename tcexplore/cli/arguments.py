@@ -57,7 +57,7 @@ _COMMAND_HELP = {
     "check FILE[:NAME]": "run once and print a report, or JSON",
     "ask FILE[:NAME] WHAT": "answer one question briefly, for agents and scripts",
     **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
-    "export FILE[:NAME]": "write a kernel as files, down to machine code",
+    "export FILE[:NAME]": "write a kernel as files, or a profile with lines",
     "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
     "run -- COMMAND": "run a job such as `torchrun train.py`, and show what its ranks compile",
     "mcp": "tools for agents (Model Context Protocol)",
@@ -104,10 +104,12 @@ _PARSERS: dict[str, dict[str, Any]] = {
     },
     "export": {
         "description": "Write one kernel into a folder: its source, a file that runs and times it if torch provides "
-        "one, and every stage down to machine code.",
+        "one, and every stage down to machine code. Or write a profile of torch.profiler as a Chrome trace in which "
+        "each kernel has its line, ops and module.",
         "examples": (
             "model.py --kernel cpp_fused_add_0 --to kernel",
             "model.py --target h100 --kernel triton_poi_fused_0 --to kernel",
+            "profile.json.gz --trace traces/ --perfetto with_lines.json",
         ),
     },
     "open": {
@@ -346,9 +348,14 @@ def complete_ask(parser: Parser, given: argparse.Namespace, request: Request) ->
 
 
 def complete_export(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
+    if bool(given.perfetto) == bool(given.kernel and given.to):
+        parser.error("give --kernel NAME and --to DIR for a kernel, or --perfetto OUT for a profile")
+    if given.trace and not given.perfetto:
+        parser.error("--trace goes with --perfetto")
     require_one_python(parser, given)
     config = replace(request.config, assembly=True)
-    return request._replace(config=config, time_for=0.0, export=Export(**chosen(Export, given)))
+    known = {name: value for name, value in chosen(Export, given).items() if value is not None}
+    return request._replace(config=config, time_for=0.0, export=Export(**known))
 
 
 def complete_open(parser: Parser, given: argparse.Namespace, request: Request) -> Request:

@@ -116,6 +116,8 @@ class BaselineFigures:
     library_calls: int
     speed: SpeedFigures | None
     compile: CompileFigures | None
+    lines: Mapping[Place, tuple[int, ...]]
+    """The lines of the breaks."""
 
 
 def baseline_figures(report: Report) -> BaselineFigures:
@@ -133,7 +135,17 @@ def baseline_figures(report: Report) -> BaselineFigures:
         library_calls=extern,
         speed=_speed_figures(report["timing"]),
         compile=_compile_figures(report),
+        lines=_break_lines(report),
     )
+
+
+def _break_lines(report: Report) -> dict[Place, tuple[int, ...]]:
+    lines: dict[Place, tuple[int, ...]] = {}
+    for graph_break in report["breaks"]:
+        if graph_break["line"] is not None:
+            place = _place(graph_break)
+            lines[place] = (*lines.get(place, ()), graph_break["line"])
+    return lines
 
 
 def _place(graph_break: Report) -> Place:
@@ -310,14 +322,22 @@ def _counts(before: BaselineFigures, after: BaselineFigures) -> Iterator[str]:
         (after.break_reports, before.break_reports, "reported graph break"),
     ):
         if breaks.total() > known.total():
-            file, kind, code = (breaks - known).most_common(1)[0][0]
-            new = ", ".join(filter(None, (file, code or kind)))
+            new = "; ".join(_new_break(place, after, before) for place in breaks - known)
             yield f"{count(breaks.total(), noun)}, {known.total()} in the baseline; new: {new}"
             break
     names = {"recompiles": "recompile", "graphs": "graph", "kernels": "kernel", "library_calls": "library call"}
     for field in fields(BaselineFigures):
         if field.name in names and (number := getattr(after, field.name)) > getattr(before, field.name):
             yield f"{count(number, names[field.name])}, {getattr(before, field.name)} in the baseline"
+
+
+def _new_break(place: Place, after: BaselineFigures, before: BaselineFigures) -> str:
+    """Return the place of a new break, `model.py:12, print(x)`, without the lines that the baseline has."""
+    file, kind, code = place
+    lines = after.lines.get(place, ())
+    unknown = [line for line in lines if line not in before.lines.get(place, ())] or lines
+    at = f"{file}:{', '.join(map(str, unknown))}" if file and unknown else file
+    return ", ".join(filter(None, (at, code or kind)))
 
 
 # ---- speed

@@ -19,6 +19,7 @@ from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.options import Limits, Outputs, Request
 from tcexplore.cli.terminal import USER_ERROR, print_error
+from tcexplore.documents.code.fusion_view import first_reason
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.timing.accuracy_rows import FAITHFUL_VERDICTS, describe_accuracy
 from tcexplore.files import NotWrittenError, create, read, require_unused
@@ -82,10 +83,17 @@ def judge(
         exceeded.append(ExceededLimit("timeout", f"not finished after {request.timeout:g} s"))
     notes: tuple[str, ...] = ()
     if run.failure is None:
-        exceeded += [*_speed(limits, run), *_costs(limits, run), *_cache_hits(limits, run), *_accuracy(limits, run)]
+        exceeded += [
+            *_not_fused(limits, run),
+            *_speed(limits, run),
+            *_costs(limits, run),
+            *_cache_hits(limits, run),
+            *_accuracy(limits, run),
+        ]
         worse, notes = _regressions(outcome, files, measure_again)
         exceeded += worse
         exceeded += _failed_op_tests(request, run)
+        notes = (*notes, *_unused_entries(run, limits, files))
     return GateResult(tuple(exceeded), _options(request), breaks, allowed, notes)
 
 
@@ -97,7 +105,8 @@ def status(result: GateResult, run: Snapshot) -> int:
 def _options(request: Request) -> tuple[str, ...]:
     """Return the limits that a request has."""
     values = {name: value for name, value in request.limits._asdict().items() if name != "own"}
-    given = [name.replace("_", "-") for name, value in values.items() if value is not None and value is not False]
+    unset = (None, False, ())
+    given = [name.replace("_", "-") for name, value in values.items() if not any(value is none for none in unset)]
     given += ["opcheck"] if request.config.opcheck else []
     return tuple(["fullgraph", *given] if request.config.fullgraph else given)
 
@@ -124,6 +133,17 @@ def _sort_breaks(
     return tuple(counted), tuple(allowed), [ExceededLimit("allow", sentence) for sentence in expired.values()]
 
 
+def _unused_entries(run: Snapshot, limits: Limits, files: GateFiles) -> Iterator[str]:
+    """Yield the entries of the allow-list that describe no break of this run."""
+    ids = stable_ids(run) if files.allow else None
+    for number, entry in enumerate(files.allow, 1):
+        if ids is not None and not any(entry.covers(known, ids.graph_break(known)) for known in run.breaks):
+            line = f":{entry.line}" if entry.line is not None else ""
+            text = f", {entry.text!r}" if entry.text else ""
+            name = f"{entry.file or entry.id}{line}{text}"
+            yield f"{limits.allow}, entry {number} matches no graph break: {name}"
+
+
 def _failed_op_tests(request: Request, run: Snapshot) -> Exceeded:
     failed = [check for check in run.op_checks if not check.passed] if request.config.opcheck else []
     for check in failed:
@@ -147,6 +167,26 @@ def _count_limits(limits: Limits, run: Snapshot) -> Exceeded:
     ):
         if most is not None and number > most:
             yield ExceededLimit(option, f"{count(number, noun)}, {most} allowed")
+
+
+def _not_fused(limits: Limits, run: Snapshot) -> Exceeded:
+    """Compare the kernels of each pair of lines, and say why the scheduler did not fuse them."""
+    for pair in limits.must_fuse:
+        kernels = [[k for k in run.code.kernels if k.generated and _has_line(run, k, line)] for line in pair]
+        if any(kernel in kernels[1] for kernel in kernels[0]):
+            continue
+        lines = f"lines {pair[0]} and {pair[1]}"
+        empty = next((line for line, known in zip(pair, kernels, strict=True) if not known), None)
+        if empty is not None:
+            yield ExceededLimit("must-fuse", f"{lines} share no kernel: line {empty} is in no generated kernel")
+            continue
+        first, second = kernels[0][-1], kernels[1][0]
+        reason = first_reason(run, first, second)
+        yield ExceededLimit("must-fuse", f"{lines} share no kernel: {first.name} and {second.name}, {reason}")
+
+
+def _has_line(run: Snapshot, kernel: ev.Kernel, line: int) -> bool:
+    return any((at.file, at.line) == (run.file, line) for at in kernel.source_lines)
 
 
 def _speed(limits: Limits, run: Snapshot) -> Exceeded:
@@ -374,16 +414,17 @@ def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
     limits = result.sentences
     if request.json:
         from tcexplore.report.json_report import report
+        from tcexplore.report.json_text import json_lines
 
         if request.select is None:
-            json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
-        else:
-            from tcexplore.answers.selection import parse_selection, selected_report
+            sys.stdout.writelines(json_lines(report(outcome.snapshot, outcome.machine, limits, request.calls)))
+            return
+        from tcexplore.answers.selection import parse_selection, selected_report
 
-            selection = parse_selection(request.select)
-            keys = [chosen.key for chosen in selection]
-            whole = report(outcome.snapshot, outcome.machine, limits, request.calls, keys)
-            json.dump(selected_report(whole, selection), sys.stdout, separators=(",", ":"))
+        selection = parse_selection(request.select)
+        keys = [chosen.key for chosen in selection]
+        whole = report(outcome.snapshot, outcome.machine, limits, request.calls, keys)
+        json.dump(selected_report(whole, selection), sys.stdout, separators=(",", ":"))
         sys.stdout.write("\n")
         return
     from tcexplore.report.check_report import check_report, summary_report

@@ -15,8 +15,9 @@ from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError, model_python
 from tcexplore.cli.options import Request, TraceChoice
 from tcexplore.cli.terminal import USER_ERROR, print_error, refuse
-from tcexplore.cli.trace_choice import TraceChoiceError, choose
+from tcexplore.cli.trace_choice import TraceChoiceError, ask_job, choose
 from tcexplore.model_python import ModelPython
+from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.traced_job import TRACE_VARIABLE
 from tcexplore.ui.appearance import Appearance
@@ -61,6 +62,8 @@ def open_trace(request: Request) -> int:
         return open_profile(request)
     if choice.trace:
         return refuse("--trace goes with profiles: give the trace itself as PATH")
+    if choice.records:
+        return _write_records(choice)
     problem = None if choice.report else terminal_problem()
     if problem is not None:
         print_error(f"{problem}; printing a report instead")
@@ -69,13 +72,31 @@ def open_trace(request: Request) -> int:
     if choice.follow:
         return _follow(choice, request.appearance)
     try:
-        opened, job = choose(choice, whole=False)
-        before = choose(TraceChoice((choice.against,)), whole=False)[1] if choice.against else None
+        opened, job = choose(choice, whole=False, ask=ask_job)
+        against = TraceChoice((choice.against,)) if choice.against else None
+        before = choose(against, whole=False, ask=ask_job)[1] if against else None
     except TraceChoiceError as error:
         return refuse(str(error))
     from tcexplore.ui.run_app import run_trace_app
 
     return run_trace_app(job, choice.rank, opened, before, request.appearance)
+
+
+def _write_records(choice: TraceChoice) -> int:
+    """Write all records of the chosen job into a folder; return the exit status."""
+    from tcexplore.files import NotWrittenError, require_unused_folder
+    from tcexplore.traces.record_files import SPANS, write_records
+
+    try:
+        require_unused_folder(choice.records)
+        _, job = choose(choice)
+        written = write_records(job, choice.records)
+    except (TraceChoiceError, NotWrittenError) as error:
+        return refuse(str(error))
+    if written.unreadable:
+        print_error(f"{count(written.unreadable, 'record')} cannot be decoded")
+    print_error(f"{count(written.files, 'file')} in {choice.records}; open {SPANS} in https://ui.perfetto.dev")
+    return USER_ERROR if written.unreadable else 0
 
 
 def _follow(choice: TraceChoice, appearance: Appearance) -> int:

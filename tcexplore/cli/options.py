@@ -7,6 +7,7 @@ An option needs its row here, and what reads it. Its value is in the request if 
 from __future__ import annotations
 
 import argparse
+import re
 from argparse import SUPPRESS
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -37,6 +38,8 @@ class Limits(NamedTuple):
     max_graphs: int | None = None
     max_unique_kernels: int | None = None
     """Generated kernels with different code."""
+    must_fuse: tuple[tuple[int, int], ...] = ()
+    """Pairs of lines of the model file whose ops must be in one kernel."""
     min_cache_hits: float | None = None
     """Share of the lookups in torch's caches."""
     own: tuple[str, ...] = ()
@@ -62,11 +65,15 @@ class Outputs(NamedTuple):
 
 
 class Export(NamedTuple):
-    """The kernel that `export` writes, the folder, and whether to overwrite files in it."""
+    """What `export` writes: a kernel into the folder `to`, or a profile as a Chrome trace, and whether to overwrite."""
 
-    kernel: str
-    to: str
+    kernel: str = ""
+    to: str = ""
     force: bool = False
+    perfetto: str = ""
+    """File of the Chrome trace; empty for a kernel."""
+    trace: str = ""
+    """The TORCH_TRACE of the profiled process; empty for none."""
 
 
 class Question(NamedTuple):
@@ -101,6 +108,8 @@ class TraceChoice(NamedTuple):
     """Whether to print a report instead of opening the app."""
     follow: bool = False
     """Whether to show what a running job writes."""
+    records: str = ""
+    """Folder into which all records are written; empty for none."""
 
 
 class Launch(NamedTuple):
@@ -336,6 +345,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("--rank", "open", "the rank to show first (default: 0)", kind.count, "N", one_call=True),
     Option("--against", "open", "another trace, such as yesterday's, to diff this one with", None, "PATH", default="",
            one_call=True),
+    Option("--records", "open", "write all records of the trace into a new folder, with spans for Perfetto", None,
+           "DIR", default="", one_call=True),
     Option("--follow", "open", "show what a running job writes, as it writes it", action="store_true", one_call=True),
     Option("--trace", "run", "write the trace into this folder (default: a new one)", None, "DIR", one_call=True),
     Option("--detach", "run", "leave the command running when tcexplore ends", action="store_true", one_call=True),
@@ -353,8 +364,13 @@ OPTIONS: tuple[Option, ...] = (
            one_call=True),
     Option("--report", "open", "print a report instead of opening the explorer", group=REPORT, action="store_true",
            one_call=True),
-    Option("--kernel", "export", "name of the kernel in the report", kind.name, "NAME", required=True, one_call=True),
-    Option("--to", "export", "the folder, created if missing", kind.name, "DIR", required=True, one_call=True),
+    Option("--kernel", "export", "name of the kernel in the report", kind.name, "NAME", one_call=True),
+    Option("--to", "export", "the folder for the kernel, created if missing", kind.name, "DIR", one_call=True),
+    Option("--perfetto", "export",
+           "FILE is a profile of torch.profiler: write it as a Chrome trace with lines, ops and modules", kind.name,
+           "OUT", one_call=True),
+    Option("--trace", "export", "with --perfetto: the TORCH_TRACE of the profiled process", None, "PATH",
+           one_call=True),
     Option("--force", "export", "overwrite existing files, except for the run's sources", action="store_true",
            one_call=True),
     Option("--timeout", "export", "give up if the run takes more than S seconds (default: %(default)g)",
@@ -381,6 +397,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("--max-recompiles", "check open", "at most N recompiles", kind.count, "N", LIMITS),
     Option("--max-graphs", "check open", "at most N graphs", kind.count, "N", LIMITS),
     Option("--max-unique-kernels", "check open", "at most N different generated kernels", kind.count, "N", LIMITS),
+    Option("--must-fuse", "check open", "ops of these two lines of FILE are in one generated kernel; repeat for more",
+           kind.line_pair, "N,N", LIMITS, "append"),
     Option("--max-compile-seconds", "check open", "at most S seconds of compiling", kind.seconds, "S", LIMITS),
     Option("--min-cache-hits", "check",
            "at least this share of lookups in torch's compile caches hits, such as 0.9 or 90%%; enables these caches",
@@ -449,8 +467,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line on stderr and exit with 2."""
-        print_error(f"{message} (see {self.prog} --help)", self.prog)
+        print_error(f"{message}{self._nearest(message)} (see {self.prog} --help)", self.prog)
         self.exit(2)
+
+    def _nearest(self, message: str) -> str:
+        """Return a question with the option whose name is closest to an unknown one; empty if none is close."""
+        unknown = re.search(r"unrecognized arguments:.*?(--[\w-]+)", message)
+        if unknown is None:
+            return ""
+        import difflib  # not imported before the first frame
+
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        nearest = difflib.get_close_matches(unknown[1], known, 1)
+        return f"; did you mean {nearest[0]}?" if nearest else ""
 
     def add_options(self, options: Iterable[Option], *, grouped: bool = True, **defaults: Any) -> None:
         """Add options, below their headings if `grouped`; `defaults` replace those of some."""

@@ -107,6 +107,13 @@ def _announce(port: int, token: str) -> None:
     sys.stdout.flush()
 
 
+_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self' data:; connect-src 'self' ws://localhost:* ws://127.0.0.1:*"
+)
+"""What the page may load: nothing of another host. textual-serve's page names a font of one."""
+
+
 def _access(token: str, server: object) -> Middleware:
     """Return a middleware that requires a local host name and the token, first in the address, then in a cookie.
 
@@ -130,6 +137,7 @@ def _access(token: str, server: object) -> Middleware:
         if not response.prepared:
             response.set_cookie(COOKIE, token, httponly=True, samesite="Strict")
             response.headers["Referrer-Policy"] = "no-referrer"
+            response.headers["Content-Security-Policy"] = _POLICY
         return response
 
     return require_token

@@ -137,6 +137,11 @@ class Parts:
         begins = zip(self._parts, (0, *self._ends), strict=False)
         self.chapters = tuple(Chapter(row, part.chapter) for part, row in begins if part.chapter)
 
+    @property
+    def parts(self) -> list[Part]:
+        """The parts with rows, for a document that contains this one."""
+        return self._parts
+
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from rich.cells import cell_len
+
 from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span, by_identity
 from tcexplore.documents.highlight import highlighted
@@ -233,18 +235,30 @@ def kernel_links(kernel: ev.Kernel) -> tuple[Link, ...]:
 def kernel_row(kernel: ev.Kernel, known: Labels, where: Places, number: int, width: int) -> Row:
     """Return the row of a kernel in the list of kernels."""
     label = known.kernel[kernel_link(kernel)]
-    spans = (
-        Span(" "),
-        *label.spans,
-        Span(" " * (number - len(label.text) + 1)),
-        *op_spans(kernel, known, most=2 if width < 60 else 5),
-        Span(f"  {format_traffic(kernel)}" if format_traffic(kernel) else "", "muted"),
-        Span(f"  {LANGUAGES.get(kernel.language, kernel.language)}", "muted"),
+    head = (Span(" "), *label.spans, Span(" " * (number - len(label.text) + 1)))
+    room = width - sum(map(_cells, head))
+    fused = len(known.fused(kernel))
+    ops = next((ops for most in range(fused, 0, -1) if sum(map(_cells, ops := op_spans(kernel, known, most))) <= room),
+               op_spans(kernel, known, 1))  # fmt: skip
+    facts = [
         Span("  yours" if is_users(kernel.user_op) else "", "changed"),
         Span(f"  {format_lines(kernel, where)}", "muted"),
+        Span(f"  {format_traffic(kernel)}" if format_traffic(kernel) else "", "muted"),
+        Span(f"  {LANGUAGES.get(kernel.language, kernel.language)}", "muted"),
         Span(f"  {kernel.name}", "dim"),
+    ]
+    shown, room = [*head, *ops], room - sum(map(_cells, ops))
+    for fact in facts:  # those that fit, the most important first
+        if _cells(fact) <= room:
+            shown.append(fact)
+            room -= _cells(fact)
+    return Row(
+        tuple(shown), kernel_links(kernel), kernel.source_lines[0] if kernel.source_lines else None, copy=kernel.name
     )
-    return Row(spans, kernel_links(kernel), kernel.source_lines[0] if kernel.source_lines else None, copy=kernel.name)
+
+
+def _cells(span: Span) -> int:
+    return cell_len(span.text)
 
 
 def kernel_heading(

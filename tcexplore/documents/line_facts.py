@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Span, by_identity
@@ -137,6 +139,30 @@ def _quoted(snapshot: Snapshot, file: str) -> dict[int, str]:
     breaks = ((graph_break.location, graph_break.code) for graph_break in snapshot.breaks)
     guards = ((guard.location, guard.user_code) for installed in snapshot.guards for guard in installed.guards)
     return {at.line: text for at, text in (*breaks, *guards) if at and at.file == file and text}
+
+
+def lines_by_definition(text: str, lines: Iterable[int]) -> dict[str, list[int]]:
+    """Return lines by the class or function of the file that contains them; empty text for others."""
+    spans = _definitions(text)
+    found: dict[str, list[int]] = {}
+    for line in lines:
+        name = next((name for name, first, last in spans if first <= line <= last), "")
+        found.setdefault(name, []).append(line)
+    return found
+
+
+@lru_cache(64)
+def _definitions(text: str) -> tuple[tuple[str, int, int], ...]:
+    """Return name, first and last line of each class and function of a file; empty if it is no Python."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(
+        (each.name if isinstance(each, ast.ClassDef) else f"{each.name}()", each.lineno, each.end_lineno or each.lineno)
+        for each in body
+        if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def hot(snapshot: Snapshot) -> Traffic:

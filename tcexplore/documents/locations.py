@@ -52,10 +52,14 @@ def display_path(path: str, start: str | None = None) -> str:
     The path of an installed package starts at the name of the package.
     """
     try:
-        start = os.path.abspath(start or os.curdir)
-        whole = os.path.abspath(path)
+        return _relative(path, os.path.abspath(start) if start else os.getcwd())
     except FileNotFoundError:  # the current directory was removed
         return path
+
+
+@lru_cache(maxsize=4096)  # a large report names some files very often
+def _relative(path: str, start: str) -> str:
+    whole = os.path.abspath(path)
     installed = _INSTALLED.search(whole)
     if installed:
         return whole[installed.end() :]

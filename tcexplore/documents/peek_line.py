@@ -36,16 +36,16 @@ def peek_row(run: Snapshot, links: Sequence[Link], chain: frozenset[Link], width
 
     `old` if the run is not the one in view.
     """
-    linked = list(_linked(run, links[0], chain)) or [piece("nothing", "muted")]
+    linked = list(_linked(run, links[0], chain))
     dotted = [
         Piece((Span(" · " if index else " ", "muted"), *item.spans), item.priority) for index, item in enumerate(linked)
     ]
     origin = [piece(f" old, {run.label}:", "muted", 1)] if old else []
-    return fitted([*origin, _subject(run, links[0]), *dotted], width - 1, gap="")
+    return fitted([*origin, _subject(run, links[0], leads=bool(linked)), *dotted], width - 1, gap="")
 
 
-def _subject(run: Snapshot, link: Link) -> Piece:
-    return Piece((Span(f" {_name(run, link)}", "strong"), Span(" →", "muted")))
+def _subject(run: Snapshot, link: Link, *, leads: bool) -> Piece:
+    return Piece((Span(f" {_name(run, link)}", "strong"), Span(" →" if leads else "", "muted")))
 
 
 def _name(run: Snapshot, link: Link) -> str:
@@ -74,7 +74,7 @@ def _linked(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Pi
     yield from _breaks(run, subject, chain)
     kernels = sorted((label for link, label in labels(run).kernel.items() if link in chain), key=_order)
     if subject.kind != "kernel" and kernels:
-        yield _kernels(kernels)
+        yield from _kernels(kernels)
     lines = sorted((link for link in chain if link.kind == "line"), key=lambda link: (link.where, int(link.name)))
     if subject.kind != "line" and lines:
         more = f" +{len(lines) - SHOWN_LINES}" if len(lines) > SHOWN_LINES else ""
@@ -85,7 +85,8 @@ def _linked(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Pi
     guards = sum(link.kind == "guard" for link in chain)
     if subject.kind != "guard" and guards:
         key = (Span(f" ({hint('row-guards')})", "key"),) if subject.kind == "line" else ()
-        yield Piece((Span(count(guards, "guard"), "guard"), *key), 3)
+        mark = "◆ " if subject.kind == "line" else ""
+        yield Piece((Span(f"{mark}{count(guards, 'guard')}", "guard"), *key), 3)
     if subject.kind == "line":
         yield from _line_facts(run, (subject.where, int(subject.name)))
 
@@ -94,11 +95,14 @@ def _order(label: KernelLabel) -> tuple[bool, int]:
     return label.extern, label.number
 
 
-def _kernels(kernels: list[KernelLabel]) -> Piece:
-    spans = [span for label in kernels[:SHOWN_KERNELS] for span in (*label.spans, Span(" "))][:-1]
-    more = f" +{len(kernels) - SHOWN_KERNELS}" if len(kernels) > SHOWN_KERNELS else ""
-    noun = "kernel" if len(kernels) == 1 else "kernels"
-    return Piece((Span(f"{noun} ", "muted"), *spans, Span(more, "muted")), 1)
+def _kernels(kernels: list[KernelLabel]) -> Iterator[Piece]:
+    """Yield the generated kernels, then the library calls, each in words and with the marks that panes show."""
+    for extern, noun in ((False, "kernel"), (True, "library call")):
+        own = [label for label in kernels if label.extern is extern]
+        spans = [span for label in own[:SHOWN_KERNELS] for span in (*label.spans, Span(" "))][:-1]
+        more = f" +{len(own) - SHOWN_KERNELS}" if len(own) > SHOWN_KERNELS else ""
+        if own:
+            yield Piece((Span(f"{noun}{'s' if len(own) > 1 else ''} ", "muted"), *spans, Span(more, "muted")), 1)
 
 
 def _breaks(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Piece]:

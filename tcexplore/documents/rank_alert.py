@@ -85,8 +85,7 @@ def alert_row(session: Session) -> Row:
 def _cause_spans(divergence: Divergence, file: str) -> Iterator[Span]:
     yield Span(f"  {divergence.detail[:1].upper()}{divergence.detail[1:]}.".replace("..", "."), "")
     for side in divergence.sides[:MOST_SIDES]:
-        yield Span(f"   {name_ranks(side.ranks)}: ", "strong")
-        yield Span(f"{_side_text(side, file)} ", "")
+        yield Span(f"   {name_ranks(side.ranks)}: {_side_text(side, file)} ", "strong")
 
 
 def _side_text(side: DivergenceSide, file: str) -> str:
@@ -103,8 +102,7 @@ def _stack_spans(hang: Hang, rows: Sequence[RankRow], file: str) -> Iterator[Spa
     ranks = [*hang.ranks[:1], *hang.waiting[:1]][:MOST_SIDES]
     for row in (row for number in ranks for row in rows if row.rank == number):
         if row.stack:
-            yield Span(f"   rank {row.rank}: ", "strong")
-            yield Span(f"{stack_text(row, file)} ", "")
+            yield Span(f"   rank {row.rank}: {stack_text(row, file)} ", "strong")
     if not any(row.stack for row in rows):
         yield Span("   install py-spy (pip install py-spy) to see the Python stacks", "muted")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 
 from rich.cells import cell_len
 
@@ -20,6 +19,7 @@ from tcexplore.documents.line_facts import (
     describe_time,
     describe_traffic,
     line_facts,
+    lines_by_definition,
     read_lines,
 )
 from tcexplore.documents.locations import places
@@ -185,7 +185,7 @@ def _elsewhere(snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozens
         return (gutter.row(n, highlighted(known.get(n, UNKNOWN), "python").raw(0), known.get(n, "")) for n in numbers)
 
     text = next((source.text for source in snapshot.sources if source.file == file), "")
-    definitions = _by_definition(text, lines) if len(lines) > FEW_LINES else {"": lines}
+    definitions = lines_by_definition(text, lines) if len(lines) > FEW_LINES else {"": lines}
     for definition in sorted(definitions, key=lambda each: facts.place(file, definitions[each])):
         own = definitions[definition]
         if not definition:
@@ -217,27 +217,3 @@ def _definition_row(
         (f"  {BREAK} {count(broken, 'break')}" if broken else "", "break"), location=at,
         hides=() if opened else tuple(line_link(Location(file, line)) for line in lines),
     )  # fmt: skip
-
-
-def _by_definition(text: str, lines: Iterable[int]) -> dict[str, list[int]]:
-    """Return lines by the class or function of the file that contains them; empty text for others."""
-    spans = _definitions(text)
-    found: dict[str, list[int]] = {}
-    for line in lines:
-        name = next((name for name, first, last in spans if first <= line <= last), "")
-        found.setdefault(name, []).append(line)
-    return found
-
-
-@lru_cache(64)
-def _definitions(text: str) -> tuple[tuple[str, int, int], ...]:
-    """Return name, first and last line of each class and function of a file; empty if it is no Python."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError):
-        return ()
-    return tuple(
-        (each.name if isinstance(each, ast.ClassDef) else f"{each.name}()", each.lineno, each.end_lineno or each.lineno)
-        for each in body
-        if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    )

@@ -90,7 +90,7 @@ def with_subgraphs(nodes: tuple[FxNode, ...], subgraphs: tuple[Subgraph, ...]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedModule:
-    """A module that runs a node of a graph."""
+    """A module that runs a node of a graph, or its frame."""
 
     source: str
     """Its path in the nodes, from a variable of the frame."""
@@ -124,7 +124,7 @@ class GraphCaptured(Event):
     root: str = ""
     """Class of the module from which `module` is the path, with a number if the program has several of it."""
     modules: tuple[CapturedModule, ...] = ()
-    """Each module that runs a node."""
+    """The module of the frame, and each module that runs a node."""
 
     @property
     def all_nodes(self) -> tuple[FxNode, ...]:

@@ -101,7 +101,7 @@ class Hang:
     location: Location | None = None
     """The user's line of that collective."""
     doing: str = ""
-    """What the ranks do that hold up the others: `it waits`, `it is stopped (SIGSTOP)`, `it compiles 0/1`."""
+    """What the ranks do that hold up the others: `it waits`, `it is stopped`, `it compiles 0/1`."""
     place: Location | None = None
     """The user's line of what they do."""
     since: float = 0.0

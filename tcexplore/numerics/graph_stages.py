@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,8 @@ from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.numerics.kernel_replay import GraphValues, is_random
+from tcexplore.capture.inductor.aten_graphs import compile_id
+from tcexplore.numerics.kernel_replay import GraphValues, is_random, mutated_nodes
 from tcexplore.numerics.lowered_graphs import FACT, LoweredGraph
 from tcexplore.numerics.replayed_values import op_name, run_exactly, widened
 
@@ -36,6 +37,14 @@ class Decomposed(NamedTuple):
     args: Any
     kwargs: Any
     outputs: Any
+    graph: str
+    """The compile id of the Dynamo graph."""
+
+    @property
+    def nodes(self) -> list[Any]:
+        """The nodes of its arguments and results."""
+        leaves = tree_leaves((self.args, self.kwargs, self.outputs))
+        return [leaf for leaf in leaves if isinstance(leaf, torch.fx.Node)]
 
 
 class Decompositions:
@@ -50,12 +59,13 @@ class Decompositions:
         hooks.watch(FACT, "torch.fx.experimental.proxy_tensor:maybe_handle_decomp", after=self._handled)
 
     def _handled(self, result: Any, mode: Any, op: Any, args: Any, kwargs: Any) -> None:
-        if not self.recording or result is NotImplemented:
+        if not self.recording or result is NotImplemented or "empty" in op_name(op):
             return
         node_of = _Nodes(mode.tracer)
         outputs = tree_map(node_of, result)
         if any(isinstance(leaf, torch.fx.Node) for leaf in tree_leaves(outputs)):
-            self.all.append(Decomposed(op, tree_map(node_of, args), tree_map(node_of, kwargs), outputs))
+            args, kwargs = tree_map(node_of, (args, kwargs))
+            self.all.append(Decomposed(op, args, kwargs, outputs, compile_id()))
 
 
 class _Nodes:
@@ -113,7 +123,10 @@ class GraphCheck:
         if self._graph.before is None:
             return None
         exact = self._run(self._graph.before, torch.float64)
+        known = {node.name: node for node in self._graph.before.graph.nodes}
         for one in decompositions:
+            if one.graph != self._graph.graph or not all(_same_node(node, known) for node in one.nodes):
+                continue
             compared = self._decomposed(one, exact)
             if compared is None:
                 continue
@@ -163,11 +176,13 @@ class GraphCheck:
     def _decomposed(self, one: Decomposed, known: _Values) -> tuple[Any, torch.Tensor, torch.Tensor] | None:
         """Return the first output of an op that its decomposition gets wrong: node, right and wrong value."""
         nodes = [leaf for leaf in tree_leaves((one.args, one.kwargs)) if isinstance(leaf, torch.fx.Node)]
-        if any(node.name not in known.values for node in nodes) or _draws(one.op):
+        if any(_kept(node, known.values).name not in known.values for node in nodes) or _draws(one.op):
             return None
-        args, kwargs = tree_map(
-            lambda leaf: known.values[leaf.name] if isinstance(leaf, torch.fx.Node) else leaf, (one.args, one.kwargs)
-        )
+
+        def value(leaf: Any) -> Any:
+            return known.values[_kept(leaf, known.values).name] if isinstance(leaf, torch.fx.Node) else leaf
+
+        args, kwargs = tree_map(value, (one.args, one.kwargs))
         if any(isinstance(leaf, torch.SymInt) for leaf in tree_leaves((args, kwargs))):
             return None
         try:
@@ -188,7 +203,7 @@ class GraphCheck:
         if (id(module), dtype) in self._runs:
             return self._runs[id(module), dtype]
         values: dict[str, Any] = {}
-        arguments = iter(self._arguments)
+        arguments, mutated = iter(self._arguments), mutated_nodes(module)
         size = 0
         for node in module.graph.nodes:
             if node.op == "placeholder":
@@ -196,7 +211,7 @@ class GraphCheck:
                 continue
             if node.op == "output" or not self._in_time() or size > LARGEST_BYTES:
                 break
-            value = self._value(node, module, values, dtype)
+            value = None if node in mutated else self._value(node, module, values, dtype)
             if value is not None:
                 values[node.name] = value
                 size += sum(leaf.numel() * 8 for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
@@ -216,6 +231,31 @@ class GraphCheck:
             return run_exactly(node.target, args, kwargs, dtype)
         except Exception:  # noqa: BLE001  what does not run in this dtype is not checked
             return None
+
+
+_NO_OPS = ("aten.detach", "aten.alias", "aten.lift_fresh_copy")
+
+
+def _kept(traced: Any, known: Container[str]) -> Any:
+    """Return a traced node, or that whose value it is, if a pass removed an op that changes nothing."""
+    while traced.name not in known and op_name(traced.target) in _NO_OPS:
+        traced = traced.args[0]
+    return traced
+
+
+def _same_node(traced: Any, known: dict[str, Any]) -> bool:
+    """Return whether a traced node is in the graph, unchanged: another trace may have had a node of this name.
+
+    A value that the forward saves is an input of the backward, under the name of its node.
+    """
+    traced = _kept(traced, known)
+    node = known.get(traced.name)
+    if node is None or node.op == "placeholder":
+        return node is not None
+    if node.op != traced.op or node.target is not traced.target:
+        return False
+    names = [[_kept(each, known).name for each in one.all_input_nodes] for one in (node, traced)]
+    return bool(names[0] == names[1])
 
 
 def _draws(op: Any) -> bool:

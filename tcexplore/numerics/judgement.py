@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -317,9 +318,11 @@ class Judge:
         *,
         exposed: bool,
     ) -> FirstOp:
-        record = aten_node(node, self._user_files)
         statement = self._statement(called, node)
         index = _unraveled(one.worst, real)
+        # One of several results is that of the op which has them.
+        node = node.args[0] if node.target is operator.getitem else node
+        record = aten_node(node, self._user_files)
         bound = value.bound[index] if isinstance(value.bound, torch.Tensor) else 0.0
         return FirstOp(
             kind=kind,
@@ -338,7 +341,8 @@ class Judge:
         """
         source = called.kernel.source.split("\n")
         lines = [line for line in called.call.lines or called.kernel.lines if line.n <= len(source)]
-        own = [line for line in lines if node.name in line.nodes]
+        names = {node.name, *([node.args[0].name] if node.target is operator.getitem else [])}
+        own = [line for line in lines if names & set(line.nodes)]
         if own:
             return _computing(own, source)
         users = {user.name for user in node.users}
@@ -401,7 +405,7 @@ def _operands(node: Any, replay: Replay, index: tuple[int, ...]) -> Iterator[Ope
         try:
             shape = node.meta["val"].shape
             yield OperandValue(each.name, _text(value.eager.expand(tuple(map(int, shape)))[index]))
-        except (RuntimeError, KeyError, TypeError, IndexError):
+        except (RuntimeError, KeyError, TypeError, IndexError, AttributeError):
             yield OperandValue(each.name, f"a tensor of shape {tuple(value.eager.shape)}")
 
 

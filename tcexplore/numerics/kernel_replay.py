@@ -27,6 +27,7 @@ class GraphValues:
         self.graph = graph
         self.real: dict[Any, Any] = {}
         """Values of inputs and of buffers, by node."""
+        self.mutated = mutated_nodes(graph.module)
         placeholders = [node for node in graph.module.graph.nodes if node.op == "placeholder"]
         self.real |= dict(zip(placeholders, call.arguments, strict=False))
         for node in graph.module.graph.nodes:
@@ -94,6 +95,9 @@ class Replay:
         return [node for node in self.values if not self._is_input(node) and node not in self.failed]
 
     def _run(self, node: Any) -> None:
+        if node in self._values.mutated and node not in self._own and node.op != "placeholder":
+            self.failed[node] = "a custom op or a Triton kernel changes it in place"
+            return
         if self._is_input(node):
             self.values[node] = self._given(node)
             return
@@ -166,11 +170,30 @@ class Replay:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
                 return leaf
             extra = stored * value.abs() if rounds else 0.0
-            return torch.nan_to_num(leaf + extra + smallest(inexact), nan=float("inf"), posinf=float("inf"))
+            # Digits are lost close to zero, not at zero.
+            close = (value != 0) & (value.abs() < torch.finfo(inexact).tiny / torch.finfo(inexact).eps)
+            lost = torch.where(close, smallest(inexact), 0.0)
+            return torch.nan_to_num(leaf + extra + lost, nan=float("inf"), posinf=float("inf"))
 
         if isinstance(bound, list | tuple):
             return [complete(leaf, value) for leaf, value in zip(bound, exact, strict=False)]
         return complete(bound, exact) if isinstance(bound, torch.Tensor) else bound
+
+
+def mutated_nodes(module: Any) -> frozenset[Any]:
+    """Return the nodes whose value a later node changes in place without returning it: what reads them is not known.
+
+    An in-place op of ATen returns its result, and later nodes read that.
+    """
+    mutated: set[Any] = set()
+    for node in module.graph.nodes:
+        if node.op != "call_function" or node.target is operator.getitem:
+            continue
+        schema = getattr(node.target, "_schema", None)
+        changes = schema is not None and schema.is_mutable and not schema.returns
+        if changes or "mutation" in op_name(node.target):
+            mutated.update(node.all_input_nodes)
+    return frozenset(mutated)
 
 
 def needed(outputs: Iterable[Any], is_input: Any) -> list[Any]:

@@ -37,7 +37,7 @@ Kind = Literal["op", "task", "launch", "annotation", "python", "overhead"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-_KIND_OF: dict[bytes, Kind] = {
+KIND_OF: dict[bytes, Kind] = {
     b"cpu_op": "op", b"kernel": "task", b"gpu_memcpy": "task", b"gpu_memset": "task", b"cuda_runtime": "launch",
     b"cuda_driver": "launch", b"user_annotation": "annotation", b"python_function": "python", b"overhead": "overhead",
 }  # fmt: skip
@@ -165,7 +165,7 @@ class _Reader:
     def _source(self, text: bytes) -> tuple[Events | None, Kind, int, int]:
         """Return where the events of a category, name and thread belong; None for those that are not read."""
         match = _SOURCE.match(text)
-        kind = _KIND_OF.get(match[1]) if match else None
+        kind = KIND_OF.get(match[1]) if match else None
         if match is None or kind is None:
             return None, "overhead", 0, 0
         pid, tid = (clean(_text(part.strip(b'"'))) for part in match.group(3, 4))
@@ -226,18 +226,14 @@ def read_profile(name: str, data: mmap | bytes, progress: Callable[[float], None
     table = ProfileTable(name, len(data))
     if not is_profile(data):
         raise NoProfileError(f"{name} is not a Chrome trace of torch.profiler")
-    at = _read_header(table, data)
-    reader = _Reader(table)
-    while at < len(data):
-        end = _block_end(data, at)
-        block = bytes(data[at:end])
+    _read_header(table, data)
+    reader, at = _Reader(table), 0
+    for block in profile_blocks(data):
         rows = _EVENT.findall(block)
         if len(rows) < len(_KNOWN.findall(block)):
             rows = _general_rows(table, block)
         reader.add(rows)
-        if isinstance(data, mmap):
-            _release(data, at, end)
-        at = end
+        at += len(block)
         if progress is not None:
             progress(at / len(data))
     starts = [min(events.starts) for events in table.events.values() if len(events)]
@@ -245,6 +241,31 @@ def read_profile(name: str, data: mmap | bytes, progress: Callable[[float], None
         raise NoProfileError(f"{name} holds no events of ops or kernels")
     table.first = min(starts)
     return table
+
+
+def profile_blocks(data: mmap | bytes) -> Iterator[bytes]:
+    """Yield the events of a profile in blocks that cut none."""
+    start = _START.search(bytes(data[:HEADER]))
+    at = start.end() if start is not None else 0
+    while at < len(data):
+        end = _block_end(data, at)
+        yield bytes(data[at:end])
+        if isinstance(data, mmap):
+            _release(data, at, end)
+        at = end
+
+
+def profile_header(data: mmap | bytes) -> dict[str, Any]:
+    """Return what a profile tells before its events."""
+    head = bytes(data[:HEADER])
+    start = _START.search(head)
+    if start is None:
+        return {}
+    try:
+        facts = json.loads(head[: start.start()].rstrip().rstrip(b",") + b"}")
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _release(data: mmap, at: int, end: int) -> None:
@@ -274,33 +295,25 @@ def read_rank(head: bytes) -> int | None:
     return table.distributed.rank if table.distributed else None
 
 
-def _read_header(table: ProfileTable, data: mmap | bytes) -> int:
-    """Read the device and the rank, and return where the events begin."""
-    head = bytes(data[:HEADER])
-    start = _START.search(head)
-    facts: Any = {}
-    if start is not None:
-        try:
-            facts = json.loads(head[: start.start()].rstrip().rstrip(b",") + b"}")
-        except ValueError:
-            facts = {}
-    devices = facts.get("deviceProperties") if isinstance(facts, dict) else None
+def _read_header(table: ProfileTable, data: mmap | bytes) -> None:
+    """Read the device and the rank."""
+    facts = profile_header(data)
+    devices = facts.get("deviceProperties")
     if isinstance(devices, list) and devices and isinstance(devices[0], dict):
         table.device = clean(str(devices[0].get("name") or ""))
-    known = facts.get("distributedInfo") if isinstance(facts, dict) else None
+    known = facts.get("distributedInfo")
     if isinstance(known, dict) and isinstance(rank := known.get("rank"), int):
         world = known.get("world_size")
         table.distributed = Distributed(rank, world if isinstance(world, int) else 1)
-    return start.end() if start is not None else 0
 
 
 def _general_rows(table: ProfileTable, block: bytes) -> list[tuple[bytes, bytes, bytes, bytes, bytes]]:
     """Return the rows of a block of any form."""
     rows: list[tuple[bytes, bytes, bytes, bytes, bytes]] = []
-    for event in _json_events(table, block):
+    for event in json_events(table, block):
         category = str(event.get("cat") or "")
         start, length = event.get("ts"), event.get("dur")
-        if event.get("ph") != "X" or category.encode() not in _KIND_OF or not _number(start) or not _number(length):
+        if event.get("ph") != "X" or category.encode() not in KIND_OF or not _number(start) or not _number(length):
             continue
         arguments = event.get("args")
         arguments = arguments if isinstance(arguments, dict) else {}
@@ -323,7 +336,7 @@ def _number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _json_events(table: ProfileTable, block: bytes) -> Iterator[dict[str, Any]]:
+def json_events(table: ProfileTable, block: bytes) -> Iterator[dict[str, Any]]:
     """Yield the events of a block; count those that are damaged."""
     text = block.decode("utf-8", "replace")
     decode = json.JSONDecoder(strict=False).raw_decode

@@ -19,21 +19,23 @@ from tcexplore.documents.guards.guards_view import brief_guard_rows
 from tcexplore.documents.guards.recompile_check_view import recompile_check_document
 from tcexplore.documents.guards.recompile_rows import recompile_rows
 from tcexplore.documents.guards.symbols_view import symbols_document
-from tcexplore.documents.locations import display_path
+from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.output_view import failure_rows, last_output_rows, missing_fact_rows
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.ranks_view import collective_rows, ranks_document, split_rows, verdict_rows
 from tcexplore.documents.strip import run_verdict
 from tcexplore.documents.timing.hot_lines_view import hottest_line_rows
+from tcexplore.documents.timing.memory_peak_rows import PEAK
 from tcexplore.documents.timing.next_view import next_rows
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
-from tcexplore.documents.timing.timing_view import CALL_PROFILE, COMPILE_TIME, timing_document
+from tcexplore.documents.timing.timing_view import CALL_PROFILE, COMPILE_TIME, NOTES, timing_document
 from tcexplore.documents.verdicts import recommend
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import eager_ops
 from tcexplore.session.links import break_link
+from tcexplore.session.ranked_breaks import rank_breaks
 from tcexplore.session.recompile_fixes import recompile_fixes
 
 OUTPUT_LINES = 20
@@ -65,9 +67,19 @@ def check_report(
 def summary_report(
     snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str], calls: int | None, width: int
 ) -> Parts:
-    """Return the file, the verdict and the limits."""
+    """Return the file, the verdict, the limits, each break with its line, and the answers to recompile checks."""
     title = next(iter(_head(snapshot, machine, width)))
-    return Parts("", [fixed([title, *_verdict(snapshot, exceeded, calls, width)])])
+    rows = [title, *_verdict(snapshot, exceeded, calls, width), *_break_lines(snapshot, width)]
+    return Parts("", [fixed([*rows, *_recompile_checks(snapshot, width)])])
+
+
+def _break_lines(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield each break in one line, those of the model file with the line only."""
+    for ranked in rank_breaks(snapshot):
+        graph_break = ranked.graph_break
+        where = places(snapshot.file).describe(graph_break.location) or "unknown line"
+        code = f": {graph_break.code.strip()}" if graph_break.code.strip() else ""
+        yield from wrapped(f"{where}{code}  {graph_break.reason}", width, lead="✖ ")
 
 
 def _verdict(snapshot: Snapshot, exceeded: Sequence[str], calls: int | None, width: int) -> list[Row]:
@@ -149,7 +161,8 @@ def _autotuning(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 def _timing(snapshot: Snapshot, width: int) -> Iterable[Row]:
     known = snapshot.timing or snapshot.timing_skipped or snapshot.calls or snapshot.regions
-    return _rows(timing_document(snapshot, frozenset([CALL_PROFILE, COMPILE_TIME]), width)) if known else ()
+    opened = frozenset([CALL_PROFILE, COMPILE_TIME, NOTES, PEAK])
+    return _rows(timing_document(snapshot, opened, width)) if known else ()
 
 
 def _timeline(snapshot: Snapshot, width: int) -> Iterable[Row]:

@@ -18,6 +18,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.documents.strip import run_verdict
+from tcexplore.notebook import cell_of, is_notebook
 from tcexplore.report.gate_result import GateResult
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
@@ -48,7 +49,8 @@ class CiIssue:
     message: str
     path: str
     """Relative to the root with forward slashes; absolute if it lies outside."""
-    line: int
+    line: int | None
+    """None: it is about the whole file."""
     key: str = ""
     """What the issue is about, which stays the same if lines move."""
     id: str = ""
@@ -59,6 +61,11 @@ class CiIssue:
     """Why it is allowed; empty if it is not."""
     url: str = ""
     fingerprint: str = ""
+
+    @property
+    def place(self) -> str:
+        """Path and line."""
+        return self.path if self.line is None else f"{self.path}:{self.line}"
 
 
 def repository_root() -> str:
@@ -78,7 +85,7 @@ def ci_issues(snapshot: Snapshot, result: GateResult) -> tuple[CiIssue, ...]:
     options = {limit.option for limit in result.exceeded}
     unsorted = [
         *_failure(snapshot, places),
-        *_limits(result, places),
+        *_limits(result, snapshot, places),
         *_breaks(snapshot, result, places, "error" if options & _BREAK_LIMITS else "warning"),
         *_recompiles(snapshot, places, "error" if "max-recompiles" in options else "warning"),
     ]
@@ -92,15 +99,25 @@ class _Places:
         self._root = root.rstrip(os.sep) + os.sep
         self.file = ev.Location(snapshot.file, 1)
         self._model = os.path.realpath(snapshot.file)
+        self._source = snapshot.source
 
-    def shown(self, location: ev.Location | None, stack: Iterable[ev.Location] = ()) -> tuple[str, int, str]:
+    def shown(self, location: ev.Location | None, stack: Iterable[ev.Location] = ()) -> tuple[str, int | None, str]:
         """Return path and line in the repository, and the actual place if that is another one."""
         if location is None:
             return *self._place(self.file), ""
+        if (cell := self._cell(location)) is not None:
+            return *self._place(self.file), cell
         if self._inside(location):
             return *self._place(location), ""
         caller = next((frame for frame in reversed(tuple(stack)) if self._inside(frame)), self.file)
         return *self._place(caller), f"{location.file}:{location.line}"
+
+    def _cell(self, location: ev.Location) -> str | None:
+        """Return the cell of a notebook, and the line in it; None for another file."""
+        if not is_notebook(location.file) or os.path.realpath(location.file) != self._model:
+            return None
+        number, line = cell_of(self._source, location.line)
+        return f"line {line} of cell {number}" if number else None
 
     def _inside(self, location: ev.Location) -> bool:
         path = os.path.realpath(location.file)
@@ -108,10 +125,11 @@ class _Places:
             return True
         return path.startswith(self._root) and "site-packages" not in path
 
-    def _place(self, location: ev.Location) -> tuple[str, int]:
+    def _place(self, location: ev.Location) -> tuple[str, int | None]:
         path = os.path.realpath(location.file)
         shown = path[len(self._root) :] if path.startswith(self._root) else path
-        return shown.replace(os.sep, "/"), max(1, location.line)
+        line = None if is_notebook(location.file) else max(1, location.line)  # its file is JSON
+        return shown.replace(os.sep, "/"), line
 
 
 def _failure(snapshot: Snapshot, places: _Places) -> Iterator[CiIssue]:
@@ -122,10 +140,13 @@ def _failure(snapshot: Snapshot, places: _Places) -> Iterator[CiIssue]:
         yield CiIssue("failure", "error", f"{failed.type} in {failed.stage}", message, path, line, failed.type)
 
 
-def _limits(result: GateResult, places: _Places) -> Iterator[CiIssue]:
-    path, line, _ = places.shown(None)
+def _limits(result: GateResult, snapshot: Snapshot, places: _Places) -> Iterator[CiIssue]:
+    """Yield the limits, except those that breaks or recompiles exceed: these have issues at their lines."""
+    path, _, _ = places.shown(None)
+    explained = (_BREAK_LIMITS if result.breaks else set()) | ({"max-recompiles"} if snapshot.recompiles else set())
     for limit in result.exceeded:
-        yield CiIssue("limit", "error", "Limit exceeded", str(limit), path, line, limit.option, limit.option)
+        if limit.option not in explained:
+            yield CiIssue("limit", "error", "Limit exceeded", str(limit), path, None, limit.option, limit.option)
 
 
 def _breaks(snapshot: Snapshot, result: GateResult, places: _Places, level: IssueLevel) -> Iterator[CiIssue]:
@@ -199,7 +220,7 @@ def gitlab(results: tuple[CiIssue, ...]) -> str:
             "check_name": f"tcexplore/{issue.rule}",
             "fingerprint": issue.fingerprint,
             "severity": "blocker" if issue.rule == "failure" else _SEVERITIES[issue.level],
-            "location": {"path": _plain(issue.path), "lines": {"begin": issue.line}},
+            "location": {"path": _plain(issue.path), "lines": {"begin": issue.line or 1}},  # GitLab needs one
         }
         for issue in results
         if not issue.allowed
@@ -211,7 +232,8 @@ def workflow_commands(results: tuple[CiIssue, ...]) -> Iterator[str]:
     """Yield GitHub's workflow commands, one line each."""
     for issue in results:
         message = f"{issue.message}\nAllowed: {issue.allowed}" if issue.allowed else issue.message
-        place = f"file={_property(issue.path)},line={issue.line},title={_property(issue.title)}"
+        line = "" if issue.line is None else f",line={issue.line}"
+        place = f"file={_property(issue.path)}{line},title={_property(issue.title)}"
         yield f"::{_COMMANDS[issue.level]} {place}::{_data(message)}"
 
 
@@ -237,7 +259,7 @@ def markdown(results: tuple[CiIssue, ...], result: GateResult, snapshot: Snapsho
         for issue in listed[:MARKDOWN_ISSUES]:
             state = "allowed" if issue.allowed else issue.level
             text = f"{issue.title}\n{issue.message}" + (f"\nAllowed: {issue.allowed}" if issue.allowed else "")
-            lines.append(f"| {state} | {_cell(f'{issue.path}:{issue.line}')} | {_cell(text)} |")
+            lines.append(f"| {state} | {_cell(issue.place)} | {_cell(text)} |")
         if len(listed) > MARKDOWN_ISSUES:
             lines.append(f"| | | {len(listed) - MARKDOWN_ISSUES} more |")
         lines.append("")
@@ -293,7 +315,7 @@ def junit(results: tuple[CiIssue, ...], result: GateResult, snapshot: Snapshot, 
             related = [issue for issue in results if issue.rule == _EXPLAINED_BY.get(option) and not issue.allowed]
             _outcome(case, "failure", "; ".join(sentences), related)
     for allowed in (issue for issue in results if issue.allowed):
-        case = _case(suite, path, f"{allowed.title} at {allowed.path}:{allowed.line}")
+        case = _case(suite, path, f"{allowed.title} at {allowed.place}")
         SubElement(case, "skipped", message=_xml(f"allowed: {allowed.allowed}"))
     whole = Element("testsuites")
     for element in (suite, whole):
@@ -311,7 +333,7 @@ def _case(suite: Element, path: str, name: str) -> Element:
 
 def _outcome(case: Element, tag: str, message: str, related: Iterable[CiIssue]) -> None:
     outcome = SubElement(case, tag, message=_xml(message), type=tag)
-    outcome.text = _xml("\n".join(f"{f.path}:{f.line}: {f.title}\n{f.message}" for f in related)) or None
+    outcome.text = _xml("\n".join(f"{f.place}: {f.title}\n{f.message}" for f in related)) or None
 
 
 def _xml(text: str) -> str:
@@ -352,7 +374,9 @@ def sarif(results: tuple[CiIssue, ...], snapshot: Snapshot) -> str:
 
 
 def _result(issue: CiIssue, rule: int) -> dict[str, Any]:
-    place = {"artifactLocation": _artifact(issue.path), "region": {"startLine": issue.line}}
+    place: dict[str, Any] = {"artifactLocation": _artifact(issue.path)}
+    if issue.line is not None:
+        place["region"] = {"startLine": issue.line}
     result: dict[str, Any] = {
         "ruleId": issue.rule,
         "ruleIndex": rule,

@@ -37,8 +37,8 @@ from tcexplore.session.links import Link, closure
 from tcexplore.session.next_steps import next_steps
 from tcexplore.session.stable_ids import link_id
 
-WIDTH = 110
-"""Columns that documents are built for."""
+WIDTH, COLUMN = 110, 80
+"""Columns that documents are built for: those that scroll, and those that are as wide as a column of the page."""
 
 MOST_LINKS = 400
 """Links of one row in the page; a row with more has the first ones."""
@@ -58,8 +58,9 @@ class Section(NamedTuple):
 
     title: str
     build: Builder
+    width: int = WIDTH
     whole: bool = False
-    """Whether it is as high as its rows."""
+    """Whether it is shown as a whole, without scroll bars."""
     opened: bool = False
     """Whether its folds are open."""
     closed: bool = False
@@ -69,14 +70,14 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("What to do next", next_document, whole=True, has=next_steps),
-    Section("Modules", modules_document, whole=True, opened=True, has=lambda run: timed_tree(run).rows),
+    Section("What to do next", next_document, COLUMN, whole=True, has=next_steps),
+    Section("Modules", modules_document, COLUMN, whole=True, opened=True, has=lambda run: timed_tree(run).rows),
     Section("Source", source_document),
-    Section("Graph breaks", breaks_document, opened=True),
+    Section("Graph breaks", breaks_document, COLUMN, opened=True),
     Section("Graph", graph_document),
     Section("Code", kernels_document),
-    Section("Timing", timing_document, opened=True),
-    Section("Time of each line", hot_lines_document, has=lambda run: run.eager_lines),
+    Section("Timing", timing_document, COLUMN, opened=True),
+    Section("Time of each line", hot_lines_document, COLUMN, has=lambda run: run.eager_lines),
     Section("Guards", guards_document, closed=True),
 )
 
@@ -106,9 +107,9 @@ header p{margin:0;color:var(--soft)}header .verdict{white-space:pre-wrap;margin:
 dl{display:flex;flex-wrap:wrap;gap:8px;margin:10px 0 0}
 dl div{border:1px solid var(--line);border-radius:6px;background:var(--card);padding:6px 12px;min-width:130px}
 dt,dd small{font-size:12px;color:var(--soft)}dd{margin:0;font-weight:600}dd small{display:block;font-weight:400}
-main{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,620px),1fr));gap:12px;padding:12px 18px;
-align-items:start}
-details{border:1px solid var(--line);border-radius:6px;background:var(--card);padding:8px 12px;min-width:0}
+main{columns:2 620px;column-gap:12px;padding:12px 18px}
+details{break-inside:avoid;margin:0 0 12px;border:1px solid var(--line);border-radius:6px;background:var(--card)}
+details{padding:8px 12px;min-width:0}
 summary{cursor:pointer;font-weight:600}summary small{font-weight:400;color:var(--soft)}
 .rows{font:12px/1.45 ui-monospace,monospace;max-height:70vh;overflow:auto;position:relative;margin-top:6px}
 .whole .rows{max-height:none}
@@ -240,11 +241,11 @@ def _opened(snapshot: Snapshot, section: Section) -> Document:
     """Return the document of a section."""
     opened: frozenset[str] = frozenset()
     for _ in range(LEVELS):
-        document = section.build(snapshot, opened, WIDTH)
+        document = section.build(snapshot, opened, section.width)
         rows = (document.row(index) for index in range(len(document)))
         closed = (row.fold for row in rows if row.fold and CLOSED in row.text)
         opened |= {name for name in closed if section.opened or name.startswith(OPENED)}
-    return section.build(snapshot, opened, WIDTH)
+    return section.build(snapshot, opened, section.width)
 
 
 def _rows(document: Document, numbers: _Numbers) -> str:

@@ -160,8 +160,14 @@ def _location(record: Any) -> Location | None:
     return location
 
 
+_PLAIN = (str, int, bool)
+_NUMBER_OR_TEXT = ["integer", "string"]
+
+
 def _json(value: Any, schema: Schema) -> Any:
     """Return a value in the form that its schema describes. Objects that are complete stay as they are."""
+    if type(value) in _PLAIN and schema.get("type") != _NUMBER_OR_TEXT:  # most values of a large report
+        return value
     if "anyOf" in schema:
         return None if value is None else _json(value, schema["anyOf"][0])
     if isinstance(value, dict):
@@ -178,7 +184,7 @@ def _json(value: Any, schema: Schema) -> Any:
 
 def _scalar(value: Any, schema: Schema) -> Any:
     """Return a number or text. A number that JSON does not have is None."""
-    if schema.get("type") == ["integer", "string"]:
+    if schema.get("type") == _NUMBER_OR_TEXT:
         return int(value) if value.lstrip("-").isdecimal() else value
     infinite = isinstance(value, float) and not math.isfinite(value)
     return None if infinite and _nullable(schema) else value

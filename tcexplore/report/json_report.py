@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -25,6 +26,7 @@ from tcexplore.session.economics import economics
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.kernel_facts import KernelFacts, achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_times import line_traffic
+from tcexplore.session.memory_peak import memory_peak
 from tcexplore.session.next_steps import next_steps
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
@@ -35,6 +37,8 @@ SCHEMA = 3
 """Version of the format; it changes with every key that is removed or changes its meaning."""
 
 NOT_COMPARED = "the run ended before eager and compiled were compared"
+
+NOT_MEASURED = "not measured: `peak` is from the generated code"
 
 NOT_ASSEMBLED = "C++ kernels are assembled with --assembly only, and have no GPU resources"
 
@@ -186,11 +190,21 @@ def next_fields(snapshot: Snapshot) -> list[Fields]:
     ]
 
 
+_ADDRESS = re.compile(r"(?<=[\w)\]}]), \d{6,}(?=\))|\b0x[0-9a-f]{6,}\b")
+"""Identity of an object in a guard: it is another one in each process."""
+
+
 def _guard_fields(snapshot: Snapshot) -> Fields:
     ids = stable_ids(snapshot)
     return {
         "guards": [
-            fields("guard", guard, id=ids.guard(guard), graph=installed.graph)
+            fields(
+                "guard",
+                guard,
+                id=ids.guard(guard),
+                graph=installed.graph,
+                code=[_ADDRESS.sub("", code) for code in guard.code],
+            )
             for installed in snapshot.guards
             for guard in installed.guards
         ],
@@ -471,12 +485,26 @@ def accuracy_fields(accuracy: ev.Accuracy | None) -> Fields | None:
 
 
 def memory_fields(snapshot: Snapshot) -> Fields | None:
-    """Return the memory of one call in bytes; None if it was not measured."""
-    memory = snapshot.memory
-    if memory is None:
+    """Return the memory of one call in bytes, with what lives at its peak; None if nothing is known of it.
+
+    A run without a measurement, such as a trace, has the peak of the generated code only.
+    """
+    memory, peak = snapshot.memory, memory_peak(snapshot)
+    saved = snapshot.code_for(NATIVE).saved_for_backward
+    if memory is None and peak is None:
         return None
-    compiled_saved = None if memory.saved_for_backward is None else snapshot.code_for(NATIVE).saved_for_backward
-    return fields("memory", memory, compiled_saved_for_backward_bytes=compiled_saved)
+    shown = memory or ev.Memory(device="", method=NOT_MEASURED, weights=0, inputs=0)
+    measured = {} if memory is not None else {"device": None, "weights_bytes": None, "inputs_bytes": None}
+    return fields(
+        "memory", shown, **measured,
+        compiled_saved_for_backward_bytes=saved if memory is None or memory.saved_for_backward is not None else None,
+        peak=peak.tensors if peak is not None else (),
+        peak_of_code_bytes=peak.bytes if peak is not None else None,
+        peak_position=peak.step if peak is not None else None,
+        peak_phase=peak.phase if peak is not None else None,
+        peak_kernel=peak.kernel or None if peak is not None else None,
+        bytes_at_kernels=peak.history if peak is not None else (),
+    )  # fmt: skip
 
 
 def compile_time_fields(snapshot: Snapshot) -> Fields:

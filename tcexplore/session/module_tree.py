@@ -23,6 +23,8 @@ OWN = "the model itself"
 _REST_NAMES = {"eager op": "eager ops", "idle": "Python and launch"}
 """Names of the parts of a compiled call that are no kernels; others have the name of their kind."""
 
+LIMIT_HIT = "in no graph: the recompile limit was reached"
+
 MOST_ODD = 2
 """Number of equal modules that may be compiled in another way to be called odd: more of them are no exception."""
 
@@ -78,6 +80,8 @@ class Module:
     recompiles: int = 0
     has_frame: bool = False
     """Whether its `forward` was compiled as a frame, so that siblings may run the same code."""
+    limit_hit: bool = False
+    """Whether that frame reached the recompile limit, so that siblings without a graph run eagerly."""
 
     @property
     def name(self) -> str:
@@ -394,6 +398,10 @@ class _TreeBuilder:
             captured = frames.get(graph)
             for module in self._known_parents(self._paths.of_frame(captured) if captured else ()):
                 module.recompiles += 1
+        limited = {r.graph.partition("/")[0] for r in self._facts.recompiles if r.limit_hit}
+        for captured in self._facts.graphs:
+            if captured.graph.partition("/")[0] in limited and self._contains(path := self._paths.of_frame(captured)):
+                self._module(path).limit_hit = True
         for installed in self._facts.guards:
             captured = frames.get(installed.graph)
             for guard in installed.guards:
@@ -548,7 +556,9 @@ def _groups(siblings: Sequence[Module]) -> list[list[Module]]:
     frames: dict[str, list[Module]] = {}
     for module in siblings:
         if module.is_member and not module.ops and module.type in frames:
-            frames[module.type].append(module)
+            limit_hit = any(other.limit_hit for other in siblings)
+            group = groups.setdefault((LIMIT_HIT, module.type), []) if limit_hit else frames[module.type]
+            group.append(module)
             continue
         group = groups.setdefault(module.structure() if module.is_member else id(module), [])
         group.append(module)
@@ -625,6 +635,8 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 def difference(usual: Module, odd: Module) -> str:
     """Return how a module differs from most of its siblings: its class, a break, an op, a kernel."""
+    if not odd.ops:
+        return LIMIT_HIT
     texts = [_type_difference(usual, odd)]
     if len(odd.breaks) != len(usual.breaks):
         texts.append(f"graph break: {odd.breaks[-1].kind}" if odd.breaks else "no graph break")
@@ -646,7 +658,7 @@ def _type_difference(usual: Module, odd: Module) -> str:
         return f"{odd.type} instead of {usual.type}"
     types = dict(usual.inner_types())
     for path, kind in odd.inner_types():
-        if types.get(path, kind) != kind:
+        if kind and types.get(path) and types[path] != kind:
             return f"{kind} instead of {types[path]} in {'.'.join(path)}"
     return ""
 
@@ -656,6 +668,8 @@ def _first_op_difference(usual: Module, odd: Module) -> str:
     for before, after in zip_longest(usual.ops, odd.ops):
         if text := _op_difference(before, after, len(odd.path), more_ops):
             return text
+    if len({op.graph for op in odd.ops}) > 1:
+        return ""  # a value that crosses a break is the input of another graph
     for before, after in zip(usual.ops, odd.ops, strict=True):
         if _reads(before, usual.ops[0].order) != _reads(after, odd.ops[0].order):
             return f"{_name(after, len(odd.path))} reads the result of another op"

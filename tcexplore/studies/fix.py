@@ -261,6 +261,7 @@ def fix_document(
     written: Sequence[str],
     *,
     over: bool,
+    write: bool = False,
     width: int = 78,
 ) -> StaticDocument:
     """Return the document of all breaks; `run` is the run of the unmodified file, `untried` names breaks left out."""
@@ -283,9 +284,19 @@ def fix_document(
         rows += wrapped(step, width, "warn", indent=1, lead="not tried to the end: ")
     if written:
         rows += wrapped(f"written: {', '.join(map(display_path, written))}", width, "ok")
+    elif fixed and over and write:
+        rows += wrapped(f"verified and not written: {', '.join(_verified_names(breaks, run.file))}", width, "warn")
     elif fixed and over:
         rows += wrapped("nothing is written without --write", width, "muted")
     return StaticDocument("", tuple(rows))
+
+
+def _verified_names(breaks: Sequence[BreakFixes], file: str) -> Iterator[str]:
+    """Yield the verified fixes with the lines of their breaks."""
+    for fixes in breaks:
+        if fixes.verified is not None:
+            place = places(file).describe(fixes.graph_break.location) or "unknown line"
+            yield f"{place} ({fixes.verified.change.fix.name})"
 
 
 def _break(view: BreakView, width: int) -> Iterator[Row]:
@@ -446,7 +457,15 @@ class FixStudy(Study[FixOptions, FixResult]):
         if target is None:
             breaks = by_break(state.results)
             untried = () if _original(state) is None else state.skipped
-            return fix_document(_original(state), breaks, untried, state.written, over=state.over, width=width)
+            return fix_document(
+                _original(state),
+                breaks,
+                untried,
+                state.written,
+                over=state.over,
+                write=state.options.write,
+                width=width,
+            )
         done = by_break(state.results)
         verifications = done[0].verifications if done else ()
         current = None if state.over else under_way(state)

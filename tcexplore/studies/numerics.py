@@ -36,6 +36,9 @@ STYLES: dict[KernelVerdict, str] = {
 JUDGING = "judging kernels"
 """Name of the first step."""
 
+MOST_KERNELS = 24
+"""Rows of the table of kernels."""
+
 NUMERICS_FAIL = 1
 """Exit status if `--fail-on` or `--max-ulps` is exceeded."""
 
@@ -314,12 +317,27 @@ def _rows(run: Snapshot, width: int) -> Iterator[Row]:
     if run.kernels_judged:
         yield BLANK
         yield heading("Kernels", count(len(run.kernels_judged), "call"))
-        yield from table(KERNELS, run.kernels_judged)
+        shown = _shown(run.kernels_judged)
+        yield from table(KERNELS, shown)
+        if left_out := len(run.kernels_judged) - len(shown):
+            yield from wrapped(f"{left_out} more, none of which is worse; --json has all.", width, "muted")
         reasons = dict.fromkeys(one.reason for one in run.kernels_judged if one.reason)
         for reason in reasons:
             yield from wrapped(f"Not judged: {reason}.", width, "muted")
         if any(one.differing for one in run.kernels_judged):
             yield from wrapped(LEGEND, width, "dim")
+
+
+def _shown(kernels: Sequence[KernelJudged]) -> Sequence[KernelJudged]:
+    """Return the kernels that the table has, in their order: of many, those that are wrong or closest to it."""
+    if len(kernels) <= MOST_KERNELS:
+        return kernels
+
+    def weight(index: int) -> tuple[bool, float]:
+        return kernels[index].verdict == "wrong", kernels[index].bound_share or 0.0
+
+    worst = sorted(range(len(kernels)), key=weight, reverse=True)[:MOST_KERNELS]
+    return [kernels[index] for index in sorted(worst)]
 
 
 def _verdict(run: Snapshot) -> str:

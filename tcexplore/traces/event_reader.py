@@ -21,7 +21,7 @@ from tcexplore.traces.trace_context import Emit, TraceContext
 MOST_PROBLEMS = 20
 """Messages about records that are kept for one process."""
 
-SAMPLE_CHARS = 4_000
+SAMPLE_CHARS = 200_000
 """Characters of the payload of a kind that is not read."""
 
 MOST_GRAPHS = 50
@@ -48,7 +48,10 @@ NOT_IN_TRACES: tuple[tuple[str, str], ...] = (
         "values of a call that failed a guard",
         "a trace holds them only where torch's message or the guards of the new graph have them",
     ),
-    ("lines of ops inside library code", "a trace holds only the innermost line; the compiled function's is shown"),
+    (
+        "lines of ops inside library code",
+        "a trace holds only the innermost line; that of the module or function is shown",
+    ),
     ("frames that Dynamo skips before it compiles them", "a trace holds only frames that Dynamo began to compile"),
 )
 """Facts that only a live run has, with the reasons."""

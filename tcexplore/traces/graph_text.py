@@ -44,6 +44,7 @@ class Tensor(NamedTuple):
     device: str | None
 
 
+@lru_cache(maxsize=4096)  # the layers of a model have equal ones
 def read_tensor(annotation: str | None) -> Tensor | None:
     """Return the tensor of an annotation, None for any other value."""
     match = _TENSOR.match(annotation or "")
@@ -231,6 +232,7 @@ def _returned(code: str) -> str:
     return read_expression(f"f({code})", ()).args
 
 
+@lru_cache(maxsize=4096)
 def is_contiguous(shape: tuple[str, ...], stride: tuple[str, ...]) -> bool:
     """Return whether the strides are those of a dense row-major tensor. Symbols stand for different primes."""
     values: dict[str, int] = {}
@@ -392,12 +394,23 @@ def read_expression(code: str, nodes: Collection[str]) -> Expression:
         inputs = tuple(dict.fromkeys(name for name in re.findall(r"[A-Za-z_]\w*", code) if name in nodes))
         target = code.partition("(")[0].strip()
         return Expression("call_function", _public(target), code[len(target) + 1 :].removesuffix(")"), inputs)
-    return Expression(*_read(tree, nodes), tuple(dict.fromkeys(_in_order(tree, nodes))))
+    return Expression(*_read(tree, nodes), tuple(dict.fromkeys(_names_in(code, tree, nodes))))
 
 
 @lru_cache(maxsize=4096)
 def _parse(code: str) -> ast.expr:
     return ast.parse(code, mode="eval").body
+
+
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*\b(?!\s*=(?!=))")
+"""A name that is neither an attribute nor that of a keyword."""
+
+
+def _names_in(code: str, tree: ast.AST, nodes: Collection[str]) -> list[str]:
+    """Return the names of nodes in the order of the text, which is searched unless it may have them in a string."""
+    if "'" in code or '"' in code:
+        return _in_order(tree, nodes)
+    return [name for name in _NAME.findall(code) if name in nodes]
 
 
 def _in_order(tree: ast.AST, nodes: Collection[str]) -> list[str]:
@@ -432,7 +445,7 @@ def _call(tree: ast.Call, nodes: Collection[str]) -> tuple[str, str, str]:
     root = _root(function)
     if isinstance(function, ast.Attribute) and root in nodes:
         return "call_method", function.attr, ", ".join([_text(function.value), *args, *keywords])
-    name = ast.unparse(function)
+    name = _dotted(function)
     if root == "self":
         return "call_module", name.removeprefix("self."), ", ".join([*args, *keywords])
     return "call_function", _public(name), ", ".join([*args, *keywords])
@@ -442,6 +455,18 @@ def _root(tree: ast.expr) -> str:
     while isinstance(tree, ast.Attribute | ast.Call | ast.Subscript):
         tree = tree.func if isinstance(tree, ast.Call) else tree.value
     return tree.id if isinstance(tree, ast.Name) else ""
+
+
+def _dotted(tree: ast.expr) -> str:
+    """Return a name with its attributes as text."""
+    parts: list[str] = []
+    inner = tree
+    while isinstance(inner, ast.Attribute):
+        parts.append(inner.attr)
+        inner = inner.value
+    if not isinstance(inner, ast.Name):
+        return ast.unparse(tree)
+    return ".".join([inner.id, *reversed(parts)])
 
 
 def _public(name: str) -> str:
@@ -484,7 +509,7 @@ def _dict(value: ast.Dict) -> str:
 
 def _builtin_call(value: ast.Call) -> str:
     """Return a slice as `1:2`, a device as `cuda:0`, any other call as it is."""
-    name = ast.unparse(value.func)
+    name = _dotted(value.func)
     if name == "slice" and 2 <= len(value.args) <= 3:
         start, stop, *step = ("" if _is_none(arg) else _text(arg) for arg in value.args)
         return f"{start}:{stop}" + (f":{step[0]}" if step and step[0] else "")
@@ -504,7 +529,7 @@ def _is_none(value: ast.expr) -> bool:
 _FORMATTERS: dict[type[ast.AST], Callable[..., str]] = {
     ast.Constant: _constant,
     ast.Name: lambda value: "..." if value.id == "Ellipsis" else value.id,
-    ast.Attribute: lambda value: ast.unparse(value).removeprefix("torch.ops."),
+    ast.Attribute: lambda value: _dotted(value).removeprefix("torch.ops."),
     ast.Tuple: _tuple,
     ast.List: lambda value: f"[{_items(value.elts)}]",
     ast.Dict: _dict,

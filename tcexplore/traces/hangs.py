@@ -104,7 +104,7 @@ def _urgency(row: RankRow) -> int:
 def _doing(row: RankRow, number: int) -> str:
     it, is_, s = ("it", "is", "s") if number == 1 else ("they", "are", "")
     if row.state == "stopped":
-        return f"{it} {is_} stopped (SIGSTOP)"
+        return f"{it} {is_} stopped"
     if row.state == "ended":
         return f"{it} {'has' if number == 1 else 'have'} ended{f': {row.error}' if row.error else ''}"
     if row.phase:

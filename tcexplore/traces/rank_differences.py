@@ -73,6 +73,8 @@ class _Pair:
         """Return the first difference of a compile; the ids differ if the ranks compile different frames."""
         if my_graph != other_graph or self._start(self._mine, my_graph) != self._start(self._other, other_graph):
             return self._other_compile(my_graph, other_graph)
+        if self._only_one_restarts(my_graph):
+            return None
         checks: tuple[tuple[str, Callable[[str], Difference | None]], ...] = (
             ("recompile_reasons", self._recompiles),
             ("dynamo_graph_break_reason", self._breaks),
@@ -96,6 +98,18 @@ class _Pair:
             if difference is not None:
                 return difference
         return None
+
+    def _only_one_restarts(self, graph: str) -> bool:
+        """Return whether one side compiled what the other traced first and gave up: a cache hit needs no restart."""
+        for side, other in ((self._mine, self._other), (self._other, self._mine)):
+            kept = other.of(graph, "dynamo_output_graph")
+            if kept and graph not in other.attempts and graph in side.attempts:
+                text = normalize(other.payload(kept[0]))
+                if any(normalize(side.payload(item)) == text for item in side.given_up.get(graph, ())):
+                    note = f"{graph}: rank {side.rank} traced it again, rank {other.rank} did not have to."
+                    self._notes.extend([note] if note not in self._notes else [])
+                    return True
+        return False
 
     def _differs(self, graph: str, kind: str) -> bool:
         """Return whether the records of a kind differ; equal payloads are not read."""

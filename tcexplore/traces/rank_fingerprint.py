@@ -120,6 +120,8 @@ class RankFingerprint:
     """Why a fake rank ended before the end of the script."""
     attempts: dict[str, int] = field(default_factory=dict)
     """The last attempt to trace a frame by compile id, if it is not the first."""
+    given_up: dict[str, list[ComparedRecord]] = field(default_factory=dict)
+    """Graphs of the earlier attempts by compile id."""
 
     @property
     def rank(self) -> int:
@@ -230,6 +232,7 @@ class RankFingerprint:
         if attempt <= self.attempts.get(graph, 0):
             return
         self.attempts[graph] = attempt
+        self.given_up.setdefault(graph, []).extend(self.of(graph, "dynamo_output_graph"))
         for kind in {"cache", *COMPARED} - _OF_ALL_ATTEMPTS:
             for number in range(len(self.of(graph, kind))):
                 del self.items[RecordKey(graph, kind, number)]

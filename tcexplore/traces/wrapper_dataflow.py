@@ -190,10 +190,12 @@ class Dataflow:
             return [call.node]
         position = self.calls.index(call)
         taken = {other.node for other in self.calls if other.node}
-        fitting = [
-            name for name in self._by_op.get(call.op, ())
-            if name not in taken and self._fits(call, name) and self._in_order(position, name)
-        ]  # fmt: skip
+        possible = [
+            name for name in self._by_op.get(call.op, ()) if name not in taken and self._in_order(position, name)
+        ]
+        fitting = [name for name in possible if self._fits(call, name)]
+        # A kernel may have copied an input into another layout.
+        fitting = fitting or [name for name in possible if self._fits(call, name, copied=True)]
         named = [name for name in fitting if name in call.names]
         return named if len(named) == 1 else fitting
 
@@ -211,14 +213,14 @@ class Dataflow:
             for at, name in zip(sorted(calls), names, strict=True)
         }  # fmt: skip
 
-    def _fits(self, call: FlowCall, name: str) -> bool:
+    def _fits(self, call: FlowCall, name: str, *, copied: bool = False) -> bool:
         node = self._nodes[name]
         roots = [self.root(source) for source in node.inputs]
         reads = call.reads[: len(roots)] if len(call.reads) >= len(roots) else call.reads
         if len(reads) != len(roots):
             return {read.node for read in reads if read.node} <= set(roots)
         return all(
-            read.node == root if read.node else self._nodes[root].op != "placeholder"
+            read.node == root if read.node else copied or self._nodes[root].op != "placeholder"
             for read, root in zip(reads, roots, strict=True)
             if root in self._nodes
         )

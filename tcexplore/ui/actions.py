@@ -8,16 +8,16 @@ from typing import NamedTuple
 from textual.binding import Binding, BindingType
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.keymap import ACTIONS, DEFAULTS, Action, Scope, available, hint
+from tcexplore.keymap import ACTIONS, DEFAULTS, UNBOUND, Action, Scope, available, hint
 from tcexplore.ui.row_line import Line
 
 
 def bindings(scope: Scope) -> list[BindingType]:
     """Return the default key bindings of a class. Their ids are the actions' names, by which a keymap changes them."""
     return [
-        Binding(DEFAULTS[action.name], action.run, action.help, show=False, id=action.name)
+        Binding(DEFAULTS[action.name] or UNBOUND, action.run, action.help, show=False, id=action.name)
         for action in ACTIONS
-        if action.scope == scope and action.default_keys
+        if action.scope == scope
     ]
 
 

@@ -63,6 +63,9 @@ STORE_S = 40.0
 UNTIDY_RUNS = 20
 """Runs after which they are compressed in any case."""
 
+ANSWER_S = 10.0
+"""Seconds in which the user may answer whether to end a job."""
+
 ENDLESS = ("timing", "answering")
 """Phases whose time is not shown: they last until the next save."""
 
@@ -117,6 +120,8 @@ class ExplorerApp(RunActions):
         self.animation_level = "none"
         self._make_engine = engine
         self._started = self._phase_started = now()
+        self._quit_asked = float("-inf")
+        """When the user was asked whether to end a job."""
         self._delivered: list[ev.Job | Event] = []
         """Jobs and events that the session does not have yet."""
         self._last_update = 0.0
@@ -239,6 +244,17 @@ class ExplorerApp(RunActions):
             self.exit(return_code=128 + signal.SIGHUP)
 
     async def action_quit(self) -> None:
+        """Exit; ask first if that ends a job of the user."""
+        job = self.engine.job_to_end if self.engine is not None else ""
+        asked, self._quit_asked = self._quit_asked, self._now()
+        if job and self._quit_asked - asked > ANSWER_S:
+            choice = f"{hint('quit')} again ends both; --detach leaves it running."
+            self.notify(
+                f"{job} still runs, and ends with tcexplore. {choice}",
+                severity="warning",
+                timeout=ANSWER_S,
+            )
+            return
         self.exit(0)
 
     def action_help_quit(self) -> None:
@@ -366,4 +382,6 @@ class ExplorerApp(RunActions):
         from tcexplore.ui.screens.help_screen import HelpScreen
 
         if isinstance(self.screen, ReadingScreen):
-            self.push_screen(HelpScreen(*self.screen.page, self.screen.SCOPES))
+            newest = self.session.newest
+            trace = newest is not None and bool(newest.trace)
+            self.push_screen(HelpScreen(*self.screen.page, self.screen.SCOPES, trace=trace))

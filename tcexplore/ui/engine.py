@@ -29,6 +29,11 @@ class Engine:
         self.waiting: tuple[str, ...] = ()
         """Lines that tell what has to happen before the first run; empty if it begins by itself."""
 
+    @property
+    def job_to_end(self) -> str:
+        """Name of the user's running job that ends with the app; empty if there is none."""
+        return ""
+
     async def start(self, deliver: Deliver) -> None:
         """Begin with a first run; `deliver` gets a `Job` as each run begins, then the run's events."""
         raise NotImplementedError

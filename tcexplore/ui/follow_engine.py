@@ -135,6 +135,11 @@ class FollowEngine(RankEngine):
         self._begin_following()
 
     @property
+    def job_to_end(self) -> str:
+        launched = self._followed.launched
+        return launched.name if launched is not None and launched.ends_with_app else ""
+
+    @property
     def user_files(self) -> frozenset[str]:
         """The user's files that the ranks compiled."""
         return frozenset(file for rank in self._followed.trace.ranks.values() for file in rank.records.sources.files)
@@ -325,6 +330,10 @@ class SavedRanksEngine(FollowEngine):
         self._job.release()
         await super().start(deliver)
         self._tasks = [asyncio.create_task(self._follow_saves()), asyncio.create_task(self._run_on_change())]
+
+    @property
+    def job_to_end(self) -> str:
+        return ""  # the next start runs the ranks again
 
     def rerun(self) -> bool:
         self._changed.set()

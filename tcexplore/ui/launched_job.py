@@ -50,8 +50,7 @@ class LaunchedJob:
                 text = clean(source.read()) if file.endswith(".py") else ""
         except OSError:
             text = ""
-        name = " ".join(os.path.basename(word) for word in command[:1])
-        return Job(run=run, file=clean(file), source=text, trace=clean(f"{name}, pid {self._job.pid}"))
+        return Job(run=run, file=clean(file), source=text, trace=self.name)
 
     def events(self) -> Iterator[Event]:
         """Yield new output, and the failure of a job that has ended with one."""
@@ -66,6 +65,16 @@ class LaunchedJob:
                 yield Failed(
                     stage="worker", blame="user", type=kind, message=f"The job ended with {kind}; see its output."
                 )
+
+    @property
+    def name(self) -> str:
+        """The command with its process id."""
+        return clean(f"{os.path.basename(self._job.command[0])}, pid {self._job.pid}")
+
+    @property
+    def ends_with_app(self) -> bool:
+        """Whether the job runs, and ends when the app does."""
+        return not self._job.detach and self._job.status() is None
 
     @property
     def over(self) -> bool:

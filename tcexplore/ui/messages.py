@@ -81,6 +81,11 @@ class GuardFiltersTried(Message):
 
 
 @dataclass
+class NewestRequested(Message):
+    """The user leaves the history: the newest run comes into view again."""
+
+
+@dataclass
 class StepRequested(Message):
     """The user wants to try the next step with this key."""
 

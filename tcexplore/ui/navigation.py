@@ -214,24 +214,21 @@ class Navigation:
 
 def no_kernel() -> str:
     """Return why no kernel can be marked."""
-    return f"Put the cursor on a kernel in the code pane ({hint('code-pane')}) to mark it."
-
-
-def fusion_how() -> str:
-    """Return how to compare two kernels."""
-    return _how("Why are two kernels not fused?", f"the code pane ({hint('code-pane')})")
+    where = f"the code pane ({hint('code-pane')})"
+    return f"Why are two kernels not fused? {_how('a kernel', where)}"
 
 
 def _no_entry() -> str:
-    return f"Put the cursor on a cache entry in the entries view ({hint('next-view')}) of the guards pane."
+    where = f"the entries view ({hint('next-view')}) of the guards pane"
+    return f"How do two cache entries differ? {_how('an entry', where)}"
 
 
-def _how(question: str, place: str) -> str:
-    return f"{question} Mark one in {place} with {hint('mark')}, go to another, press {hint('compare')}."
+def _how(kind: str, place: str) -> str:
+    return f"Put the cursor on {kind} in {place} and press {hint('compare')}, then on another."
 
 
-def _another(kind: str) -> str:
-    return f"go to another {kind} and press {hint('compare')}."
+def _marked(name: str) -> str:
+    return f"{name} is marked: go to another and press {hint('compare')}."
 
 
 def kernel_at_cursor(view: RowView, snapshot: Snapshot) -> Kernel | None:
@@ -252,37 +249,21 @@ def break_of(snapshot: Snapshot, links: Sequence[Link]) -> GraphBreak | None:
     return next((breaks[link] for breaks in (by_link, by_line) for link in links if link in breaks), only)
 
 
-def mark_kernel(pane: Pane, snapshot: Snapshot) -> str:
-    """Mark the kernel under the cursor, or remove its mark; return a message if there is none."""
-    kernel = kernel_at_cursor(pane.rows, snapshot)
-    if kernel is None:
+def compare_kernels(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
+    """Return a screen on why the marked kernel and the one under the cursor were not fused.
+
+    Without a mark, mark the one under the cursor; on the marked one, remove the mark. Then return a message.
+    """
+    marked, other = kernel_of(snapshot, pane.rows.marked), kernel_at_cursor(pane.rows, snapshot)
+    if other is None:
         return no_kernel()
     from tcexplore.documents.labels import labels
 
-    link = kernel_link(kernel)
-    again = link == pane.rows.marked
-    pane.rows.marked = None if again else link
-    pane.note = "" if again else f"{MARKED} {labels(snapshot).kernel[link].name}"
-    return ""
-
-
-def mark_entry(pane: Pane) -> str:
-    """Mark the cache entry under the cursor, or remove its mark; return a message for the user."""
-    entry = _entry_at_cursor(pane.rows)
-    if not entry:
-        return _no_entry()
-    again = pane.note == f"{MARKED} {entry}"
-    pane.note = "" if again else f"{MARKED} {entry}"
-    return f"{entry} is no longer marked." if again else f"{entry} is marked: {_another('entry')}"
-
-
-def fusion_reasons(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
-    """Return a screen on why the marked kernel and the one under the cursor were not fused, or a message."""
-    marked, other = kernel_of(snapshot, pane.rows.marked), kernel_at_cursor(pane.rows, snapshot)
-    if marked is None or other is None:
-        return fusion_how()
-    if marked is other:
-        return f"This is the marked kernel: {_another('one')}"
+    name = labels(snapshot).kernel[kernel_link(other)].name
+    if marked is None or marked is other:
+        pane.rows.marked = None if marked is other else kernel_link(other)
+        pane.note = "" if marked is other else f"{MARKED} {name}"
+        return f"{name} is no longer marked." if marked is other else _marked(name)
     from tcexplore.documents.code.fusion_view import fusion_reasons_document
     from tcexplore.ui.screens.reading_screen import AnswerScreen
 
@@ -291,14 +272,18 @@ def fusion_reasons(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
     )
 
 
-def entry_differences(pane: Pane, session: Session) -> AnswerScreen | str:
-    """Return a screen on how the guards of the marked entry and the one under the cursor differ, or a message."""
+def compare_entries(pane: Pane, session: Session) -> AnswerScreen | str:
+    """Return a screen on how the guards of the marked entry and the one under the cursor differ.
+
+    Without a mark, mark the one under the cursor; on the marked one, remove the mark. Then return a message.
+    """
     snapshot = session.view(pane.view.has)
     marked, other = pane.note.removeprefix(f"{MARKED} "), _entry_at_cursor(pane.rows)
-    if snapshot is None or not pane.note or not other:
-        return _how("How do two cache entries differ?", "the entries view")
-    if marked == other:
-        return f"This is the marked entry: {_another('one')}"
+    if snapshot is None or not other:
+        return _no_entry()
+    if not marked or marked == other:
+        pane.note = "" if marked else f"{MARKED} {other}"
+        return f"{other} is no longer marked." if marked else _marked(other)
     from tcexplore.documents.guards.cache_entries_view import guard_diff_document
     from tcexplore.ui.screens.reading_screen import AnswerScreen
 

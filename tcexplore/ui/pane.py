@@ -151,6 +151,8 @@ class Pane(Container):
         """Links for which folds were opened, until the user moves: a pane that is resized later reveals them again."""
         self._opened_file = ""
         """The file whose document was scrolled to its start row."""
+        self._titled: tuple[View, ...] = ()
+        """The views in the title."""
         self._only_title_changes = False
         self._old_run = ""
         """Label of the older run that the document shows; empty if it is the run in view."""
@@ -191,6 +193,8 @@ class Pane(Container):
         if _same(key, self._key) and (self._recorded is None or self._recorded.moves_to(snapshot)):
             if self._background.is_idle:
                 self._mark_old(snapshot.label if old else "")
+                if self.listed != self._titled:
+                    self._update_title()
             return
         self._key, self._recorded = key, None
         built = self._documents.get(view.name)
@@ -239,6 +243,15 @@ class Pane(Container):
         if note != self._old_note:
             self._old_note = note
             self._update_title()
+
+    @property
+    def listed(self) -> tuple[View, ...]:
+        """The views that have something to say of the run in the pane."""
+        return self.spec.listed(self.view, self._session.view(self.view.has))
+
+    def next_view(self, by: int) -> View:
+        """Return the view `by` places after the current one."""
+        return self.spec.next_view(self.view, by, self._session.view(self.view.has))
 
     def build_hidden(self, width: int) -> None:
         """Bring the document up to date for a width in cells, also in a hidden pane."""
@@ -333,7 +346,8 @@ class Pane(Container):
     def _update_title(self) -> None:
         summary = "" if self.hit else self.rows.document.title
         room = self.size.width - _CORNERS
-        title = heading(self.spec, self.view, summary, (self.hit, self.note, self._old_note), room)
+        self._titled = self.listed
+        title = heading(self.spec, self.view, summary, (self.hit, self.note, self._old_note), room, self._titled)
         if self.single:
             title = " " + title + " "
         if title.markup != self.border_title:

@@ -45,6 +45,12 @@ class View(NamedTuple):
     keywords: str = ""
     """More words under which the command palette finds it."""
 
+    listed_with: tuple[str, ...] | None = ()
+    """Fields of which one must be set, or the pane's title and the keys for views leave the view out.
+
+    Empty: always there; None: only in the command list.
+    """
+
     @property
     def build(self) -> Builder:
         """The function that builds the document of a run, with some folds toggled, for a width in cells."""
@@ -54,6 +60,12 @@ class View(NamedTuple):
     def has(self, snapshot: Snapshot) -> bool:
         """Return whether the run has something to show in this view."""
         return not self.shown_with or any(attrgetter(field)(snapshot) for field in self.shown_with)
+
+    def is_listed(self, snapshot: Snapshot | None) -> bool:
+        """Return whether the pane's title and the keys for views have it for a run."""
+        if not self.listed_with or snapshot is None:
+            return self.listed_with == ()
+        return any(attrgetter(field)(snapshot) for field in self.listed_with)
 
     def opens(self, snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
         """Return the folds that hide rows of these links."""
@@ -79,24 +91,31 @@ class PaneSpec(NamedTuple):
         """Return the view with this name."""
         return next((view for view in self.views if view.name == name), None)
 
-    def next_view(self, view: View, by: int) -> View:
-        """Return the view `by` places after another one, cyclically."""
-        names = [known.name for known in self.views]
-        return self.views[(names.index(view.name) + by) % len(names)]
+    def listed(self, view: View, snapshot: Snapshot | None) -> tuple[View, ...]:
+        """Return the views that have something to say of a run, and the current one."""
+        return tuple(known for known in self.views if known is view or known.is_listed(snapshot))
+
+    def next_view(self, view: View, by: int, snapshot: Snapshot | None) -> View:
+        """Return the view `by` places after another one, cyclically, of those that have something to say."""
+        listed = self.listed(view, snapshot)
+        return listed[(listed.index(view) + by) % len(listed)]
 
 
-def heading(spec: PaneSpec, view: View, summary: str, notes: tuple[str, ...], room: int) -> Content:
+def heading(
+    spec: PaneSpec, view: View, summary: str, notes: tuple[str, ...], room: int, listed: tuple[View, ...] = ()
+) -> Content:
     """Return the title for `room` cells: number, name, views (the current one in brackets), the view's summary, notes.
 
     If room is scarce, the views that the next keys lead to come first, and notes come before the summary.
     """
+    listed = listed or spec.views
     least = cell_len(f"{spec.number} {spec.title} [{view.name}] {MORE}")
     tail = _tail((summary, *notes))
     if least + cell_len(tail) > room:
         tail = _tail(notes) if any(notes) else tail
     left = room - cell_len(f"{spec.number} {spec.title}{tail}")
     # Content is never parsed as markup.
-    return Content.assemble((str(spec.number), "bold"), f" {spec.title}", *_views(spec, view, left), tail)
+    return Content.assemble((str(spec.number), "bold"), f" {spec.title}", *_views(listed, view, left), tail)
 
 
 def view_at(spec: PaneSpec, title: str, column: int) -> View | None:
@@ -113,11 +132,11 @@ def _tail(texts: tuple[str, ...]) -> str:
     return "".join(f" ─ {flat(text)}" for text in texts if text)
 
 
-def _views(spec: PaneSpec, view: View, room: int) -> list[tuple[str, str]]:
+def _views(listed: tuple[View, ...], view: View, room: int) -> list[tuple[str, str]]:
     """Return the view names that fit, the current one in brackets."""
-    if len(spec.views) == 1:
+    if len(listed) == 1:
         return []
-    names = [known.name for known in spec.views]
+    names = [known.name for known in listed]
     at = names.index(view.name)
     after = [*names[at + 1 :], *names[:at]]
     left = room - cell_len(f" [{view.name}]") - sum(cell_len(f" {name}") for name in after)
@@ -148,14 +167,15 @@ PANES: tuple[PaneSpec, ...] = (
         View("modules", "tcexplore.documents.graph.modules_view:modules_document",
              shown_with=("graphs",), kinds=frozenset({"node"}), keywords="layers tree repeated odd time"),
         View("code", "tcexplore.documents.graph.graph_view:readable_document",
-             shown_with=("graphs",), kinds=frozenset({"node"})),
+             shown_with=("graphs",), kinds=frozenset({"node"}), listed_with=None),
         View("decomp", "tcexplore.documents.graph.decomposition_view:decomposition_document",
-             shown_with=("graphs",), kinds=frozenset({"line", "node", "aten"}), keywords="aten decomposition"),
+             shown_with=("graphs",), kinds=frozenset({"line", "node", "aten"}), keywords="aten decomposition",
+             listed_with=None),
         View("aot", "tcexplore.documents.graph.aot_view:aot_document",
              shown_with=("code.aten_graphs",), kinds=frozenset({"aten"}),
              keywords="autograd forward backward joint saved memory"),
         View("passes", "tcexplore.documents.graph.passes_view:passes_document",
-             shown_with=("code.passes",), keywords="inductor pattern rewrite"),
+             shown_with=("code.passes",), keywords="inductor pattern rewrite", listed_with=None),
     )),
     PaneSpec("breaks", 3, "Breaks", (
         View("breaks", "tcexplore.documents.breaks_view:breaks_document",
@@ -167,27 +187,25 @@ PANES: tuple[PaneSpec, ...] = (
              shown_with=_HAS_GUARDS, kinds=frozenset({"guard"}), keywords="conditions recompile shapes line causes"),
         View("entries", "tcexplore.documents.guards.cache_entries_view:cache_entries_document",
              shown_with=_HAS_GUARDS, kinds=frozenset({"entry", "guard"}), settling=("phase_times",),
-             keywords="cache frames recompile cause avoid stop"),
+             keywords="cache frames recompile cause avoid stop", listed_with=("recompiles", "regions")),
         View("symbols", "tcexplore.documents.guards.symbols_view:symbols_document",
-             shown_with=_HAS_GUARDS, keywords="dynamic shapes batch symbolic"),
+             shown_with=_HAS_GUARDS, keywords="dynamic shapes batch symbolic",
+             listed_with=("symbols", "recompiles")),
         View("check", "tcexplore.documents.guards.recompile_check_view:recompile_check_document",
              shown_with=(*_HAS_GUARDS, "recompile_answers"), kinds=frozenset({"entry"}),
-             keywords="recompile inputs batch"),
+             keywords="recompile inputs batch", listed_with=("recompile_answers",)),
     )),
     PaneSpec("code", 5, "Code", (
         View("kernels", "tcexplore.documents.code.kernels_view:kernels_document",
              shown_with=_HAS_KERNELS, kinds=frozenset({"kernel", "aten"}), keywords="triton cpp generated code ops"),
         View("fusion", "tcexplore.documents.code.fusion_view:fusion_document",
              shown_with=_HAS_KERNELS, kinds=_KERNEL, keywords="fused kernels ops together apart"),
-        View("stages", "tcexplore.documents.code.stages_view:stages_document",
+        View("device", "tcexplore.documents.code.device_view:device_document",
              shown_with=_HAS_KERNELS, kinds=frozenset({"statement", "kernel"}),
-             folds="tcexplore.documents.code.stages_view:find_hiding_folds", keywords="ptx sass assembly llvm gpu"),
-        View("resources", "tcexplore.documents.code.resources_view:resources_document",
-             shown_with=_HAS_KERNELS, kinds=_KERNEL, keywords="registers shared memory occupancy spills gpu"),
-        View("roofline", "tcexplore.documents.code.roofline_view:roofline_document",
-             shown_with=_HAS_KERNELS, kinds=_KERNEL, keywords="flops bytes bandwidth bound gpu"),
-        View("autotuning", "tcexplore.documents.code.autotuning_view:autotuning_document",
-             shown_with=_HAS_KERNELS, kinds=_KERNEL, keywords="choices configs benchmark"),
+             folds="tcexplore.documents.code.stages_view:find_hiding_folds",
+             keywords="ptx sass assembly llvm gpu stages resources registers shared memory occupancy spills roofline "
+             "flops bytes bandwidth bound autotuning choices configs benchmark",
+             listed_with=("code.assembled", "code.not_assembled", "code.roofline", "autotuned")),
     )),
     PaneSpec("timing", 6, "Timing", (
         View("timing", "tcexplore.documents.timing.timing_view:timing_document",
@@ -197,11 +215,13 @@ PANES: tuple[PaneSpec, ...] = (
              shown_with=("graphs",), keywords="advice recommend step gain faster what to do"),
         View("lines", "tcexplore.documents.timing.hot_lines_view:hot_lines_document",
              shown_with=("eager_lines", "profile"), kinds=frozenset({"line"}),
-             keywords="slow hot line expensive cost most time eager compiled profile"),
+             keywords="slow hot line expensive cost most time eager compiled profile",
+             listed_with=("eager_lines", "profile")),
         View("timeline", "tcexplore.documents.timing.timeline_view:timeline_document",
-             shown_with=("regions", "complete"), keywords="calls recompiles time"),
+             shown_with=("regions", "complete"), keywords="calls recompiles time", listed_with=("regions",)),
         View("state dict", "tcexplore.documents.timing.state_dict_view:state_dict_document",
-             shown_with=("state_keys", "complete"), keywords="parameters keys checkpoint"),
+             shown_with=("state_keys", "complete"), keywords="parameters keys checkpoint",
+             listed_with=None),
     )),
     PaneSpec("output", 7, "Output", (
         View("output", "tcexplore.documents.output_view:output_document",

@@ -13,7 +13,7 @@ from textual.app import App
 from textual.reactive import var
 
 from tcexplore import events as ev
-from tcexplore.keymap import hint
+from tcexplore.keymap import Action, hint
 from tcexplore.quantities import count
 from tcexplore.session import Session
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link
@@ -109,6 +109,10 @@ class RunActions(App[int]):
         shown = self.session.shown
         if shown is not None:
             self._show_run(self.session.number_at(shown.run if self._read_next is None else self._read_next, by))
+
+    def on_newest_requested(self) -> None:
+        if self.session.pinned is not None:
+            self.action_newest()
 
     def action_newest(self) -> None:
         if self.session.newest is not None:
@@ -358,6 +362,17 @@ class RunActions(App[int]):
             return
         content = self.export_screenshot() if kind == "svg" else render(shown, kind, self.standby)
         self.main.say(save(content, shown, kind))
+
+    def action_studies(self) -> None:
+        """Let the user choose a study, or leave the menu."""
+        from tcexplore.ui.screens.studies_screen import StudiesScreen
+
+        if not self._trace_only():
+            self.push_screen(StudiesScreen(self._run_studies_action))
+
+    def _run_studies_action(self, action: Action) -> None:
+        """Run an action of the menu of studies, on the screen below it."""
+        self.run_worker(self.run_action(action.run, self if action.scope == "app" else self.main), exit_on_error=False)
 
     def action_copy_id(self) -> None:
         """Copy the stable id of what the selected row of the main screen shows."""

@@ -494,6 +494,7 @@ class Run:
         from tcexplore.worker.baseline import Baseline, compare_with_baseline
 
         self.progress.enter("comparing")
+        self._overrides.use(self.job.baseline_config or self.job.config)
         with self._hooks.silenced():
             baseline = Baseline(self.job, self.user_files, self._loaded, dynamo)
         compare_with_baseline(

@@ -255,7 +255,8 @@ def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
 
     sys.dont_write_bytecode = True
     torch_settings.apply(job, threads, _ignore)
-    CompileOverrides(job.config).install(Hooks(_ignore))
+    overrides = CompileOverrides(job.config)
+    overrides.install(Hooks(_ignore))
     loaded, dynamo, user_files = frozenset(sys.modules), torch_settings.DynamoSettings(), UserFiles(job.file)
     module = ModelFile(job).run_as_module()
     entry = find_entry(module, job, user_files)
@@ -265,6 +266,7 @@ def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
     program.restore()
     skip_guard_evaluation(job.config)
     if job.baseline is not None:
+        overrides.use(job.baseline_config or job.config)
         baseline = Baseline(job, user_files, loaded, dynamo)
         baseline.program.grad = order.grad
         return baseline.workload(program, order.mutates)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tcexplore.answers.answer import CHARS_PER_TOKEN, Answer, render
-from tcexplore.answers.questions import QUESTIONS, Asked, QuestionError, answer, asked_of
+from tcexplore.answers.questions import EXPLAINED, QUESTIONS, Asked, QuestionError, answer, asked_of
 from tcexplore.report.json_report import report
 from tcexplore.session import Snapshot
 from tests import fakes
@@ -149,3 +149,12 @@ def test_untrusted_text_cannot_move_the_cursor():
 def test_a_question_that_does_not_exist_is_refused():
     with pytest.raises(QuestionError, match="there is no question 'brakes'"):
         asked_of(("brakes",))
+
+
+def test_neighbors_have_ids_and_reasons():
+    run = whole(fakes.complete(7))
+    known = answer(run, Asked("why-not-fused"))
+    assert len(known.lists["neighbors"]) == len(run["unfused_neighbors"])
+    for pair in known.lists["neighbors"][:EXPLAINED]:
+        assert pair["a"].startswith("k-")
+        assert pair["reasons"]

@@ -1,6 +1,8 @@
 """Verdicts on real Gloo ranks: `python -m tests.benchmarks.rank_divergence [NAME…]`.
 
-Each seeded program differs in one way on rank 1 of 2 to 4 ranks; the SPMD programs do the same on all ranks.
+Each seeded program differs in one way on rank 1 of 2 to 4 ranks; the SPMD programs do the same on all ranks: with one
+cache, with a cache for each rank, and with a warm cache for some ranks, which may find more in it. The last rank of
+some programs begins later.
 The traces stay in the folder that `--keep` names. With `DEVICE=cuda`, two ranks run on two GPUs, with NCCL.
 """
 
@@ -114,12 +116,37 @@ SEEDS = (
     Seed("missing", "missing rank", "", 4),
 )
 SPMD = ("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter", "fsdp", "tensor_parallel", "sequence",
-        "experts")  # fmt: skip
+        "experts", "restarts", "nested_breaks", "sizes")  # fmt: skip
+BRANCHES = {
+    "data": "branch", "one_sided": "branch", "collective_in_branch": "branch", "statement": "branch",
+    "without_else": "branch", "chain": "branch", "loop": "branch", "early_return": "branch", "expression": "branch",
+    "helper": "branch", "break_on_one": "break", "order": "collective order", "size": "shape", "kind": "dtype",
+}  # fmt: skip
+"""Seeds of `branches.py` with the kind of the verdict."""
+
+
+class Equal(NamedTuple):
+    """A program that does the same on all ranks, and how its ranks run."""
+
+    name: str
+    caches: str
+    """`shared`, `own`, or `mixed`: only some ranks have a warm cache."""
+    delay_s: int
+    """Seconds by which the last rank begins later."""
+
+
+DELAYS = (0, 2, 10)
+EQUAL = tuple(
+    Equal(name, caches, DELAYS[(number + place) % len(DELAYS)])
+    for number, name in enumerate(SPMD)
+    for place, caches in enumerate(("shared", "own", "mixed"))
+)
 
 
 def verdict(trace: Path) -> tuple[str, tuple[int, ...], str]:
     """Return the kind, the ranks and the text of the line of the verdict; an empty kind if the ranks agree."""
-    divergence = compare_ranks(open_inputs(trace_inputs([str(trace)])).jobs[0]).divergence
+    (job,) = open_inputs(trace_inputs([str(trace)])).jobs
+    divergence = compare_ranks(job).divergence
     if divergence is None:
         return "", (), ""
     at = divergence.location
@@ -143,19 +170,35 @@ def run_seed(launcher: Launcher, seed: Seed, folder: Path, warm: Path) -> bool:
         launcher.record(argv, world, folder / "before", [caches[1]])
     launcher.record(argv, world, folder / "trace", caches, WRAP=seed.wrap)
     kind, ranks, line = verdict(folder / "trace")
-    holds = (kind, ranks) == (seed.kind, (1,)) and line.startswith(seed.code)
+    names = (0, 1) if world == 2 and seed.kind != "missing rank" else (1,)
+    holds = (kind, ranks) == (seed.kind, names) and line.startswith(seed.code)
     outcome = "ok" if holds else "WRONG"
     print(f"{seed.name} {seed.wrap} on {world} ranks: {kind}, ranks {ranks}, {line!r}: {outcome}")
     return holds
 
 
-def run_spmd(launcher: Launcher, program: str, world: int, folder: Path, warm: Path) -> bool:
-    """Return whether the ranks agree; they share a cache, so some find what others have just written."""
-    cache = with_compiled_code(warm, folder / "cache")
-    passed = launcher.record(["spmd.py", "--program", program], world, folder / "trace", [cache])
+def run_branch(launcher: Launcher, seed: str, folder: Path) -> bool:
+    """Return whether the verdict names the condition of a seed of `branches.py`, or its op if there is none."""
+    launcher.record(["branches.py", "--seed", seed], 2, folder / "trace", [folder / "cache"])
+    kind, ranks, line = verdict(folder / "trace")
+    holds = (kind, ranks) == (BRANCHES[seed], (0, 1)) and line.endswith(f"# seed: {seed}")
+    print(f"{seed}: {kind}, ranks {ranks}, {line!r}: {'ok' if holds else 'WRONG'}")
+    return holds
+
+
+def run_equal(launcher: Launcher, equal: Equal, world: int, folder: Path, warm: Path) -> bool:
+    """Return whether the ranks agree, except for what some find in a warm cache."""
+    argv = ["spmd.py", "--program", equal.name]
+    number = 1 if equal.caches == "shared" else world
+    caches = [with_compiled_code(warm, folder / f"cache{rank}") for rank in range(number)]
+    if equal.caches == "mixed":
+        launcher.record(argv, world, folder / "before", caches[1:])
+    passed = launcher.record(argv, world, folder / "trace", caches, DELAY=str(equal.delay_s))
     kind = verdict(folder / "trace")[0]
-    print(f"{program} on {world} ranks: {'ok' if passed and not kind else f'FALSE: {kind}'}")
-    return passed and not kind
+    holds = passed and (not kind or (kind == "cache" and equal.caches == "mixed"))
+    text = f"{equal.name} on {world} ranks, {equal.caches} caches, {equal.delay_s} s later"
+    print(f"{text}: {f'ok {kind}' if holds else f'FALSE: {kind}'}")
+    return holds
 
 
 def spmd_world(program: str, number: int) -> int:
@@ -178,9 +221,9 @@ def main() -> None:
         root = given.keep or Path(temporary)
         warm = root / "compiled"
         launcher.record(["seeded.py"], 1, root / "first", [warm])
-        items: tuple[Seed | str, ...] = (*SEEDS, *SPMD)
+        items: tuple[Seed | Equal | str, ...] = (*SEEDS, *BRANCHES, *EQUAL)
         for number, item in enumerate(items):
-            name = item.name if isinstance(item, Seed) else item
+            name = item if isinstance(item, str) else item.name
             if given.names and name not in given.names:
                 continue
             folder = root / f"{number:02}_{name}"
@@ -188,8 +231,10 @@ def main() -> None:
             total += 1
             if isinstance(item, Seed):
                 right += run_seed(launcher, item, folder, warm)
+            elif isinstance(item, Equal):
+                right += run_equal(launcher, item, spmd_world(name, number), folder, warm)
             else:
-                right += run_spmd(launcher, item, spmd_world(item, number), folder, warm)
+                right += run_branch(launcher, item, folder)
             sys.stdout.flush()
     print(f"{right} of {total} right, {time.monotonic() - began:.0f} s")
 

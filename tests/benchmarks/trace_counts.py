@@ -1,7 +1,7 @@
 """Counts of `tcexplore open` against tlparse's own list: `python -m tests.benchmarks.trace_counts TLPARSE PATH…`.
 
-Each PATH is a trace file or a folder that is searched for them. Compile ids, graphs, reports of breaks, recompiles and
-cache lookups of each file must be equal.
+Each PATH is a trace file or a folder that is searched for them. Compile ids, graphs, restarts, reports of breaks,
+recompiles and cache lookups of each file must be equal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-_ID = re.compile(r"^\[(!?[\d/]+)(?:_\d+)?\]$")
+_ID = re.compile(r"^\[(!?[\d/]+)(?:_(\d+))?\]$")
 
 Figures = dict[str, Any]
 
@@ -30,6 +30,7 @@ def listed_by_tlparse(tlparse: str, file: Path) -> Figures:
         ids: set[str] = set()
         with_graph: set[str] = set()
         recompiled: set[str] = set()
+        attempts: dict[str, int] = {}
         for name, compiled in compiles.items():
             match = _ID.match(name)
             artifacts = [re.sub(r"_\d+\.\w+$", "", artifact["name"]) for artifact in compiled["artifacts"]]
@@ -37,6 +38,7 @@ def listed_by_tlparse(tlparse: str, file: Path) -> Figures:
             if match is None:
                 continue
             ids.add(match[1])
+            attempts[match[1]] = max(attempts.get(match[1], 0), int(match[2] or 0))
             if "dynamo_output_graph" in artifacts:
                 with_graph.add(match[1])
             if "recompile_reasons" in artifacts or not match[1].endswith("/0"):
@@ -47,7 +49,8 @@ def listed_by_tlparse(tlparse: str, file: Path) -> Figures:
     }
     return {
         "compile ids": sorted(ids),
-        "graphs": kinds["dynamo_output_graph"],
+        "graphs": len(with_graph),
+        "restarts": sum(attempts.values()),
         "ids with a graph": sorted(with_graph),
         "breaks": kinds["dynamo_graph_break_reason"],
         "recompiles": len(recompiled),
@@ -65,6 +68,7 @@ def read_by_tcexplore(file: Path) -> Figures:
     figures = {
         "compile ids": sorted(rank["compile_ids"]),
         "graphs": rank["graphs"],
+        "restarts": rank["restarts"],
         "ids with a graph": sorted({graph["id"] for graph in report["graphs"]}),
         "breaks": rank["breaks"],
         "recompiles": rank["recompiles"],

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from tcexplore.capture.compile_overrides import LONGEST_VALUE, describe_arguments, parse_argument
+from tcexplore.capture.compile_overrides import LONGEST_VALUE, CompileOverrides, describe_arguments, parse_argument
 from tcexplore.capture.entry import EntryError
+from tcexplore.capture.hooks import Hooks
+from tcexplore.events import Config
 
 SHAPES = tuple(
     name for name in ("shapes_spec", "dynamic_shapes") if name in inspect.signature(torch.compile).parameters
@@ -93,3 +95,15 @@ def test_a_value_runs_no_code_and_is_cut():
     assert describe_arguments({"backend": Hostile()}, DEFAULTS) == ("backend=Hostile",)
     (text,) = describe_arguments({"mode": "x" * 500}, DEFAULTS)
     assert len(text) < LONGEST_VALUE + 10
+
+
+def test_another_configuration_takes_over(monkeypatch: pytest.MonkeyPatch):
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(torch, "compile", lambda _, **arguments: calls.append(arguments))
+    hooks, overrides = Hooks(lambda _: None), CompileOverrides(Config(mode="max-autotune", override=("mode",)))
+    overrides.install(hooks)
+    torch.compile(torch.sin)
+    overrides.use(Config())
+    torch.compile(torch.sin)
+    hooks.remove()
+    assert calls == [{"mode": "max-autotune"}, {}], "the file before a change keeps its own arguments"

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from tcexplore import events as ev
 from tcexplore.capture.module_paths import ModuleStack
+from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.documents.graph.modules_view import modules_document
 from tcexplore.documents.module_folds import timed_tree
 from tcexplore.session.module_tree import ModuleRow
@@ -138,4 +139,6 @@ def test_an_odd_layer_is_named_with_what_differs(kind: str):
     document = modules_document(snapshot, frozenset(), 100)
     shown = [document.row(index).text for index in range(len(document))]
     assert len(shown) <= 40
+    assert len(graph_document(snapshot, frozenset(), 100)) <= 40
     assert any("differs: " in line for line in shown)
+    assert sum(row.ops for row in timed_tree(snapshot).rows if row.depth == 1) == timed_tree(snapshot).rows[0].ops

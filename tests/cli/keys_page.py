@@ -17,8 +17,8 @@ INTRO = """\
 | `b` | next graph break |
 | `h` | verified fix for the break under the cursor; `w` writes it, `u` undoes it |
 | `v` | the pane's other views |
-| `d` | diff with the previous run, or with the base that `p` pins |
-| `M` | compare all modes and backends |
+| `d` | diff with the last complete run |
+| `S` | the studies: modes, sizes, recompiles, the stage at fault, cold runs, two targets, break-even |
 | `T` | choose the GPU to generate code for |
 | `/` | search in the pane; `n` and `N` go to the next and the previous match |
 | `?`, `:` | help on the pane, and all commands |

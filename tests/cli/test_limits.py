@@ -126,3 +126,27 @@ def test_a_failed_test_of_a_custom_op_is_an_exceeded_limit_if_opcheck_is_on(requ
     result = judge(Request("check", config=config), Outcome(snapshot.apply(ev.Finished())))
     assert result.sentences == (("mylib.f fails test_schema: aliases (--opcheck)",) if requested else ())
     assert ("opcheck" in result.options) == requested
+
+
+def on_lines(name: str, *lines: int) -> ev.Kernel:
+    places = tuple(ev.Location("m.py", line) for line in lines)
+    return replace(KERNEL, name=name, source=f"void {name}()", source_lines=places)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "sentence"),
+    [
+        ((on_lines("a", 20, 21, 24),), ""),
+        ((on_lines("a", 21), on_lines("b", 24), on_lines("c", 21, 24)), ""),
+        ((on_lines("a", 20, 21), on_lines("b", 24)), "share no kernel: a and b, not compared (--must-fuse)"),
+        ((on_lines("a", 21),), "share no kernel: line 24 is in no generated kernel (--must-fuse)"),
+        (
+            (on_lines("a", 21), replace(on_lines("b", 24), language="extern")),
+            "share no kernel: line 24 is in no generated kernel (--must-fuse)",
+        ),
+    ],
+)
+def test_lines_must_share_a_kernel(kernels: tuple[ev.Kernel, ...], sentence: str):
+    said, exit_status = exceeded_limits(Limits(must_fuse=((21, 24),)), *kernels, ev.Finished())
+    assert said == ((f"lines 21 and 24 {sentence}",) if sentence else ())
+    assert exit_status == bool(sentence)

@@ -12,6 +12,7 @@ from tcexplore.documents.document import Document, Row
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.documents.module_folds import kernel_groups, module_folds
 from tcexplore.documents.source_view import source_document
+from tcexplore.documents.timing.hot_lines_view import hot_lines_document
 from tcexplore.documents.timing.timing_view import account_lines
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import call_account
@@ -118,6 +119,19 @@ def test_the_account_has_equal_kernels_as_one_part(run: Snapshot):
     lines = list(account_lines(account, kernel_groups(run, run.code)))
     assert lines[0].time == "320 µs"
     assert "blocks.*" in lines[0].name
+
+
+def test_the_lines_of_equal_layers_are_grouped_by_class(run: Snapshot):
+    lines = tuple(
+        ev.EagerLine(location=ev.Location(large.FILE, number), phase="forward", us=10.0) for number in range(6, 10)
+    )  # fmt: skip
+    timed = replace(run, eager_lines=ev.EagerLinesTimed(run=1, call_us=100.0, lines=lines))
+    folded = with_text(hot_lines_document(timed, frozenset(), 120), "▸ Large")
+    assert "40%" in folded.text
+    assert "4 lines" in folded.text
+    assert line_link(lines[0].location) in own_links(folded)
+    opened = hot_lines_document(timed, frozenset([folded.fold or ""]), 120)
+    assert len(opened) == len(hot_lines_document(timed, frozenset(), 120)) + 4
 
 
 LIBRARY = """\

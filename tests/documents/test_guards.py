@@ -12,8 +12,8 @@ from tests import fakes
 
 def test_values_on_dynamos_stack_are_described():
     names = {
-        "___stack0": "value carried over the break",
-        "___stack1": "value 1 carried over the break",
+        "___stack0": "break's value",
+        "___stack1": "break's value 1",
         "___stack0.__code__": "carried value 0.__code__",
     }
     run = fakes.complete()
@@ -32,7 +32,7 @@ def test_a_recompile_for_a_value_over_the_break_names_it_and_the_break_to_remove
                            new="2.5", kind="float", name="___stack0", origin="break")  # fmt: skip
     document = guards_document(replace(run, frames=(entered,), recompiles=(recompile,)), frozenset(), 100)
     rows = [document.row(index).text.strip() for index in range(6)]
-    assert "1.5 → 2.5  value carried over the break == 1.5" in rows
+    assert "1.5 → 2.5  break's value == 1.5" in rows
     place = f"line {graph_break.location.line} (`{broken_expression(graph_break)}`)"
     assert f"· Remove the break at {place}: a value that stays in the graph is not guarded." in " ".join(rows)
     unrelated = replace(entered, frame=replace(graph_break.location, line=1))

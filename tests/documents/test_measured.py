@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.documents.code.autotuning_view import autotuning_document
+from tcexplore.documents.code.device_view import device_document
 from tcexplore.documents.code.kernels_view import kernels_document
-from tcexplore.documents.code.roofline_view import roofline_document
 from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.timing.device_rows import format_rate, shorten_device_function
 from tcexplore.documents.timing.timing_view import timing_document
@@ -17,7 +17,7 @@ from tests.documents import golden
 from tests.report.check_text import check_text
 from tests.snapshots import gpu, measured
 
-VIEWS: dict[str, Builder] = {"roofline": roofline_document, "timing": timing_document, "tuning": autotuning_document}
+VIEWS: dict[str, Builder] = {"device": device_document, "timing": timing_document, "tuning": autotuning_document}
 
 
 def rows(build: Builder, toggled: frozenset[str] = frozenset(), width: int = 78) -> list[Row]:

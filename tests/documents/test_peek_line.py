@@ -46,8 +46,8 @@ def test_a_narrow_line_keeps_the_break():
     assert len(text) <= 50
 
 
-def test_a_line_without_facts_is_linked_to_nothing():
-    assert peek(Link("line", fakes.FILE, "1")) == "line 1 → nothing"
+def test_a_line_without_facts_has_only_its_name():
+    assert peek(Link("line", fakes.FILE, "1")) == "line 1"
 
 
 @pytest.mark.parametrize(

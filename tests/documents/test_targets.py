@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.code.device_view import device_document
 from tcexplore.documents.code.kernels_view import kernels_document
-from tcexplore.documents.code.resources_view import resources_document
-from tcexplore.documents.code.roofline_view import HIGHEST, LOWEST, PlotMark, Roof, draw_roofline, roofline_document
-from tcexplore.documents.code.stages_view import find_hiding_folds, stages_document
+from tcexplore.documents.code.roofline_view import HIGHEST, LOWEST, PlotMark, Roof, draw_roofline
+from tcexplore.documents.code.stages_view import find_hiding_folds
 from tcexplore.documents.code.target_notes import ASSUMED
 from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.strip import verdict_row
@@ -24,9 +24,7 @@ from tests.snapshots import gpu
 
 VIEWS: dict[str, Builder] = {
     "code": kernels_document,
-    "resources": resources_document,
-    "roofline": roofline_document,
-    "stages": stages_document,
+    "device": device_document,
 }
 
 
@@ -67,18 +65,22 @@ def test_kernels_of_a_graph_that_was_not_lowered_are_counted_for_this_machine():
     document = kernels_document(run)
     assert document.title == counted
     assert counted in verdict_row(Session(runs=(run,))).text
-    assert " 1/0 forward  for this machine" in [document.row(index).text for index in range(len(document))]
+    assert " graph 1/0 forward  for this machine" in [document.row(index).text for index in range(len(document))]
 
 
-@pytest.mark.parametrize("name", ["resources", "roofline", "stages"])
-def test_native_device_has_no_target_notes(name: str):
-    text = "\n".join(row.text for row in rows(VIEWS[name], target="native"))
-    assert "none in this run" in text
-    assert "T chooses" in text
+def test_without_a_target_the_device_view_says_what_fills_it():
+    text = "\n".join(row.text for row in rows(device_document, target="native"))
+    assert "GPU only: T picks a target" in text
+
+
+def test_a_section_of_the_device_view_can_be_closed():
+    closed = [row.text for row in rows(device_document, frozenset({"device stages"}))]
+    assert any(text.startswith("▸ stages") for text in closed)
+    assert len(closed) < len(rows(device_document))
 
 
 def test_statement_is_highlighted_in_every_stage_and_links_to_its_line():
-    shown = rows(stages_document, everything(stages_document))
+    shown = rows(device_document, everything(device_document))
     load = next(row for row in shown if "LDG" in row.text)
     chain = closure(gpu.run(), load.links)
     lit = [row.text.split(" ", 3)[-1].strip() for row in shown if row.links and row.links[0] in chain]
@@ -91,7 +93,7 @@ def test_statement_is_highlighted_in_every_stage_and_links_to_its_line():
 def test_line_highlights_every_instruction_that_came_from_it():
     chain = closure(gpu.run(), [line_link(gpu.LINE)])
     lit = "\n".join(
-        row.text for row in rows(stages_document, everything(stages_document)) if row.links and row.links[0] in chain
+        row.text for row in rows(device_document, everything(device_document)) if row.links and row.links[0] in chain
     )
     assert [word in lit for word in ("tl.load", "max.f32", "FMNMX", "EXIT")] == [True, True, True, False]
 
@@ -118,5 +120,5 @@ def test_selected_statement_opens_its_stages():
     assert find_hiding_folds(snapshot, (kernel_link(kernel),)) == frozenset(), (
         "nothing of a kernel as a whole is hidden"
     )
-    shown = rows(stages_document, find_hiding_folds(snapshot, (statement,)))
+    shown = rows(device_document, find_hiding_folds(snapshot, (statement,)))
     assert [row.text.split()[-1] for row in shown if statement in row.links] == ["0)", "0f00000000;", ";"]

@@ -40,7 +40,7 @@ def traced(table: dict[Any, Callable[..., Any]]) -> tuple[GraphModule, Decomposi
 
 
 def check(before: GraphModule, after: GraphModule) -> GraphCheck:
-    graph = LoweredGraph(graph="0/0", phase="forward", module=after, wrapper=None, nodes={}, before=before)
+    graph = LoweredGraph(graph="", phase="forward", module=after, wrapper=None, nodes={}, before=before)
     inputs = [torch.randn(8, 16, generator=torch.Generator().manual_seed(0))]
     return GraphCheck(graph, GraphValues(graph, WrapperCall(inputs)), lambda: True)
 
@@ -60,6 +60,15 @@ def test_a_decomposition_that_is_a_little_off_is_named(factor: float):
     wrong = check(module, module).wrong_decomposition(decompositions.all)
     assert wrong is not None
     assert (wrong.stage, wrong.culprit) == ("decomposition", "aten.gelu")
+
+
+def test_a_decomposition_of_another_graph_with_equal_names_does_not_count():
+    _, decompositions = traced(TABLE)
+    others = [one._replace(graph="1/0") for one in decompositions.all]
+    other = make_fx(lambda x: torch.tanh(x * 3).sum(-1) * 0.5)(torch.randn(8, 16))
+    assert check(other, other).wrong_decomposition(others) is None
+    same_id = [one._replace(graph="") for one in decompositions.all]
+    assert check(other, other).wrong_decomposition(same_id) is None
 
 
 def changed(change: Callable[[torch.fx.Node], None]) -> WrongNode | None:

@@ -290,3 +290,58 @@ def test_names_are_cleaned(profiles: Path):
 def test_a_file_without_events_is_no_profile():
     with pytest.raises(NoProfileError):
         read_profile("a", b'{"traceEvents": []}')
+
+
+def exported(profile: Path, trace: Path, out: Path) -> dict[str, Any]:
+    assert main(["export", str(profile), "--trace", str(trace), "--perfetto", str(out)]) == 0
+    content = out.read_bytes()
+    written: dict[str, Any] = json.loads(gzip.decompress(content) if out.suffix == ".gz" else content)
+    return written
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.json.gz"])
+def test_the_exported_trace_has_all_events_in_order_with_lines(profiles: Path, tmp_path: Path, name: str):
+    source = profiles / "gpt" / "gpt_train.json"
+    written = exported(source, profiles / "gpt" / "trace", tmp_path / name)
+    original = json.loads(source.read_bytes())
+    assert {key for key in original if key != "traceName"} == set(written)
+    events = written["traceEvents"]
+    assert len(events) == len(original["traceEvents"])
+    times = [event["ts"] for event in events if event["ph"] != "M"]
+    assert times == sorted(times)
+
+    def plain(event: dict[str, Any]) -> str:
+        known = {key: value for key, value in event.get("args", {}).items() if not key.startswith("tcexplore ")}
+        return json.dumps({**event, "args": known}, sort_keys=True)
+
+    assert sorted(map(plain, events)) == sorted(map(plain, original["traceEvents"]))
+    kernels = [event for event in events if event.get("cat") == "kernel"]
+    arguments = next(e["args"] for e in kernels if e["args"].get("tcexplore module") == "self.blocks.0.gate")
+    assert arguments["tcexplore line"].endswith("gpt_train.py:21")
+    assert arguments["tcexplore ops"] == "aten.addmm"
+    assert arguments["tcexplore graph"] == "0/0 forward"
+    assert all("tcexplore line" in event["args"] or "tcexplore no line" in event["args"] for event in kernels)
+    flows = [event for event in events if event["ph"] == "s"]
+    assert len(flows) == 782
+
+
+def test_an_exported_trace_can_be_opened_again(profiles: Path, tmp_path: Path):
+    exported(profiles / "gpu" / "conv_0.json", profiles / "gpu" / "t_conv", tmp_path / "out.json")
+    for path in (profiles / "gpu" / "conv_0.json", tmp_path / "out.json"):
+        _, profile = read(job(path, trace=profiles / "gpu" / "t_conv"))
+        assert profile.work_us == pytest.approx(3167.8, abs=0.1)
+        assert profile.compiled_on_lines_us > 0.99 * profile.compiled_us
+
+
+def test_export_refuses_what_it_cannot_write(profiles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source = tmp_path / "profile.json"
+    source.write_bytes((profiles / "gpu" / "graphs_0.json").read_bytes())
+    assert main(["export", str(source), "--perfetto", str(source), "--force"]) == 2
+    (tmp_path / "out.json").write_text("mine")
+    assert main(["export", str(source), "--perfetto", str(tmp_path / "out.json")]) == 2
+    assert (tmp_path / "out.json").read_text() == "mine"
+    assert main(["export", __file__, "--perfetto", str(tmp_path / "other.json")]) == 2
+    assert "is not a profile" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["export", str(source)])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "profile.json"]

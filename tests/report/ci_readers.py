@@ -56,8 +56,9 @@ def _read_result(result: Object, ids: list[str], bases: Object) -> None:
     assert all(isinstance(value, str) and value for value in result["partialFingerprints"].values())
     for location in result["locations"]:
         place = location["physicalLocation"]
-        assert place["region"].keys() == {"startLine"}
-        assert place["region"]["startLine"] >= 1
+        if "region" in place:  # else it is about the whole file
+            assert place["region"].keys() == {"startLine"}
+            assert place["region"]["startLine"] >= 1
         artifact = _keys(place["artifactLocation"], "artifact")
         assert re.fullmatch(r"[A-Za-z0-9\-._~%/]*|file:///[A-Za-z0-9\-._~%/]*", artifact["uri"]), artifact["uri"]
         assert not re.search("%(?![0-9A-F]{2})", artifact["uri"])

@@ -107,8 +107,8 @@ def test_fingerprints_do_not_depend_on_lines(root: Path):
     other, _ = gated(snapshot(root, break_at(file, 3, code="print(y)")))
     prints = [issue.fingerprint for issue in first]
     assert prints == [issue.fingerprint for issue in moved]
-    assert len(set(prints)) == 3
-    assert len(set(prints) & {issue.fingerprint for issue in other}) == 1  # the limit
+    assert len(set(prints)) == 2
+    assert not set(prints) & {issue.fingerprint for issue in other}
 
 
 def test_a_failure_is_an_error(root: Path):
@@ -156,3 +156,19 @@ def test_hostile_text_breaks_no_report(tmp_path_factory: pytest.TempPathFactory,
     table.encode()
     assert "<script" not in table
     assert len(table.splitlines()) == 13
+
+
+def test_a_limit_that_breaks_exceed_is_no_finding_of_its_own(root: Path):
+    results, _ = gated(snapshot(root, break_at(root / "models" / "net one.py", 3)))
+    assert [issue.rule for issue in results if issue.option == "max-breaks"] == []
+    assert all(issue.line == 3 for issue in results if issue.rule == "graph-break")
+
+
+def test_a_finding_in_a_notebook_names_the_cell_and_its_line(root: Path):
+    file = root / "models" / "demo.ipynb"
+    source = "# %% cell 1\nimport torch\n# %% cell 3\nx = 1\nprint(x)\n"
+    run = replace(snapshot(root, break_at(file, 5)), file=str(file), source=source)
+    results, _ = gated(run)
+    (issue,) = (issue for issue in results if issue.rule == "graph-break")
+    assert issue.line is None
+    assert "The line is line 2 of cell 3." in issue.message

@@ -157,6 +157,10 @@ def test_a_layer_without_a_graph_runs_the_code_of_the_first_one_of_its_class():
     rows = {row.path: row for row in module_rows(snapshot.apply(timed))}
     assert rows["layers.1 – 3"].same_as == "layers.0"
     assert rows["layers.1 – 3"].eager_us == 75.0
+    limit = ev.Recompiled(run=1, graph="0/8", failed_entry="0/0", failed_guard="x", reason="", limit_hit=True)
+    rows = {row.path: row for row in module_rows(snapshot.apply(timed).apply(limit))}
+    assert rows["layers.1"].same_as == ""
+    assert rows["layers.2 – 3"].same_as == "layers.1"
 
 
 def test_an_older_graph_of_a_recompiled_frame_does_not_count():

@@ -169,7 +169,7 @@ CODEGEN = (
         "a division is 0.1 % too large", "div", 'generate("truediv", scale(1.001))\n', pointwise("a / (w * w + 1)"), "/"
     ),
     NumericFault(
-        "rsqrt is 0.5 % too large", "rsqrt", 'generate("rsqrt", scale(1.005))\n', normalized("rsqrt"), "rsqrt()"
+        "rsqrt is 0.5 % too large", "rsqrt", 'generate("rsqrt", scale(1.005))\n', normalized("rsqrt"), "sqrt("
     ),
     NumericFault(
         "relu is 1 % too large", "relu", 'generate("relu", scale(1.01))\n', pointwise("torch.relu(a - 1.5)"), ""
@@ -436,9 +436,9 @@ inputs = (torch.randn(32, 64) * 2,)
         train=True,
     ),
     NumericFault(
-        "the reciprocal of the backward of log is 0.2 % too large",
-        "reciprocal",
-        'generate("reciprocal", scale(1.002))\n',
+        "the division of the backward of log is 0.2 % too large",
+        "div",
+        'generate("truediv", scale(1.002))\n',
         module("torch.log(h * h + 1)"),
         "/",
         train=True,

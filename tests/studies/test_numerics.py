@@ -82,6 +82,16 @@ async def test_a_wrong_op_is_shown_with_its_statement_line_and_values():
     assert STUDY.exit_status(await studied(*[first], options=NumericsOptions("never"))) == 0
 
 
+async def test_of_many_kernels_the_worst_are_shown():
+    kernels = [replace(judged(f"cpp_{n}", "differs, not wrong", 1.0), bound_share=n / 100) for n in range(40)]
+    state = await studied(*kernels, ev.NumericsJudged(verdict="differs, not wrong"))
+    report = printed("numerics", state)
+    assert "cpp_39" in report
+    assert "cpp_15 " not in report
+    assert "16 more, none of which is worse" in report
+    assert len(json_of("numerics", state)["numerics"]["kernels"]) == 40
+
+
 def tried(name: str, *, equal: bool) -> ev.SwitchTried:
     setting = "torch._inductor.config.emulate_precision_casts=True"
     return ev.SwitchTried(

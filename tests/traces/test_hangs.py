@@ -36,7 +36,7 @@ def other(**fields: Any) -> RankRow:
         (other(), "rank 1 has not reached `all_reduce` at line 27; it waits at line 23 for 54.0 s", "error"),
         (
             other(state="stopped"),
-            "rank 1 has not reached `all_reduce` at line 27; it is stopped (SIGSTOP) at line 23 for 54.0 s",
+            "rank 1 has not reached `all_reduce` at line 27; it is stopped at line 23 for 54.0 s",
             "error",
         ),
         (

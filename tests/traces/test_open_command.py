@@ -36,7 +36,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 
 def test_json_has_ranks_and_divergence(traces: Path, capsys: pytest.CaptureFixture[str]):
     report = as_json(capsys, "open", str(traces / "branch"))
-    assert report["schema"] == 2
+    assert report["schema"] == 3
     assert [row["rank"] for row in report["ranks"]] == [0, 1]
     assert report["divergence"]["kind"] == "branch"
     assert report["divergence"]["file"].endswith("seeded.py")
@@ -281,3 +281,16 @@ def test_hostile_text_of_a_trace_reaches_no_terminal(traces: Path, tmp_path: Pat
     status, out, error = printed(capsys, "open", str(tmp_path / "t"), "--report")
     assert status == 0
     assert "\x1b" not in out + error
+
+
+def test_all_records_are_written_as_files(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tmp_path / "records"
+    assert main(["open", str(traces / "same"), "--records", str(folder)]) == 0
+    assert "files in" in capsys.readouterr().err
+    names = {path.name.partition("_")[2] for path in (folder / "rank_0" / "0_0").iterdir()}
+    kinds = ("dynamo_output_graph.txt", "inductor_output_code.py", "aot_joint_graph.txt", "compilation_metrics.json",
+             "before_pre_grad_graph.txt", "inductor_post_grad_graph.txt")  # fmt: skip
+    assert names.issuperset(kinds)
+    spans = json.loads((folder / "rank_1" / "chromium_events.json").read_text())
+    assert {span["ph"] for span in spans} >= {"B", "E"}
+    assert main(["open", str(traces / "same"), "--records", str(folder)]) == 2

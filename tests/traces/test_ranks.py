@@ -94,6 +94,55 @@ def test_ranks_that_do_the_same_agree(traces: Path, program: str):
     assert all(row.graphs for row in comparison.rows)
 
 
+FIRST = '"frame_id": 0, "frame_compile_id": 0, "attempt": 0'
+
+
+def restart(text: str) -> str:
+    """Add an attempt with another graph before that of the first compile, as after a restart."""
+    head = text.partition("\n")[0]
+    if '"dynamo_output_graph"' not in head or FIRST not in head:
+        return text
+    return text.replace("torch.sin", "torch.cos").replace(".sin(", ".cos(") + text.replace(
+        FIRST, FIRST.replace('"attempt": 0', '"attempt": 1')
+    )
+
+
+def test_an_attempt_that_torch_gave_up_is_no_difference_and_is_listed(traces: Path, tmp_path: Path):
+    folder = edited(traces / "same", tmp_path / "restarted", 1, restart)
+    comparison = compared(folder)
+    assert comparison.divergence is None
+    first, second = comparison.rows
+    assert first.graphs == second.graphs
+    assert (first.restarts, second.restarts) == (0, 1)
+    job = open_inputs(trace_inputs([str(folder)])).jobs[0]
+    run = read_snapshot(TraceRun(job.ranks[1], 1))
+    assert [known.graph for known in run.restarts] == ["0/0"]
+    assert run.restarts[0].location is not None
+    assert len(run.graphs) == second.graphs
+
+
+def restart_with_another_graph(text: str) -> str:
+    """Add an attempt after that of the first compile, with another graph."""
+    head = text.partition("\n")[0]
+    if '"dynamo_output_graph"' not in head or FIRST not in head:
+        return text
+    changed = text.replace("torch.sin", "torch.cos").replace(".sin(", ".cos(")
+    return text + changed.replace(FIRST, FIRST.replace('"attempt": 0', '"attempt": 1'))
+
+
+def test_a_rank_that_needs_no_restart_does_not_differ(traces: Path, tmp_path: Path):
+    comparison = compared(edited(traces / "same", tmp_path / "hit", 1, restart_with_another_graph))
+    assert comparison.divergence is None
+    assert any("rank 1 traced it again, rank 0 did not have to" in note for note in comparison.notes)
+
+
+def test_breaks_are_counted_the_same_in_the_table_and_in_the_list(traces: Path):
+    for folder in ("breaks", "ddp", "fsdp", "break"):
+        job = open_inputs(trace_inputs([str(traces / folder)])).jobs[0]
+        for row, process in zip(compare_ranks(job).rows, job.ranks, strict=True):
+            assert row.break_places == len(read_snapshot(TraceRun(process, 1)).breaks), folder
+
+
 def test_another_version_of_a_library_is_named(traces: Path, tmp_path: Path):
     folder = edited(traces / "same", tmp_path / "versions", 1, lambda text: text.replace("2.13.0+cpu", "2.12.1+cpu"))
     divergence = compared(folder).divergence

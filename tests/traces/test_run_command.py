@@ -172,6 +172,25 @@ async def test_the_app_shows_the_trace_the_output_and_the_failure_of_a_job(trace
     assert job.status() == 3
 
 
+async def test_leaving_asks_before_it_ends_the_job(tmp_path: Path):
+    job = TracedJob([sys.executable, "-c", "import time; time.sleep(60)"], str(tmp_path))
+    job.start(capture=True)
+    try:
+        app = ExplorerApp(lambda: FollowEngine(FollowedTrace([job.folder], job.earlier), None, job))
+        async with app.run_test(size=(160, 50), notifications=True) as pilot:
+            await until(app, pilot, lambda: app.engine is not None and bool(app.engine.job_to_end))
+            await pilot.press("q")
+            await until(app, pilot, lambda: "still runs, and ends with tcexplore" in text_of(app))
+            assert job.status() is None
+            assert app.is_running
+            await pilot.press("q")
+            await until(app, pilot, lambda: app.return_code == 0)
+            assert app.engine is not None
+            await app.engine.close()
+    finally:
+        job.end()
+
+
 RANKS = """
 import os, pathlib, signal, sys
 folder, go, *files = map(pathlib.Path, sys.argv[1:])

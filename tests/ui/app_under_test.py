@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from tcexplore.events import Event, Finished, Job, Standby
 from tcexplore.events.commands import PauseTiming, RecompileQuery, RunCommand
+from tcexplore.keymap import ACTIONS
 from tcexplore.model_python import OWN_PYTHON
 from tcexplore.session import Session, Snapshot
 from tcexplore.ui.app import ExplorerApp
@@ -95,6 +96,12 @@ class AppUnderTest:
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
+        await self.settle()
+
+    async def act(self, name: str) -> None:
+        """Run an action by its name, as the command list does, also one without a key."""
+        action = next(action for action in ACTIONS if action.name == name)
+        await self.app.run_action(action.run, self.app if action.scope == "app" else self.app.main)
         await self.settle()
 
     async def settle(self) -> None:

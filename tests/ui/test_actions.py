@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tcexplore.keymap import ACTIONS, TASKS, available
+from tcexplore.keymap import ACTIONS, TASKS, Action, available, grouped
 from tcexplore.ui.actions import footer
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.pane_table import PANES
@@ -19,6 +19,7 @@ from tcexplore.ui.screens.main_screen import MainScreen
 from tcexplore.ui.screens.modes_screen import EnvironmentsScreen, ModesScreen
 from tcexplore.ui.screens.ranks_screen import RanksScreen
 from tcexplore.ui.screens.reading_screen import AnswerScreen, ReadingScreen
+from tcexplore.ui.screens.studies_screen import StudiesScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tcexplore.ui.screens.target_screens import TargetDiffScreen, TargetScreen
 from tests.documents.golden import check
@@ -38,10 +39,11 @@ _CLASSES = {
     "bisect": BisectScreen,
     "fix": FixScreen,
     "ranks": RanksScreen,
+    "studies": StudiesScreen,
     "app": ExplorerApp,
 }
 _STUDIES = (StudyScreen, ModesScreen, EnvironmentsScreen, BisectScreen, FixScreen)
-_SCREENS = (MainScreen, DiffScreen, AnswerScreen, TargetScreen, TargetDiffScreen, *_STUDIES)
+_SCREENS = (MainScreen, DiffScreen, AnswerScreen, TargetScreen, TargetDiffScreen, StudiesScreen, *_STUDIES)
 
 
 def test_every_bound_action_exists():
@@ -64,12 +66,12 @@ def test_every_pane_has_a_key_and_a_help_page():
 
 
 def test_the_footer_of_a_pane_begins_with_its_keys():
-    assert "R recompile check  W recompiles" in footer(MainScreen.SCOPES, "guards")(80).text
+    assert "R recompile check  S studies" in footer(MainScreen.SCOPES, "guards")(80).text
     assert "T target" in footer(MainScreen.SCOPES, "code")(80).text
-    assert "# calls" in footer(MainScreen.SCOPES, "timing")(80).text
+    assert "S studies" in footer(MainScreen.SCOPES, "timing")(80).text
     assert all(": commands" in footer(MainScreen.SCOPES, pane.id)(80).text for pane in PANES)
     text = footer(MainScreen.SCOPES, "graph")(160).text
-    assert text.index("c as code") < text.index("z zoom")
+    assert text.index("v view") < text.index("z zoom")
 
 
 def test_the_footers_of_all_screens_and_panes():
@@ -85,9 +87,22 @@ def test_the_footers_of_all_screens_and_panes():
 
 def test_the_help_lists_each_key_once_under_a_task():
     text = keys(MainScreen.SCOPES).plain
-    for action in available(MainScreen.SCOPES):
-        assert text.count(action.help) == (1 if action.keys else 0), action.help
+    groups = grouped(_live())
+    for group in groups:
+        assert text.count(group[0].help if len(group) < 3 else "Go to a pane:") == 1, group[0].help
+    assert Counter(key for group in groups for action in group for key in action.keys) == Counter(
+        key for action in _live() for key in action.keys
+    )
     assert [task for task in TASKS if f"{task}\n" in text] == [*TASKS]
+
+
+def test_a_user_has_to_know_at_most_30_keys():
+    assert len(grouped(_live())) <= 30
+
+
+def _live() -> list[Action]:
+    """Return the actions that the main screen of a live program has."""
+    return [action for action in available(MainScreen.SCOPES) if not action.of_trace]
 
 
 def test_w_only_writes():

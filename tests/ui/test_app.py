@@ -80,7 +80,8 @@ async def test_history_steps_back_and_forth():
         assert "1 graph break" in ui.screen
         await ui.press("right_square_bracket")
         assert "0 graph breaks" in ui.screen
-        await ui.press("left_square_bracket", "right_curly_bracket")
+        await ui.press("left_square_bracket")
+        await ui.act("newest-save")
         assert ui.app.session.pinned is None
 
 
@@ -132,12 +133,12 @@ async def test_a_superseded_run_is_marked():
 async def test_the_theme_changes_and_changes_back():
     async with run_app(fakes.sitting()) as ui:
         dark = ui.view("source").render_lines(ui.view("source").size.region)[0]
-        await ui.press("t")
+        await ui.act("theme")
         light = ui.view("source").render_lines(ui.view("source").size.region)[0]
         assert ui.app.theme == "tcexplore-light"
         assert dark.text == light.text
         assert [s.style for s in dark] != [s.style for s in light]
-        await ui.press("t")
+        await ui.act("theme")
         assert ui.app.theme == "tcexplore-dark"
 
 
@@ -178,7 +179,7 @@ async def test_q_quits():
         assert ui.app.return_code == 0
 
 
-@pytest.mark.parametrize("opening", ["d", "C", "T", "?"])
+@pytest.mark.parametrize("opening", ["d", "S", "T", "?"])
 async def test_q_leaves_a_screen_over_the_panes_then_the_app(opening: str):
     async with run_app(fakes.session(fakes.complete(7), fakes.complete(8))) as ui:
         await ui.press(opening)

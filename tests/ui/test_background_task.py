@@ -58,7 +58,7 @@ async def test_keys_work_while_a_view_is_built(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.graph.decomposition_view import decomposition_document
 
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("c")
+        await ui.act("as-code")
         delayed = gated(
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition_document",
@@ -66,7 +66,8 @@ async def test_keys_work_while_a_view_is_built(monkeypatch: pytest.MonkeyPatch):
             "tcexplore.ui.pane",
         )
         before = ui.view("graph").document
-        await ui.pilot.press("v", "1", "end")
+        ui.app.main.show_view("graph", "decomp")
+        await ui.pilot.press("1", "end")
         assert (ui.current, ui.view("graph").document) == ("source", before)
         assert ui.view("source").cursor == len(ui.view("source").document) - 1
         delayed.open()
@@ -80,7 +81,7 @@ async def test_a_view_that_the_user_left_is_not_shown(monkeypatch: pytest.Monkey
     from tcexplore.documents.graph.decomposition_view import decomposition_document
 
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("c")
+        await ui.act("as-code")
         before = ui.view("graph").document
         delayed = gated(
             monkeypatch,
@@ -88,11 +89,13 @@ async def test_a_view_that_the_user_left_is_not_shown(monkeypatch: pytest.Monkey
             decomposition_document,
             "tcexplore.ui.pane",
         )
-        await ui.pilot.press("v", "V")
+        ui.app.main.show_view("graph", "decomp")
+        ui.app.main.show_view("graph", "code")
         delayed.open()
         await ui.settle()
         assert ui.view("graph").document is before
-        await ui.press("v")
+        ui.app.main.show_view("graph", "decomp")
+        await ui.settle()
         assert ui.view("graph").document is not before
         assert delayed.calls == 1, "the document is cached"
 

@@ -31,7 +31,7 @@ def wrong(job: ev.Job) -> Sequence[ev.Event]:
 
 
 async def opened(ui: AppUnderTest) -> BisectScreen:
-    await ui.press("L")
+    await ui.press("S", "L")
     screen = ui.app.screen
     assert isinstance(screen, BisectScreen)
     assert screen.study_task is not None
@@ -51,7 +51,7 @@ async def test_the_first_failing_stage_is_named(size: tuple[int, int]):
 async def test_stages_are_marked_as_they_run():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda job: lowering(job) if job.run == 1 else ()
-        await ui.press("L")
+        await ui.press("S", "L")
         await ui.until(lambda: "✔  Dynamo" in ui.screen)
         assert "◐  AOTAutograd" in ui.screen
         await ui.press("x")
@@ -85,11 +85,11 @@ async def test_the_reproducer_is_written_to_a_new_folder(tmp_path: Path, monkeyp
 
 def test_bisecting_is_suggested_for_crashes_and_wrong_results():
     crashed = fakes.complete(7).apply(ev.Failed(run=7, stage="inductor", blame="compiler", type="E", message="no"))
-    assert "Press L" in text(output_document(crashed).row(i).text for i in range(len(output_document(crashed))))
+    assert "Press S L" in text(output_document(crashed).row(i).text for i in range(len(output_document(crashed))))
     off = fakes.complete(7).apply(ev.Accuracy(run=7, verdict="wrong"))
-    assert "Press L" in text(row.text for row in accuracy_rows(off, 78))
+    assert "Press S L" in text(row.text for row in accuracy_rows(off, 78))
     good: Snapshot = fakes.complete(7)
-    assert "Press L" not in text(row.text for row in accuracy_rows(good, 78))
+    assert "Press S L" not in text(row.text for row in accuracy_rows(good, 78))
 
 
 def text(rows: Iterable[str]) -> str:

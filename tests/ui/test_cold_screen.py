@@ -11,7 +11,7 @@ from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
 
 
 async def opened(ui: AppUnderTest) -> StudyScreen:
-    await ui.press("C")
+    await ui.press("S", "C")
     screen = ui.app.screen
     assert isinstance(screen, StudyScreen)
     return screen

@@ -34,14 +34,17 @@ async def test_a_run_is_compared_with_the_base_or_the_one_before():
         assert "SAME PROGRAM" in ui.screen
         await ui.press("left_square_bracket")
         assert "No other run" in ui.notifications[-1]
-        await ui.press("escape", "left_square_bracket", "left_square_bracket", "p", "right_curly_bracket")
+        await ui.press("escape", "left_square_bracket", "left_square_bracket")
+        await ui.act("base")
+        await ui.act("newest-save")
         assert "3: base" in ui.screen
         assert "since base, run 3" in ui.screen
         await ui.press("d")
         assert "run 3 → run 5" in ui.screen
-        await ui.press("d", "p")
+        await ui.press("d")
+        await ui.act("base")
         assert "5: base" in ui.screen
-        await ui.press("p")
+        await ui.act("base")
         assert "base" not in ui.screen
 
 

@@ -55,7 +55,7 @@ async def finished(ui: AppUnderTest) -> EnvironmentsScreen:
 async def test_several_environments_are_compared_at_once(jobs: list[ev.Job]):
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.pythons = (OLD, NEW)
-        await ui.press("M")
+        await ui.press("S", "M")
         await finished(ui)
         text = " ".join(ui.screen.split())
         assert "since torch 2.15.0, compared with torch 2.11.0" in text
@@ -69,7 +69,7 @@ async def test_several_environments_are_compared_at_once(jobs: list[ev.Job]):
         assert _is_open(ui, EnvironmentsScreen)
         assert "graphs 1 → 2" in ui.screen, "the results are kept"
         assert len(jobs) == count
-        await ui.press("M")
+        await ui.press("S", "M")
         assert _is_open(ui, MainScreen)
 
 
@@ -81,7 +81,7 @@ async def test_one_environment_asks_for_others(jobs: list[ev.Job], tmp_path: Pat
     broken = fake_environment(tmp_path / "broken", torch="")
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.job = replace(JOB, file=str(tmp_path / "model.py"))
-        await ui.press("M", "E")
+        await ui.press("S", "M", "E")
         assert isinstance(ui.app.screen, PromptScreen)
         assert str(old) in ui.app.screen.query_one(Input).value, "an environment beside the file is proposed"
         await _answer(ui, str(old))
@@ -98,7 +98,7 @@ async def test_one_environment_asks_for_others(jobs: list[ev.Job], tmp_path: Pat
 
 async def test_escape_in_the_question_leaves_the_screen():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("M", "E", "escape")
+        await ui.press("S", "M", "E", "escape")
         assert _is_open(ui, MainScreen)
 
 

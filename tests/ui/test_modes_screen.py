@@ -35,7 +35,7 @@ def backends(ui: AppUnderTest, first: int) -> list[str]:
 
 
 async def opened(ui: AppUnderTest) -> ModesScreen:
-    await ui.press("M")
+    await ui.press("S", "M")
     screen = ui.app.screen
     assert isinstance(screen, ModesScreen)
     assert screen.study_task is not None
@@ -77,7 +77,7 @@ async def test_reopening_shows_the_results_and_enter_adds_a_backend():
         ui.engine.story = story
         await opened(ui)
         await ui.press("escape")
-        await ui.press("M")
+        await ui.press("S", "M")
         screen = ui.app.screen
         assert isinstance(screen, ModesScreen)
         queues = len(ui.engine.queues)
@@ -93,7 +93,7 @@ async def test_reopening_shows_the_results_and_enter_adds_a_backend():
 async def test_a_stopped_study_continues():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda job: story(job) if job.run < 4 else ()
-        await ui.press("M")
+        await ui.press("S", "M")
         screen = ui.app.screen
         assert isinstance(screen, ModesScreen)
         await ui.until(lambda: bool(screen.state and len(screen.state.results) == 3))

@@ -33,7 +33,7 @@ async def test_enter_folds_a_row_and_f_follows_it():
         await select(ui, "print(")
         await ui.press("3", "home", "enter")
         assert ui.current == "breaks"
-        await ui.press("f")
+        await ui.act("follow")
         assert ui.current == "code"
 
 
@@ -59,7 +59,8 @@ async def test_jumps_go_back_and_forward():
 
 async def test_going_back_restores_view_and_selection():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("5", "home", "down", "f")
+        await ui.press("5", "home", "down")
+        await ui.act("follow")
         assert ui.current == "source"
         before = ui.app.main.selection.links
         await ui.press("5", "v", "1", "end", "backspace")
@@ -115,13 +116,14 @@ async def test_parentheses_go_to_the_next_kernel():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await select(ui, ".relu()")
         lines = ui.app.main.selection.links
-        await ui.press("5", "right_parenthesis")
+        await ui.press("5")
+        await ui.act("next-kernel")
         kernel = ui.row("code")
-        await ui.press("right_parenthesis")
+        await ui.act("next-kernel")
         assert {"extern_kernels.addmm", "tmp0"} == {
             word for word in ("extern_kernels.addmm", "tmp0") for row in (kernel, ui.row("code")) if word in row
         }
-        await ui.press("left_parenthesis")
+        await ui.act("previous-kernel")
         assert ui.row("code") == kernel
         assert ui.app.main.selection.links == lines
 
@@ -160,7 +162,7 @@ async def test_a_line_is_followed_to_graph_and_code_first():
         await select(ui, "h.mean()")
         panes = []
         for _ in range(3):
-            await ui.press("f")
+            await ui.act("follow")
             panes.append(ui.current)
         assert panes == ["graph", "code", "source"], "the line has a break, too"
 
@@ -199,14 +201,14 @@ async def test_a_line_stays_selected_in_all_views_of_the_code():
         await ui.press("5", "n")
         assert "tmp" in ui.row("code")
         await ui.press("v", "v")
-        assert ui.pane("code").view.name == "stages"
+        assert ui.pane("code").view.name == "device"
         assert ui.app.main.selection.links[0] == line, "not all lines of the kernel, whose rows are passed"
         stages = []
         for _ in range(3):
-            await ui.press("right_parenthesis")
+            await ui.act("next-kernel")
             stages.append(str(ui.pane("code").border_title).partition(" in ")[2].partition(" of ▐1▌")[0])
         assert sorted(stages) == ["PTX", "SASS", "Triton"]
-        await ui.press("f")
+        await ui.act("follow")
         assert ui.row("source").strip().endswith("return torch.relu(x @ w)")
 
 
@@ -237,7 +239,7 @@ async def test_the_assembly_of_the_selected_line_opens_once_it_is_known(size: tu
         commands = {command.title: command for command in CommandProvider(ui.app.main).commands()}
         commands["PTX and SASS for l4"].run()
         await ui.settle()
-        assert ui.pane("code").view.name == "stages"
+        assert ui.pane("code").view.name == "device"
         await ui.show(fakes.session(with_code(run, assembled=lowered)))
         assert "max.f32" in ui.screen
         assert ui.row("code").split(maxsplit=2)[2].startswith("ld.global"), "the first instruction of the line"
@@ -310,10 +312,13 @@ async def test_views_of_the_code_open_at_the_same_statement():
     async with run_app(fakes.session(run), (80, 24)) as ui:
         await ui.press("1", "home")
         await select(ui, "torch.relu")
-        await ui.press("5", "left_parenthesis")
+        await ui.press("5")
+        await ui.act("previous-kernel")
         hit = "highlight 3/3 in ▐2▌"
         assert hit in str(ui.pane("code").border_title)
-        await ui.press("v", "v", "right_parenthesis", "left_parenthesis")
+        await ui.press("v", "v")
+        await ui.act("next-kernel")
+        await ui.act("previous-kernel")
         assert "in Triton of ▐2▌" in str(ui.pane("code").border_title)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from textual.command import CommandPalette, Hit
 from textual.widgets import OptionList
 
 from tcexplore.events import Job
+from tcexplore.session.links import break_link, kernel_link
+from tcexplore.session.stable_ids import link_id, links_with_id
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.palette import EXACT, CommandProvider, find_places
 from tcexplore.ui.saved_settings import Settings, load, store
@@ -28,22 +31,22 @@ async def titles(ui: AppUnderTest, query: str) -> list[str]:
 
 async def test_colon_opens_the_palette_with_the_most_used_commands_first():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        ui.app.used_commands["View roofline in Code"] += 3
+        ui.app.used_commands["View device in Code"] += 3
         await ui.press("colon")
         assert isinstance(ui.app.screen, CommandPalette)
         listed = ui.app.screen.query_one(OptionList)
-        assert "View roofline in Code" in str(listed.get_option_at_index(0).prompt)
+        assert "View device in Code" in str(listed.get_option_at_index(0).prompt)
 
 
 TITLES = {
     "fix": "Try and verify fixes for the graph break under the cursor",
-    "ptx": "View stages in Code",
+    "ptx": "View device in Code",
     "ptx h100": "PTX and SASS for h100",
     "gpu": "Generate code for h100",
     "batch": "Time one dimension of the inputs at several sizes",
     "memory": "View timing in Timing",
     "screenshot": "Save a screenshot of the screen as SVG",
-    "export": "Save the run as one linked HTML page",
+    "export": "Save the run as one HTML page to share",
     "mode": "Compile with mode=reduce-overhead",
     "wrong": "Find the compiler stage that crashes or gives a wrong result",
     "sample": "Open sample fusion.py",
@@ -84,7 +87,7 @@ async def test_the_palette_opens_another_file_and_compiles_with_another_option(t
         commands["Compile with dynamic=True"].run()
         commands["PTX and SASS for h100"].run()
         await ui.settle()
-        assert (ui.current, ui.pane("code").view.name) == ("code", "stages")
+        assert (ui.current, ui.pane("code").view.name) == ("code", "device")
         commands["Open other.py"].run()
         await ui.settle()
         assert ui.engine.requests == ["inductor default True", "retarget h100", f"open {tmp_path / 'other.py'}"]
@@ -149,11 +152,11 @@ async def test_clicks_on_the_footer_the_history_and_view_names_do_what_keys_do()
         await ui.pilot.click("#history", offset=(lines[-2].index("6: "), 0))
         await ui.settle()
         assert ui.app.session.pinned == 6
-        pane = ui.pane("timing")
+        pane = ui.pane("code")
         title = lines[pane.region.y][pane.region.x :]
-        await ui.pilot.click("#timing", offset=(title.index("next"), 0))
+        await ui.pilot.click("#code", offset=(title.index("fusion"), 0))
         await ui.settle()
-        assert pane.view.name == "next"
+        assert pane.view.name == "fusion"
 
 
 async def test_the_number_of_matches_stays_until_the_search_ends():
@@ -173,3 +176,26 @@ async def test_the_palette_changes_the_theme(tmp_path: Path):
         store(tmp_path / "settings.json", ui.app.chosen_settings(Settings()))
     again = ExplorerApp(FakeEngine, settings=load(tmp_path / "settings.json"))
     assert again.theme == ("nord" if again.console.color_system != "standard" else "ansi-dark")
+
+
+def test_an_id_leads_to_its_part():
+    run = fakes.complete(7)
+    for link in (kernel_link(run.code.kernels[0]), break_link(run.breaks[0])):
+        (found,) = find_places(run, link_id(run, link))
+        assert (found[0], found[3]) == (EXACT, link)
+    assert list(find_places(run, "k-000000000")) == []
+
+
+async def test_the_id_of_the_row_is_copied(monkeypatch: pytest.MonkeyPatch):
+    copied: list[str] = []
+
+    def copy(_: object, text: str) -> str:
+        copied.append(text)
+        return "copied"
+
+    monkeypatch.setattr("tcexplore.ui.terminal_driver.copy", copy)
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("3")
+        await ui.app.run_action("copy_id")
+        (id_,) = copied
+        assert links_with_id(fakes.complete(7), id_)

@@ -44,16 +44,18 @@ async def test_the_breaks_are_beside_the_source_until_the_user_goes_to_another_p
 async def test_keys_change_the_sizes_of_panes():
     async with run_app(fakes.session(fakes.complete(7)), (160, 50)) as ui:
         width, height = ui.pane("source").outer_size
-        await ui.press("greater_than_sign", "minus")
+        await ui.act("wider")
+        await ui.act("lower")
         assert ui.pane("source").outer_size.width > width
         assert ui.pane("source").outer_size.height < height
-        await ui.press("0")
+        await ui.act("default-sizes")
         assert ui.pane("source").outer_size == (width, height)
         for _ in range(30):
-            await ui.press("greater_than_sign")
+            await ui.act("wider")
         assert min(pane.outer_size.width for pane in ui.app.main.grid.visible_panes) > 20
         await ui.pilot.resize_terminal(120, 40)
-        await ui.press("2", "greater_than_sign")
+        await ui.press("2")
+        await ui.act("wider")
         assert ui.pane("graph").outer_size.width > ui.pane("source").outer_size.width
 
 
@@ -117,7 +119,7 @@ async def test_going_to_a_break_scrolls_to_its_expression():
     graph_break = fakes.complete(6).breaks[0]
     async with run_app(fakes.session(fakes.complete(6)), (100, 30)) as ui:
         for _ in range(8):
-            await ui.press("less_than_sign")
+            await ui.act("narrower")
         await ui.press("2", "b")
         line = next(line for line in ui.screen.splitlines() if line.startswith("│") and "print(" in line)
         assert graph_break.code.strip()[:6] in line

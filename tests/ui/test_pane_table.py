@@ -85,7 +85,8 @@ def test_titles_fit_and_name_the_view():
                 assert len(title) <= room or len(title) < 40
                 assert len(pane.views) == 1 or f"[{view.name}]" in title
     graph = PANES[1]
-    assert heading(graph, graph.views[0], "", (), 80).plain == "2 Graph [nodes] modules code decomp aot passes"
+    listed = graph.listed(graph.views[0], training.run(3))
+    assert heading(graph, graph.views[0], "", (), 80, listed).plain == "2 Graph [nodes] modules aot"
     assert heading(graph, graph.views[5], "", (), 30).plain == "2 Graph nodes [passes] …"
     assert heading(graph, graph.views[0], "17 ops", ("old: run 7",), 30).plain == "2 Graph [nodes] … ─ old: run 7"
 
@@ -94,9 +95,9 @@ def test_titles_fit_and_name_the_view():
 @pytest.mark.parametrize("view", ["code", "decomp", "aot", "passes", "fusion"])
 async def test_the_screen(view: str, size: tuple[int, int]):
     pane = next(pane for pane in PANES if pane.view(view))
-    names = [known.name for known in pane.views]
     async with run_app(fakes.session(training.run(3)), size) as ui:
-        await ui.press(str(pane.number), *"v" * names.index(view))
+        ui.app.main.show_view(pane.id, view)
+        await ui.settle()
         check_screen(f"view_{view}_{size[0]}x{size[1]}", ui)
 
 
@@ -105,20 +106,44 @@ async def test_next_view_wraps_around():
         await ui.press("2", "v")
         assert ui.pane("graph").view.name == "modules"
         await ui.press("V", "V")
-        assert ui.pane("graph").view.name == "passes"
+        assert ui.pane("graph").view.name == "aot"
         await ui.press("v")
         assert ui.pane("graph").view.name == "nodes"
         await ui.press("3", "v")
-        assert "one view only" in ui.notifications[-1]
+        assert "No other view" in ui.notifications[-1]
+
+
+def test_a_run_has_at_most_12_views_and_none_that_says_nothing():
+    for run in (fakes.complete(7), training.run(3), fakes.failed(1)):
+        listed = {pane.id: pane.listed(pane.views[0], run) for pane in PANES}
+        assert sum(map(len, listed.values())) <= 12
+        for pane, views in listed.items():
+            for view in views[1:]:
+                rows = [view.build(run, frozenset(), 100).row(0).text]
+                assert "none in this run" not in rows[0], (pane, view.name)
+
+
+async def test_a_view_is_listed_once_it_has_something_to_say():
+    run = fakes.complete(7)
+    async with run_app(fakes.session(run)) as ui:
+        assert "check" not in str(ui.pane("guards").border_title)
+        await ui.press("4", "z")
+        answer = ev.RecompileAnswer(run=7, number=1, inputs=("f32[2]",))
+        await ui.show(fakes.session(run.apply(answer)))
+        assert "check" in str(ui.pane("guards").border_title)
+        await ui.press("v")
+        assert ui.pane("guards").view.name == "check"
 
 
 async def test_the_graph_as_code_and_back_from_any_pane():
     async with run_app(fakes.session(training.run(3))) as ui:
-        await ui.press("4", "c")
+        await ui.press("4")
+        await ui.act("as-code")
         assert (ui.current, ui.pane("graph").view.name) == ("graph", "code")
-        await ui.press("3", "c")
+        await ui.press("3")
+        await ui.act("as-code")
         assert ui.pane("graph").view.name == "code"
-        await ui.press("c")
+        await ui.act("as-code")
         assert ui.pane("graph").view.name == "nodes"
 
 

@@ -152,11 +152,11 @@ async def test_entries_view(size: tuple[int, int]):
 async def test_two_marked_entries_are_compared():
     async with run_app(alive(), (120, 40)) as ui:
         await ui.press("4", "v", "z", "home", "equals_sign")
-        assert "Mark one" in ui.notifications[-1]
+        assert "Put the cursor on an entry" in ui.notifications[-1]
         row = next(i for i in range(len(ui.view("guards").document)) if "● 0/1" in _text(ui, i))
         ui.view("guards").move_to(row)
-        await ui.press("m", "equals_sign")
-        assert "This is the marked entry" in ui.notifications[-1]
+        await ui.press("equals_sign")
+        assert "0/1 is marked" in ui.notifications[-1]
         await ui.press("down", "down", "equals_sign")
         check_screen("guard_diff_120x40", ui)
         await ui.press("escape")

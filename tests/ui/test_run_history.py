@@ -48,7 +48,7 @@ async def test_a_run_of_an_earlier_start_is_shown_with_its_time(tmp_path: Path):
         assert f"[{earlier[0]}: 1 break" in ui.screen
         assert ui.app.session.shown is not None
         assert ui.app.session.shown.code.kernels == fakes.complete(3).code.kernels
-        await ui.press("right_curly_bracket")
+        await ui.act("newest-save")
         assert ui.app.session.pinned is None
         await ui.press("d")
         assert f"run of {earlier[1]}" in ui.screen

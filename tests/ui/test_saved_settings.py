@@ -19,7 +19,8 @@ async def test_what_the_user_chose_is_there_at_the_next_start(tmp_path: Path):
     file = tmp_path / "state" / "settings.json"
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.app.file = "/models/a.py"
-        await ui.press("greater_than_sign", "2", "v")
+        await ui.act("wider")
+        await ui.press("2", "v")
         ui.app.theme = "ansi-light"
         chosen = ui.app.chosen_settings(Settings())
         store(file, chosen)

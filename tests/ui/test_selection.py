@@ -68,9 +68,10 @@ async def test_enter_folds_and_unfolds():
 
 async def test_the_graph_as_code_and_back():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("2", "c")
+        await ui.press("2")
+        await ui.act("as-code")
         assert "def forward" in "".join(ui.view("graph").document.row(i).text for i in range(8))
-        await ui.press("c")
+        await ui.act("as-code")
         assert "parameters" in ui.view("graph").document.row(1).text
 
 
@@ -85,7 +86,8 @@ async def test_a_selection_in_a_large_run_is_highlighted():
 
 async def test_a_line_highlights_its_statements_in_the_graph_as_code():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("2", "c")
+        await ui.press("2")
+        await ui.act("as-code")
         await select(ui, "1.2")
         rows = highlighted(ui, "graph")
         assert len(rows) == 1

@@ -147,10 +147,10 @@ async def test_a_study_needs_to_know_the_model():
 
 async def test_the_key_of_an_open_study_closes_it():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("C")
+        await ui.press("S", "C")
         study: object = ui.app.screen
         assert isinstance(study, StudyScreen)
-        await ui.press("C")
+        await ui.press("S", "C")
         assert ui.app.screen is ui.app.main
 
 
@@ -158,8 +158,8 @@ async def test_the_key_of_an_open_study_closes_it():
 async def test_the_panes_stay_in_view_above_a_study_until_z_zooms_it(theme: str):
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.app.theme = theme
-        await ui.press("C")
-        assert ui.screen.splitlines()[2].startswith("╭─ 1 Source")
+        await ui.press("S", "C")
+        assert "━ 1 Source" in ui.screen.splitlines()[2]
         await ui.press("z")
         assert "1 Source" not in ui.screen
         await ui.press("z")

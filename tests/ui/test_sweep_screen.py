@@ -28,7 +28,7 @@ def story(job: ev.Job) -> Sequence[ev.Event]:
 
 
 async def prompted(ui: AppUnderTest) -> StudyScreen:
-    await ui.press("S")
+    await ui.press("S", "S")
     screen = ui.app.screen_stack[-2]
     assert isinstance(screen, StudyScreen)
     return screen

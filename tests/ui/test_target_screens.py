@@ -75,7 +75,7 @@ async def test_a_message_says_that_a_new_run_generates_the_code():
 @SIZES
 async def test_a_kernel_on_two_targets(size: tuple[int, int]):
     async with run_app(fakes.session(on_two()), size) as ui:
-        await ui.press("5", "K")
+        await ui.press("5", "S", "K")
         screen = ui.app.screen
         assert isinstance(screen, TargetDiffScreen)
         check_screen(f"target_diff_{size[0]}x{size[1]}", ui)
@@ -92,7 +92,7 @@ async def test_a_kernel_on_two_targets(size: tuple[int, int]):
 
 async def test_one_target_is_not_enough_to_compare():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("5", "K")
+        await ui.press("5", "S", "K")
         assert "choose another with T" in ui.notifications[-1]
 
 

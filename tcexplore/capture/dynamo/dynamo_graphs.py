@@ -9,7 +9,7 @@ from typing import Any
 from tcexplore.capture.dynamo.trace_position import current_compile_id, record_caller
 from tcexplore.capture.fx_nodes import fx_node, module_stacks, read_subgraphs, subgraph_paths
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.module_paths import FramePaths
+from tcexplore.capture.module_paths import FramePaths, RunModule
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.events import CapturedModule, FxNode, GraphCaptured, Location
@@ -51,7 +51,7 @@ class _GraphObserver:
         self._user_files.readers[graph] = dict(_first_readers(nodes))
         printed_graph, code = self._printed
         paths = FramePaths(output_graph)
-        frame_path = paths.of_frame()
+        frame_module = paths.of_frame()
         self._hooks.emit(
             GraphCaptured(
                 graph=graph,
@@ -60,9 +60,9 @@ class _GraphObserver:
                 code=code if printed_graph == graph else gm.print_readable(print_output=False),
                 subgraphs=subgraphs,
                 frame=self._frame(graph, output_graph),
-                module=frame_path.path if frame_path else None,
-                root=frame_path.root if frame_path else "",
-                modules=tuple(_modules(gm.graph.nodes, paths)),
+                module=frame_module.place.path if frame_module else None,
+                root=frame_module.place.root if frame_module else "",
+                modules=tuple(_modules(gm.graph.nodes, paths, frame_module)),
             )
         )
 
@@ -77,8 +77,11 @@ class _GraphObserver:
         return self._user_files.location_of(code)
 
 
-def _modules(nodes: Iterable[Any], paths: FramePaths) -> Iterator[CapturedModule]:
-    """Yield each module that runs a node."""
+def _modules(nodes: Iterable[Any], paths: FramePaths, of_frame: RunModule | None) -> Iterator[CapturedModule]:
+    """Yield the module of the frame, and each module that runs a node."""
+    if of_frame is not None:
+        place = of_frame.place
+        yield CapturedModule(source="self", type=of_frame.type, path=place.path, root=place.root)
     stacks = list(module_stacks(nodes))
     known = paths.of_sources(stacks)
     for source, name in {source: name for stack in stacks for source, name in stack.items()}.items():

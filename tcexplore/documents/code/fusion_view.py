@@ -199,6 +199,11 @@ def _question(answer: NotFused, known: Labels) -> Row:
     return Row(spans, _links(answer))
 
 
+def first_reason(snapshot: Snapshot, a: Kernel, b: Kernel) -> str:
+    """Return the first reason why two kernels of a run are not fused."""
+    return _first_reason(not_fused(snapshot, a, b), labels(snapshot))
+
+
 def _first_reason(answer: NotFused, known: Labels) -> str:
     """Return the first reason, and how many more there are."""
     reasons = list(dict.fromkeys(decision.reason for decision in answer.refusals))

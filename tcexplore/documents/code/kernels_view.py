@@ -79,7 +79,7 @@ def _grouping(toggled: frozenset[str], groups: int, kernels: int) -> Row:
     if GROUPED in toggled:
         text = "all kernels: closes to show those of equal layers once"
     else:
-        text = f"{kernels} kernels of {groups} kinds, those of equal layers once: opens all kernels"
+        text = f"{kernels:,} kernels of {count(groups, 'kind')}, those of equal layers once: opens all kernels"
     return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)
 
 
@@ -153,7 +153,7 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
     entries: list[Kernel | Row] = []
     for (graph, phase), group in groups:
         machine = ("  for this machine" if is_of_this_machine(snapshot, group[0]) else "", "warn")
-        entries += [row((f" {graph}", "title"), (f" {phase}", "muted"), machine)] if len(groups) > 1 else []
+        entries += [row((f" graph {graph}", "title"), (f" {phase}", "muted"), machine)] if len(groups) > 1 else []
         entries += group
     entries.append(BLANK)
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcexplore import events as ev
-from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.document import Parts, Row, Span, fixed
-from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import Labels, kernel_links, labels
 from tcexplore.documents.prose import BLANK, columns, fold, row, wrapped
 from tcexplore.events import Kernel, KernelResources
@@ -16,16 +13,11 @@ from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import kernel_link
 
-EMPTY_TEXT = (
-    "The GPU resources of each kernel appear here: registers, spills, shared memory, warps, the occupancy and what "
-    "limits it, instructions by kind, warnings. T chooses the target."
-)
-
 HEAD = ("kernel", "occupancy", "limited by", "registers", "spills", "shared", "warps", "stages", "threads")
 
 
-def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """Return the document of the view."""
+def resources_section(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Parts:
+    """Return a table of the kernels that were assembled, and details of each."""
     known = labels(snapshot)
     taken = [
         (k, made.resources)
@@ -33,16 +25,14 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
         if (made := kernel_facts(snapshot.code, k).assembled) and made.resources
     ]
     if not taken:
-        empty = empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.MACHINE_CODE)
-        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
+        return Parts("", [])
     rows = [_cells(kernel, resources, known) for kernel, resources in taken]
     table = columns(HEAD, rows, [kernel_links(kernel) for kernel, _ in taken], left=(0, 2))
     details = (line for kernel, resources in taken for line in _details(kernel, resources, known, toggled, width))
     warned = sum(bool(resources.warnings) for _, resources in taken)
     warnings = f"{warned} with a warning" if warned else "no warnings"
     title = f"{count(len(taken), 'kernel')}{snapshot.for_target}, {warnings}"
-    above = target_rows(snapshot, toggled, width)
-    return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_source_rows(width))])
+    return Parts(title, [fixed(table), fixed([BLANK]), fixed(details), fixed(_source_rows(width))])
 
 
 def _cells(kernel: Kernel, resources: KernelResources, known: Labels) -> Sequence[tuple[Span, ...]]:

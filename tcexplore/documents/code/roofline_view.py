@@ -7,10 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tcexplore import events as ev
-from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.document import Parts, Row, Span, fixed
-from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import EXTERN, Labels, kernel_links, labels
 from tcexplore.documents.prose import BLANK, Column, heading, row, table, wrapped
 from tcexplore.documents.timing.device_rows import format_rate
@@ -30,11 +27,6 @@ SLOW = 0.5
 Measured = tuple[Kernel, Achieved]
 
 
-EMPTY_TEXT = (
-    "The roofline of each kernel appears here: bytes moved, FLOPs, whether memory or compute bounds it, and the "
-    "least time that the bound allows, an estimate. T chooses the target."
-)
-
 HEIGHT, WIDEST = 9, 64
 """Height and maximum width of the plot."""
 
@@ -44,15 +36,14 @@ Reached = Mapping[Link, float | None]
 """Measured FLOP/s of kernels."""
 
 
-def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """Return the document of the view."""
+def roofline_section(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Parts:  # noqa: ARG001
+    """Return the bounds of the kernels, what they reach of them, and plots."""
     known = labels(snapshot)
     points = [
         (kernel, point) for kernel in snapshot.code.kernels if (point := kernel_facts(snapshot.code, kernel).roofline)
     ]
     if not points:
-        empty = empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.ROOFLINE)
-        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
+        return Parts("", [])
     total = sum(point.implied_us for _, point in points)
     bounds = table(_bound_columns(total, known), points, [kernel_links(kernel) for kernel, _ in points])
     reached = ((kernel, achieved(snapshot, kernel, kernel_facts(snapshot.code, kernel))) for kernel, _ in points)
@@ -61,7 +52,7 @@ def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     if measured:
         title += f" · measured {duration(sum(at.measured.us for _, at in measured) / 1e6)}"
     parts = (
-        target_rows(snapshot, toggled, width), bounds, achieved_rows(measured, known, width),
+        bounds, achieved_rows(measured, known, width),
         _plots(points, measured, known, width), _source_rows(points, width),
     )  # fmt: skip
     return Parts(title, [fixed(part) for part in parts])

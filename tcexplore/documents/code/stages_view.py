@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from tcexplore import events as ev
-from tcexplore.documents.code.target_notes import describe_vectors, format_resources, target_rows
+from tcexplore.documents.code.target_notes import describe_vectors, format_resources
 from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
-from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import BAR, KernelLines, Labels, OpLabel, kernel_links, labels
 from tcexplore.documents.prose import BLANK, fold, wrapped
 from tcexplore.events import Kernel, KernelAssembled, KernelStage
@@ -16,27 +14,17 @@ from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 
-EMPTY_TEXT = (
-    "The stages of each kernel appear here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the "
-    "target that T chooses, the assembly of C++ kernels with --assembly."
-)
-
 NAMES = {
     "ttir": "TTIR", "ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "sass": "SASS", "amdgcn": "AMDGCN",
     "assembly": "assembly",
 }  # fmt: skip
 
 
-def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """Return the document of the view. If there is one kernel, its last stage is open at first."""
+def stages_section(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Parts:
+    """Return the stages of each kernel that has any."""
     known = labels(snapshot)
     shown = [kernel for kernel in snapshot.code.kernels if any(kernel_facts(snapshot.code, kernel)[:2])]
-    if not shown:
-        empty = empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.MACHINE_CODE)
-        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty])
-    parts = [fixed(target_rows(snapshot, toggled, width))]
-    for kernel in shown:
-        parts += _kernel(snapshot, kernel, known, toggled, width)
+    parts = [part for kernel in shown for part in _kernel(snapshot, kernel, known, toggled, width)]
     return Parts(f"{count(len(shown), 'kernel')}{snapshot.for_target}", parts)
 
 

@@ -112,6 +112,11 @@ def _divide(graph: GraphOf) -> Divided:
     return Divided(hidden, names, shown, by_module)
 
 
+def has_folds(graph: GraphOf) -> bool:
+    """Return whether there are folds of modules at first."""
+    return any(block.path is not None for block in _divide(graph).blocks)
+
+
 def _blocks(graph: GraphOf, nodes: Sequence[FxNode], outer: Path) -> Iterator[Block]:
     return blocks(nodes, [graph.path(node) for node in nodes], outer, graph.folds)
 

@@ -14,6 +14,7 @@ from tcexplore.documents.graph.graph_rows import (
     GraphOf,
     GraphRows,
     dynamo_graph,
+    has_folds,
     hidden_fold,
     is_parameter,
     lay_out_graph,
@@ -59,8 +60,15 @@ def graph_title(snapshot: Snapshot) -> str:
 
 
 def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str], width: int) -> Iterable[Part]:
-    opened = f"graph {captured.graph}" not in toggled
-    yield fixed([graph_heading(snapshot, captured, opened)], f"graph {captured.graph}")
+    # A graph of a layer that equals an earlier one is closed at first.
+    path = tuple(captured.module.split(".")) if captured.module else ()
+    same = module_folds(snapshot).same.get(path)
+    opened = (f"graph {captured.graph}" not in toggled) != (same is not None)
+    heading = graph_heading(snapshot, captured, opened)
+    if same is not None:
+        note = Span(f"  {captured.module} same as {same.same_as}", "muted")
+        heading = heading._replace(spans=(*heading.spans[:3], note, *heading.spans[3:]))
+    yield fixed([heading], f"graph {captured.graph}")
     if opened:
         graph = _of(captured, labels(snapshot), module_folds(snapshot))
         yield from graph_parts(graph, toggled, places(snapshot.file), width)
@@ -74,7 +82,7 @@ def graph_parts(graph: GraphOf, toggled: frozenset[str], where: Places, width: i
 
 def _grouping(graph: GraphOf, toggled: frozenset[str]) -> Iterator[Row]:
     """Yield the row that opens all modules at once, and groups the nodes again."""
-    if graph.has_modules:
+    if has_folds(graph):
         grouped = graph.grouping(toggled)
         text = "grouped by module: opens all nodes" if grouped else "all nodes: closes to group them by module"
         yield fold(f"grouped {graph.name}", not grouped, (text, "muted"), keys_only=True)
@@ -91,14 +99,14 @@ def _rows(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) ->
 def graph_heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
     """Return the first row of a graph: compile id, number of ops, frame, and the reason if it is a recompile."""
     taken = [node for node in captured.nodes if node.op == "placeholder" and not is_parameter(node)]
-    facts = [count(captured.ops, "op"), count(len(taken), "input")]
     frame = captured.frame
-    facts += filter(None, [describe_frame(captured.graph, frame, places(snapshot.file).describe(frame))])
+    function = describe_frame(captured.graph, frame, places(snapshot.file).describe(frame))
+    facts = [*filter(None, [count(captured.ops, "op"), function]), count(len(taken), "input")]
     again = next((recompile for recompile in snapshot.recompiles if recompile.graph == captured.graph), None)
     why = f"  ↻ recompiled: {name_carried(again.failed_guard) or again.reason}" if again else ""
     ops = "" if opened else f"  {_op_names(captured)}"
     return fold(
-        f"graph {captured.graph}", opened, (captured.graph, "title"), (f"  {' · '.join(facts)}", "muted"),
+        f"graph {captured.graph}", opened, (f"graph {captured.graph}", "title"), (f"  {' · '.join(facts)}", "muted"),
         ops, (why, "recompile"), location=frame, links=line_links(frame), indent=0,
     )  # fmt: skip
 

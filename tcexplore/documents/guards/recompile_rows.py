@@ -80,7 +80,7 @@ def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row
 
 
 def name_carried(guard: str) -> str:
-    """Return a guard or a name with `___stack0` described as `value carried over the break`."""
+    """Return a guard or a name with `___stack0` described as `break's value`: the result of what broke the graph."""
     if "___stack" not in guard:  # each row of each guard comes here
         return guard
     return _CARRIED.sub(_carried, _CARRIED_MEMBER.sub(r"carried value \1", guard))
@@ -88,7 +88,7 @@ def name_carried(guard: str) -> str:
 
 def _carried(name: re.Match[str]) -> str:
     number = "" if name[1] == "0" else f" {name[1]}"
-    return f"value{number} carried over the break"
+    return f"break's value{number}"
 
 
 def name_guarded(recompile: Recompiled) -> str:

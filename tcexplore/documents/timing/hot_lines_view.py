@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from tcexplore import events as ev
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, missing_reason
-from tcexplore.documents.line_facts import read_lines, times_of_lines
+from tcexplore.documents.line_facts import lines_by_definition, read_lines, times_of_lines
 from tcexplore.documents.locations import places
+from tcexplore.documents.module_folds import module_folds
 from tcexplore.documents.prose import BLANK, heading, row, shortened, wrapped
 from tcexplore.events import Location
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.line_times import LineTime, LineTimes
-from tcexplore.session.links import line_links
+from tcexplore.session.links import line_link, line_links
 
 EMPTY_TEXT = (
     "The lines of your files appear here after the first timing, sorted by their share of a call: each op of an eager "
@@ -34,7 +35,7 @@ HOTTEST = 5
 """Lines in the printed report."""
 
 
-def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
+def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the view."""
     times = times_of_lines(snapshot)
     if times is None and snapshot.trace:
@@ -46,7 +47,7 @@ def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
                 return Parts("", [fixed([row((" … timing", "running")), BLANK, *wrapped(EMPTY_TEXT, width, "muted")])])
             return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
         return Parts("", [fixed(wrapped(f"{NO_TIMES} {reason}".strip(), width, "muted"))])
-    return Parts(count(len(times.lines), "line"), [fixed(hot_line_rows(snapshot, times, width))])
+    return Parts(count(len(times.lines), "line"), [fixed(hot_line_rows(snapshot, times, toggled, width))])
 
 
 def hottest_line_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -58,13 +59,19 @@ def hottest_line_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from _notes(times.lines[:HOTTEST], width)
 
 
-def hot_line_rows(snapshot: Snapshot, times: LineTimes, width: int) -> Iterator[Row]:
-    """Yield the lines, longest first, then the rest and the whole call."""
+def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield the lines, longest first, then the rest and the whole call.
+
+    Those of a model with repeated layers are grouped by the class or function that contains them.
+    """
     yield heading("Lines of one call", f"share of the {times.side} call")
     if times.lines:
         yield from wrapped(_name_slowest(snapshot, times), width, "strong")
     yield _columns(times)
-    yield from (_line_row(snapshot, time, times, width) for time in times.lines)
+    if module_folds(snapshot).repeats:
+        yield from _rows_by_class(snapshot, times, toggled, width)
+    else:
+        yield from (_line_row(snapshot, time, times, width) for time in times.lines)
     yield BLANK
     yield heading("On no line")
     whole = times.eager_us if times.compiled_us is None else times.compiled_us
@@ -75,6 +82,30 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, width: int) -> Iterator[
     yield row((_figures(times, times.eager_us, times.compiled_us, 1.0), "strong"), ("the call", "strong"))
     yield BLANK
     yield from _notes(times.lines, width)
+
+
+def _rows_by_class(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """Yield a fold for each class or function, that with the most time first, and its lines."""
+    groups: dict[tuple[str, str], list[LineTime]] = {}
+    for file in dict.fromkeys(time.file for time in times.lines):
+        text = "\n".join(read_lines(snapshot, file).values())
+        numbers = dict.fromkeys(time.line for time in times.lines if time.file == file)
+        names = {line: name for name, lines in lines_by_definition(text, numbers).items() for line in lines}
+        for time in times.lines:
+            if time.file == file:
+                groups.setdefault((file, names.get(time.line, "")), []).append(time)
+    for (file, name), own in sorted(groups.items(), key=lambda group: -sum(time.share for time in group[1])):
+        key = f"lines of {name} {file}"
+        opened = key in toggled
+        sums = (sum(time.eager_us or 0.0 for time in own), sum(time.compiled_us or 0.0 for time in own))
+        figures = _figures(times, *sums, sum(time.share for time in own))
+        links = () if opened else tuple(line_link(Location(time.file, time.line)) for time in own)
+        title = name or places(snapshot.file).path(file)
+        yield row(
+            (figures, "number"), ("▾ " if opened else "▸ ", "key"), (title, "heading"),
+            (f"  {count(len(own), 'line')}", "muted"), fold=key, hides=links, location=Location(file, own[0].line),
+        )  # fmt: skip
+        yield from (_line_row(snapshot, time, times, width) for time in own if opened)
 
 
 def _name_slowest(snapshot: Snapshot, times: LineTimes) -> str:

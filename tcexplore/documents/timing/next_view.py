@@ -179,7 +179,7 @@ def short_step(step: NextStep, snapshot: Snapshot) -> str:
     line = places(snapshot.file).describe(step.location)
     short: dict[StepAction, str] = {
         "correct_result": "find the wrong stage",
-        "fix_break": f"remove the break at {line}" if line else "remove a break",
+        "fix_break": f"fix {line}" if line else "fix a break",
         "compile_function": f"get {step.target} compiled",
         "avoid_recompiles": f"avoid {count(step.number or 0, 'recompile')}",
         "run_eagerly": "leave it uncompiled",

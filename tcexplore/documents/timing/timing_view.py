@@ -20,6 +20,7 @@ from tcexplore.documents.timing.device_rows import (
     device_rows,
     shorten_device_function,
 )
+from tcexplore.documents.timing.memory_peak_rows import memory_peak_rows
 from tcexplore.documents.timing.profile_rows import profile_rows
 from tcexplore.documents.timing.step_rows import step_rows
 from tcexplore.documents.timing.timeline_view import region_rows
@@ -46,6 +47,9 @@ from tcexplore.targets.target_names import NATIVE
 MOST = 8
 """Calls that are listed one by one."""
 
+
+NOTES = "timing notes"
+"""The fold with what reduces the trust in a measurement."""
 
 EMPTY_TEXT = (
     "Eager and compiled calls are timed in turns here, warm, on the same inputs, until the next save. The verdict is "
@@ -75,11 +79,12 @@ def timing_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         *_head(snapshot, width),
         BLANK,
         *plot,
-        *_conditions(snapshot, width),
+        *_conditions(snapshot, toggled, width),
         *_cost(snapshot, width),
         *step_rows(snapshot, width),
         *accuracy_rows(snapshot, width),
         *memory_rows(snapshot, width),
+        *memory_peak_rows(snapshot, toggled, width),
         *cuda_graph_rows(snapshot, width),
         *device_rows(snapshot, width),
         *call_profile_rows(snapshot, toggled, width),
@@ -188,7 +193,7 @@ def _scale(on: Axis, indent: int) -> Row:
     return row((" " * indent + low + " " * gap + high, "dim"))
 
 
-def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def _conditions(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
     estimate = snapshot.timing
     if estimate is None:
         return
@@ -204,7 +209,12 @@ def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield from wrapped(" · ".join(facts), width, "muted")
     if mode := describe_grad_mode(snapshot.grad_mode):
         yield from wrapped(mode, width, "muted")
-    for note in estimate.notes:
+    if not estimate.notes:
+        return
+    subjects = ", ".join(note.partition(":")[0].lower() for note in estimate.notes if ":" in note[:24])
+    label = f"! {count(len(estimate.notes), 'note')} on the measurement{': ' if subjects else ''}{subjects}"
+    yield fold(NOTES, NOTES in toggled, (label, "warn"))
+    for note in estimate.notes if NOTES in toggled else ():
         yield from wrapped(note, width, "warn", lead="! ")
 
 
@@ -217,7 +227,7 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
     facts = []
     if costs.first_call_s is not None:
         facts.append(f"first call {duration(costs.first_call_s)}")
-    if costs.compile_s is not None:
+    if costs.compile_s is not None and not compile_time(snapshot).roots:
         facts.append(f"compiling {duration(costs.compile_s)}")
     if facts:
         yield from wrapped(" · ".join(facts), width)

@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Markdown, Static
 
-from tcexplore.keymap import TASKS, Scope, available, hint
+from tcexplore.keymap import TASKS, Action, Scope, available, grouped, hint
 
 
 class HelpScreen(ModalScreen[None]):
@@ -23,16 +23,16 @@ class HelpScreen(ModalScreen[None]):
     CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "dismiss", show=False)]
 
-    def __init__(self, name: str, title: str, scopes: Collection[Scope]) -> None:
+    def __init__(self, name: str, title: str, scopes: Collection[Scope], *, trace: bool = False) -> None:
         super().__init__()
-        self._page, self._heading, self._scopes = name, title, scopes
+        self._page, self._heading, self._scopes, self._trace = name, title, scopes, trace
 
     def compose(self) -> ComposeResult:
         with VerticalScroll() as page:
             page.border_title = self._heading
             page.border_subtitle = f"{hint('back')} closes"
             yield Markdown(page_text(self._page), open_links=False)
-            yield Static(keys(self._scopes))
+            yield Static(keys(self._scopes, trace=self._trace))
 
 
 def page_text(name: str) -> str:
@@ -42,17 +42,31 @@ def page_text(name: str) -> str:
     return re.sub(r"{([a-z-]+)}", lambda action: hint(action[1]), text)
 
 
-def keys(scopes: Collection[Scope]) -> Content:
-    """Return every key of a screen with its help, grouped by task."""
-    actions = [action for action in available(scopes) if action.keys]
-    width = max(len(action.shown) for action in actions) + 2
+def keys(scopes: Collection[Scope], *, trace: bool = False) -> Content:
+    """Return every key of a screen with its help, grouped by task; `trace` if the runs are ranks of a trace."""
+    groups = grouped([action for action in available(scopes) if not (action.live if trace else action.of_trace)])
+    width = max(len(_shown(group)) for group in groups) + 2
     blocks = []
     for task in TASKS:
         lines = [
-            Content.assemble((action.shown.ljust(width), "bold"), action.help)
-            for action in actions
-            if action.task == task
+            Content.assemble((_shown(group).ljust(width), "bold"), _help(group))
+            for group in groups
+            if group[0].task == task
         ]
         if lines:
             blocks.append(Content("\n").join([Content.styled(task, "bold underline"), *lines]))
     return Content("\n\n").join(blocks)
+
+
+def _shown(group: tuple[Action, ...]) -> str:
+    """Return the keys of a group: `v V`, or `1 … 7` for the panes."""
+    if len(group) > 2:
+        return f"{hint(group[0].name)} … {hint(group[-1].name)}"
+    return "  ".join(action.shown for action in group)
+
+
+def _help(group: tuple[Action, ...]) -> str:
+    first, *others = group
+    if len(group) > 2:
+        return f"Go to a pane: {', '.join(action.label for action in group)}"
+    return "".join((first.help, *(f"; {hint(other.name)} {other.label}" for other in others)))

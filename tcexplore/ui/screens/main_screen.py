@@ -22,6 +22,7 @@ from tcexplore.ui.messages import (
     CursorMoved,
     FixRequested,
     MachineCodeRequested,
+    NewestRequested,
     RecompileCheckRequested,
     RowEntered,
     RunChosen,
@@ -30,13 +31,10 @@ from tcexplore.ui.messages import (
 from tcexplore.ui.navigation import (
     Navigation,
     Selection,
-    entry_differences,
-    fusion_how,
-    fusion_reasons,
+    compare_entries,
+    compare_kernels,
     index_links,
     kernel_at_cursor,
-    mark_entry,
-    mark_kernel,
     no_kernel,
     prefetch,
 )
@@ -76,6 +74,7 @@ class MainScreen(ReadingScreen):
         self._title = RowLine(partial(title_row, self.session, None, Elapsed(0.0, 0.0)), id="title")
         self._verdict = RowLine(partial(verdict_row, self.session), id="verdict")
         self._alert = RowLine(lambda _: Row(()), id="alert")
+        self._alert.display = False
         self._tabs = RowLine(tabs(self.grid.current), id="tabs")
         self._peek = RowLine(_peek_line(None, (), frozenset()), id="peek")
         self._footer = RowLine(footer(self.SCOPES, self.grid.current), id="footer")
@@ -101,6 +100,8 @@ class MainScreen(ReadingScreen):
         return spec.id, f"{spec.number} {spec.title}"
 
     def leave(self) -> None:
+        if not self.grid.zoomed:
+            self.post_message(NewestRequested())
         self.grid.zoomed = False
 
     # ---- session
@@ -110,7 +111,6 @@ class MainScreen(ReadingScreen):
         for pane in self.grid.panes.values():
             pane.watch(self.app, "session", pane.show_session, init=False)
         self.watch(self.app, "session", self.show_session, init=False)
-        self._alert.display = False
         self.set_interval(1.0, self._show_alert)
 
     def _show_alert(self) -> None:
@@ -153,7 +153,7 @@ class MainScreen(ReadingScreen):
             self._open_assembly()
         shown = session.shown
         if shown is not None:
-            self.grid.suggested = "breaks" if shown.breaks else "graph"
+            self.grid.suggested = "output" if shown.failure else "breaks" if shown.breaks else "graph"
         self._show_peek()
         if shown is not None and shown.complete and shown.run != self._prefetched_run:
             self._prefetched_run = shown.run
@@ -231,7 +231,7 @@ class MainScreen(ReadingScreen):
         if not self.selection.links:
             self.selection.select(self._links_at_cursor, self.session)
         self.navigation.leave()
-        self.show_view("code", "stages")
+        self.show_view("code", "device")
         self._assembly_awaited = True
         self._highlight(everywhere=False)
 
@@ -240,7 +240,7 @@ class MainScreen(ReadingScreen):
         from tcexplore.documents.code.target_notes import is_assembled
 
         pane, snapshot = self.grid.panes["code"], self._code_snapshot
-        if snapshot is None or pane.view.name != "stages":
+        if snapshot is None or pane.view.name != "device":
             return
         statements = [link for link in self.selection.chain if link.kind == "statement"]
         if folds := find_assembly_folds(snapshot, statements):
@@ -252,9 +252,12 @@ class MainScreen(ReadingScreen):
 
     def action_next_view(self, by: int) -> None:
         pane = self.grid.pane
-        if len(pane.spec.views) == 1:
-            self.say("This pane has one view only; the graph and the code pane have several.")
-        view = pane.spec.next_view(pane.view, by)
+        view = pane.next_view(by)
+        if view is pane.view:
+            self.say(
+                f"No other view of this pane has anything to show for this run; {hint('commands')} lists all views."
+            )
+            return
         # Links that the view has rows for come first. Whole kernels come last, or all their lines would be selected.
         exact = view.kinds - {"kernel"}
         links = sorted(self.selection.links, key=lambda link: link.kind not in exact)
@@ -410,23 +413,15 @@ class MainScreen(ReadingScreen):
     def action_recompile_check(self) -> None:
         self.post_message(RecompileCheckRequested(self._links_at_cursor))
 
-    def action_mark(self) -> None:
+    def action_compare(self) -> None:
+        """Mark a kernel or a cache entry, or compare it with the marked one; on the marked one, remove the mark."""
         pane, snapshot = self.grid.pane, self._code_snapshot
         if pane.spec.id == "guards":
-            self.say(mark_entry(pane))
+            answer = compare_entries(pane, self.session)
         elif pane.spec.id != "code" or snapshot is None:
-            self.say(no_kernel())
-        elif message := mark_kernel(pane, snapshot):
-            self.say(message)
-
-    def action_compare_marked(self) -> None:
-        pane, snapshot = self.grid.pane, self._code_snapshot
-        if pane.spec.id == "guards":
-            answer = entry_differences(pane, self.session)
-        elif pane.spec.id != "code" or snapshot is None:
-            answer = fusion_how()
+            answer = no_kernel()
         else:
-            answer = fusion_reasons(pane, snapshot)
+            answer = compare_kernels(pane, snapshot)
         if isinstance(answer, str):
             self.say(answer)
         else:

@@ -268,7 +268,7 @@ def recompile_prompt(session: Session, links: Sequence[Link], send: Send, number
     if shown is None:
         return _NO_RUN
     if shown is not session.newest:
-        return _EARLIER.format(hint("newest-save"))
+        return _EARLIER.format(hint("back"))
     if shown.status != "running":
         return ended()
     if shown.entry is None:

@@ -5,6 +5,7 @@
 
 import argparse
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -142,7 +143,49 @@ def experts():
         f(torch.randn(4 * world, 8, device=device))
 
 
+def restarts():
+    """Make torch restart: it takes a float as a tensor, until it meets an op that needs its value."""
+
+    @torch.compile
+    def resize(x, scale):
+        return torch.nn.functional.interpolate(x * 2, scale_factor=scale) + 1
+
+    @torch.compile
+    def drop(x, share):
+        return torch.nn.functional.dropout(x.relu(), share) + share
+
+    for scale in (1.5, 2.5, 3.5):
+        resize(torch.randn(1, 1, 4, 4, device=device), scale)
+    for share in (0.1, 0.2):
+        drop(torch.randn(4, device=device), share)
+
+
+def nested_breaks():
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x * 2
+
+    @torch.compile
+    def f(x):
+        return inner(x).sin()
+
+    f(torch.randn(4, device=device))
+
+
+def sizes():
+    """Compile for a size, then for a symbol."""
+
+    @torch.compile
+    def f(x, factor):
+        return (x * factor).relu().sum(0)
+
+    for rows in (4, 5, 6):
+        f(torch.ones(rows, 8, device=device), rows / 2)
+
+
 def main() -> None:
+    time.sleep(float(os.environ.get("DELAY", "0")) * (rank == world - 1))
     if gpu:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if gpu else "gloo")

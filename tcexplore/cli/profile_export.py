@@ -1,0 +1,43 @@
+"""`tcexplore export PROFILE --perfetto OUT`: a profile as a Chrome trace with lines, ops and modules as arguments."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+from tcexplore.cli.options import Export, TraceChoice
+from tcexplore.cli.profile_command import profile_job
+from tcexplore.cli.terminal import print_error, refuse
+from tcexplore.cli.trace_choice import TraceChoiceError
+from tcexplore.events import clean
+from tcexplore.files import NotWrittenError, new_file
+from tcexplore.profiles.chrome_trace import modules_of, write_chrome_trace
+from tcexplore.profiles.profile_job import ProfileRun, is_profile_path
+from tcexplore.profiles.profile_table import NoProfileError
+from tcexplore.traces.trace_content import InputError
+
+NO_PROFILE = "record one with torch.profiler and export_chrome_trace(), and its TORCH_TRACE for lines"
+
+
+def export_profile(profile: str, export: Export) -> int:
+    """Write the trace, print its path and how many events have a line; return the exit status."""
+    if not is_profile_path(profile):
+        return refuse(f"{clean(profile)} is not a profile; {NO_PROFILE}")
+    try:
+        job = profile_job(TraceChoice((profile,), trace=export.trace))
+        rank = next(iter(job.ranks))
+        run = ProfileRun(job, rank, 1)
+        run.start()
+        events = [event for batch in run.batches() for event in batch]
+        assert run.joined is not None, "the run is read to its end"
+        with new_file(export.perfetto, force=export.force, keep=(profile,)) as file:
+            data, packed = job.ranks[rank].data, export.perfetto.endswith(".gz")
+            with gzip.GzipFile(fileobj=file, mode="wb") if packed else nullcontext(file) as target:
+                on_lines = write_chrome_trace(run.joined, data, modules_of(events), target)
+    except (TraceChoiceError, NoProfileError, InputError, NotWrittenError) as error:
+        return refuse(str(error))
+    sys.stdout.write(f"{clean(str(Path(export.perfetto)))}\n")
+    print_error(f"{on_lines:,} events have a line")
+    return 0

@@ -1,0 +1,591 @@
+"""What lives at the peak of memory of one call, from the allocations in the generated code.
+
+The wrappers of Inductor allocate, reuse and free each buffer by a statement. They are followed in the order of a call:
+the forwards, then the backwards in reverse. Parameters and inputs exist before the call and do not count. Memory that a
+library call allocates for itself, such as cuDNN's workspaces, is not in the code.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import prod
+from typing import Literal
+
+from tcexplore import events as ev
+from tcexplore.session.snapshot import Snapshot
+from tcexplore.targets.target_names import NATIVE
+
+TensorKind = Literal["parameter", "input", "activation", "temporary", "gradient", "output", "workspace"]
+"""`activation`: saved for the backward. `workspace`: scratch memory of a kernel."""
+
+MOST_REASON_OPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTensor:
+    """A tensor that is alive at the peak."""
+
+    name: str
+    """Buffer of the generated code, with the graph's node if it is known: `buf5 (addmm_1)`."""
+    bytes: int
+    kind: TensorKind
+    op: str
+    """ATen op that computes it; empty if unknown."""
+    location: ev.Location | None
+    module: str | None
+    born: int | None
+    """Position in the schedule of the kernel that computes it, from 0; None if it exists before the call."""
+    dies: int | None
+    """Position of the last kernel that uses it; None if it outlives the call."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPeak:
+    """The peak of one call."""
+
+    bytes: int
+    """Above what exists before the call."""
+    step: int
+    """Position of the peak in the schedule."""
+    steps: int
+    """Kernels of the schedule: those of the forwards, then of the backwards."""
+    phase: ev.GraphPhase
+    kernel: str
+    """Kernel that runs next at the peak; empty at the end of the call."""
+    tensors: tuple[LiveTensor, ...]
+    """The largest first; those that exist before the call at the end."""
+    history: tuple[int, ...]
+    """Bytes alive while each kernel runs."""
+    unknown: tuple[str, ...] = ()
+    """Buffers of unknown size, which do not count."""
+
+
+@dataclass(slots=True)
+class _Tensor:
+    name: str
+    bytes: int
+    kind: TensorKind
+    counts: bool = True
+    """Whether it is allocated in the call."""
+    node: ev.FxNode | None = None
+    call: ev.KernelCall | None = None
+    kernel: str = ""
+    graph: str = ""
+    born: int | None = None
+    used: int | None = None
+    users: list[str] = field(default_factory=list)
+    """Kernels that read it, in order."""
+    backward_users: list[str] = field(default_factory=list)
+    written: bool = False
+    outlives: bool = False
+    storage: int = 0
+    replaces: _Tensor | None = None
+    """The tensor that was in its memory: the kernel that stores this one may read it in place."""
+
+
+def memory_peak(snapshot: Snapshot) -> MemoryPeak | None:
+    """Return the peak of one call, cached; None without code that allocates."""
+    code = snapshot.code_for(NATIVE)
+    return _peak(code.wrappers, code.kernels, code.aten_graphs, snapshot.graphs, snapshot.symbols)
+
+
+@lru_cache(maxsize=4)
+def _peak(
+    wrappers: tuple[ev.Wrapper, ...], kernels: tuple[ev.Kernel, ...], aten: tuple[ev.AtenGraph, ...],
+    graphs: tuple[ev.GraphCaptured, ...], symbols: tuple[ev.GraphSymbols, ...],
+) -> MemoryPeak | None:  # fmt: skip
+    ordered = _in_order(wrappers)
+    if not ordered:
+        return None
+    call = _Call(kernels, aten, graphs, symbols)
+    for wrapper in ordered:
+        call.run(wrapper)
+    return call.peak()
+
+
+def _in_order(wrappers: Sequence[ev.Wrapper]) -> list[ev.Wrapper]:
+    """Return the wrappers of one call: of each frame those of the newest entry, the forwards, then the backwards."""
+    newest: dict[str, str] = {}
+    for wrapper in wrappers:
+        newest[wrapper.graph.partition("/")[0]] = wrapper.graph
+    own = [wrapper for wrapper in wrappers if newest[wrapper.graph.partition("/")[0]] == wrapper.graph]
+    own = list({(wrapper.graph, wrapper.phase, wrapper.source): wrapper for wrapper in own}.values())
+    backward = [wrapper for wrapper in own if wrapper.phase == "backward"]
+    return [*(wrapper for wrapper in own if wrapper.phase == "forward"), *reversed(backward)]
+
+
+# ---- statements of a wrapper
+
+_ALLOCATED = re.compile(r"^(\w+) = empty_strided(?:_\w+)?\((\(.*?\)), (\(.*?\)), (?:dtype=)?torch\.(\w+)")
+_WORKSPACE = re.compile(r"^workspace")
+_RENAMED = re.compile(r"^(\w+) = (?:reinterpret_tensor\((\w+),.*\)|(\w+)); del (\w+)(?:  # reuse)?$")
+_ALIAS = re.compile(r"^(\w+) = (?:reinterpret_tensor\((\w+),.*\)|(\w+)(?:\[\d+\])?)$")
+_DELETED = re.compile(r"^del (\w+(?:, \w+)*)$")
+_UNPACKED = re.compile(r"^(\w+(?:, \w+)*),? = args$")
+_EXTERN = re.compile(r"^(?:(\w+) = )?((?:extern_kernels|aten|torch\.ops)\.[\w.]+)\(")
+_ITEM = re.compile(r"^(\w+) = (\w+)\[(\d+)\]$")
+_NAME = re.compile(r"\w+")
+_ITEMSIZE = {
+    "float64": 8, "int64": 8, "complex64": 8, "complex128": 16, "float32": 4, "int32": 4, "uint32": 4, "uint64": 8,
+    "float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2,
+}  # fmt: skip
+
+
+def statements(source: str) -> Iterator[str]:
+    """Yield the statements of a wrapper's functions, joined if they span lines, without comments."""
+    pending = ""
+    inside = False
+    for line in source.split("\n"):
+        if line.startswith(("def benchmark_compiled_module", "def get_args")):
+            return
+        code = line.strip()
+        if code.startswith(("def call(", "def partition_")):
+            inside = True
+        if not inside or not code or code.startswith("#") or not line.startswith(" "):
+            continue
+        pending = f"{pending} {code}" if pending else code
+        if pending.count("(") > pending.count(")") and len(pending) < 100_000:
+            continue
+        yield pending
+        pending = ""
+
+
+class _Call:
+    """A call while its wrappers are followed."""
+
+    def __init__(
+        self, kernels: Iterable[ev.Kernel], aten: Iterable[ev.AtenGraph], graphs: Iterable[ev.GraphCaptured],
+        symbols: Iterable[ev.GraphSymbols],
+    ) -> None:  # fmt: skip
+        self._kernels: dict[tuple[str, str], dict[int, tuple[ev.Kernel, ev.KernelCall]]] = {}
+        self._names: dict[tuple[str, str], set[str]] = {}
+        for kernel in kernels:
+            key = (kernel.graph, kernel.phase)
+            self._names.setdefault(key, set()).add(kernel.name.partition(":")[0])
+            for call in kernel.calls:
+                self._kernels.setdefault(key, {})[call.order] = (kernel, call)
+        self._graphs = {(graph.graph, graph.stage, graph.phase): graph for graph in aten}
+        self._dynamo = {(g.graph, node.name): node for g in graphs for node in g.all_nodes}
+        self._placeholders = {g.graph: [node for node in g.nodes if node.op == "placeholder"] for g in graphs}
+        self._hints = {s.graph: {symbol.name: symbol.hint for symbol in s.symbols} for s in symbols}
+        self._step = 0
+        self._storages: dict[int, int] = {}
+        """Bytes of each storage that counts."""
+        self._live: dict[int, _Tensor] = {}
+        """The tensor in each storage."""
+        self._holders: dict[int, set[str]] = {}
+        self._vars: dict[str, int] = {}
+        self._next = 0
+        self._all: list[_Tensor] = []
+        self._bytes = 0
+        self._best = -1
+        self._at: tuple[int, ev.GraphPhase, list[_Tensor]] = (0, "forward", [])
+        self._history: list[int] = []
+        self._kernel_names: list[str] = []
+        self._unknown: list[str] = []
+        self._saved: dict[tuple[str, str], int] = {}
+        """Storage of each tensor that a forward saves, by graph and name."""
+        self._known_before: dict[str, _Tensor] = {}
+
+    def run(self, wrapper: ev.Wrapper) -> None:
+        """Follow one wrapper."""
+        graph, phase = wrapper.graph, wrapper.phase
+        self._vars = {}
+        order = 0
+        names = self._names.get((graph, phase), set())
+        for code in statements(wrapper.source):
+            if (match := _UNPACKED.match(code)) is not None:
+                self._unpack(wrapper, match[1].split(", "))
+            elif (match := _ALLOCATED.match(code)) is not None:
+                self._allocate(wrapper, match)
+            elif code.startswith("return ("):
+                self._return(wrapper, code)
+            elif (match := _DELETED.match(code)) is not None:
+                for name in match[1].split(", "):
+                    self._delete(name)
+            elif (match := _RENAMED.match(code)) is not None:
+                self._rename(match[1], match[2] or match[3], match[4])
+            elif self._is_call(code, names):
+                self._run_kernel(wrapper, code, order)
+                order += 1
+            elif (match := _ITEM.match(code)) is not None and match[2] in self._vars:
+                self._item(match[1], match[2], match[3])
+            elif (match := _ALIAS.match(code)) is not None and (match[2] or match[3]) in self._vars:
+                self._hold(match[1], self._vars[match[2] or match[3]])
+        for name in list(self._vars):
+            self._delete(name)
+
+    @staticmethod
+    def _is_call(code: str, names: set[str]) -> bool:
+        head = code.partition("(")[0].strip().removesuffix(".run")
+        return head in names or _EXTERN.match(code) is not None
+
+    def _unpack(self, wrapper: ev.Wrapper, names: Sequence[str]) -> None:
+        stage = "backward" if wrapper.phase == "backward" else "forward"
+        aten = self._aten(wrapper.graph, stage)
+        nodes = {node.name: node for node in aten.nodes} if aten is not None else {}
+        for name in names:
+            saved = self._saved.pop((wrapper.graph, name), None) if wrapper.phase == "backward" else None
+            if saved is not None and saved in self._live:
+                self._hold(name, saved)
+                self._holders[saved].discard(f"saved {wrapper.graph} {name}")
+                continue
+            node = nodes.get(name)
+            size = self._node_bytes(node, wrapper.graph)
+            if name.startswith("tangents_"):
+                tensor = _Tensor(name, size or 0, "gradient", node=node, graph=wrapper.graph, written=True)
+                self._add(name, tensor)
+            elif size is not None:
+                self._external(wrapper.graph, name, node, size)
+
+    def _external(self, graph: str, name: str, node: ev.FxNode | None, size: int) -> None:
+        """Add a parameter or an input: it exists before the call."""
+        known = self._known_before.get(f"{graph} {name}")
+        if known is None:
+            source = self._source_name(graph, name)
+            kind: TensorKind = "parameter" if "." in source and "[" not in source else "input"
+            known = _Tensor(source or name, size, kind, counts=False, node=node, graph=graph, written=True)
+            self._known_before[f"{graph} {name}"] = known
+        self._add(name, known)
+        self._holders[self._vars[name]].add("caller")
+
+    def _source_name(self, graph: str, name: str) -> str:
+        """Return the readable name of `primals_N` or `argN_1`: AOTAutograd keeps the order of Dynamo's inputs."""
+        match = re.fullmatch(r"primals_(\d+)|arg(\d+)_1", name)
+        placeholders = self._placeholders.get(graph, [])
+        index = int(match[1]) - 1 if match and match[1] else int(match[2]) if match else -1
+        return placeholders[index].target if 0 <= index < len(placeholders) else ""
+
+    def _aten(self, graph: str, stage: str) -> ev.AtenGraph | None:
+        if stage == "backward":
+            return self._graphs.get((graph, "backward", "backward"))
+        return self._graphs.get((graph, "forward", "forward")) or self._graphs.get((graph, "inference", "forward"))
+
+    # ---- storages
+
+    def _add(self, name: str, tensor: _Tensor) -> None:
+        self._next += 1
+        tensor.storage = self._next
+        self._live[self._next] = tensor
+        self._all.append(tensor)
+        self._storages[self._next] = tensor.bytes if tensor.counts else 0
+        self._bytes += self._storages[self._next]
+        self._holders[self._next] = set()
+        self._hold(name, self._next)
+
+    def _hold(self, name: str, storage: int) -> None:
+        self._delete(name)
+        self._vars[name] = storage
+        self._holders[storage].add(name)
+
+    def _delete(self, name: str) -> None:
+        storage = self._vars.pop(name, None)
+        if storage is None:
+            return
+        for part in [known for known in self._vars if known.startswith(f"{name}[")]:
+            self._delete(part)
+        self._holders[storage].discard(name)
+        if not self._holders[storage]:
+            self._bytes -= self._storages[storage]
+            self._live.pop(storage, None)
+
+    def _rename(self, name: str, other: str, deleted: str) -> None:
+        storage = self._vars.get(other)
+        if storage is None:
+            return
+        old = self._live[storage]
+        self._hold(name, storage)
+        self._delete(deleted)
+        if old.written and old.counts:
+            tensor = _Tensor(name, old.bytes, "temporary", graph=old.graph, storage=storage, replaces=old)
+            self._live[storage] = tensor
+            self._all.append(tensor)
+        elif old.counts:
+            old.name = name
+
+    def _allocate(self, wrapper: ev.Wrapper, match: re.Match[str]) -> None:
+        sizes, strides = (self._numbers(text, wrapper.graph) for text in (match[2], match[3]))
+        name, item = match[1], _ITEMSIZE.get(match[4], 1)
+        if sizes is None or strides is None:
+            self._unknown.append(name)
+            size = 0
+        else:
+            extent = 1 + sum((n - 1) * step for n, step in zip(sizes, strides, strict=False))
+            size = item * extent if all(sizes) else 0
+        kind: TensorKind = "workspace" if _WORKSPACE.match(name) else "temporary"
+        self._add(name, _Tensor(name, size, kind, graph=wrapper.graph))
+        self._note(wrapper.phase)
+
+    def _note(self, phase: ev.GraphPhase) -> None:
+        if self._bytes > self._best:
+            self._best = self._bytes
+            self._at = (self._step, phase, [replace(tensor) for tensor in self._live.values()])
+            self._peak_storages = dict(self._live)
+
+    def _run_kernel(self, wrapper: ev.Wrapper, code: str, order: int) -> None:
+        known = self._kernels.get((wrapper.graph, wrapper.phase), {}).get(order)
+        extern = _EXTERN.match(code)
+        if extern is not None and extern[1]:
+            self._library_result(wrapper, extern[1], known)
+        label = self._label(code, known)
+        inside = code[code.index("(") :]
+        for name in dict.fromkeys([*([extern[1]] if extern and extern[1] else []), *_NAME.findall(inside)]):
+            storage = self._vars.get(name)
+            if storage is None:
+                continue
+            tensor = self._live[storage]
+            if not tensor.written:
+                tensor.written, tensor.born = True, self._step
+                tensor.kernel = label
+                old = tensor.replaces
+                if old is not None and old.kind == "activation" and not old.backward_users:
+                    old.backward_users.append(label)
+                    old.used = self._step
+                if known is not None:
+                    tensor.call, tensor.node = known[1], tensor.node or self._node_of(wrapper, known[1], tensor)
+            else:
+                tensor.users.append(label)
+                if wrapper.phase == "backward":
+                    tensor.backward_users.append(label)
+            tensor.used = self._step
+        self._note(wrapper.phase)
+        self._history.append(self._bytes)
+        self._kernel_names.append(label)
+        self._step += 1
+
+    @staticmethod
+    def _label(code: str, known: tuple[ev.Kernel, ev.KernelCall] | None) -> str:
+        if known is not None:
+            ops = ", ".join(known[1].ops[:MOST_REASON_OPS]) + (", …" if len(known[1].ops) > MOST_REASON_OPS else "")
+            return f"{known[0].name} ({ops})" if ops else known[0].name
+        return code.partition("(")[0].rpartition("= ")[2]
+
+    def _library_result(self, wrapper: ev.Wrapper, name: str, known: tuple[ev.Kernel, ev.KernelCall] | None) -> None:
+        """Add the result of a library call that allocates it: its size is that of its node."""
+        graph = self._graphs.get((wrapper.graph, "post_grad", wrapper.phase))
+        nodes = {node.name: node for node in graph.all_nodes} if graph is not None else {}
+        node = nodes.get(known[1].nodes[0]) if known is not None and known[1].nodes else None
+        size = self._node_bytes(node, wrapper.graph)
+        items = [other for other in nodes.values() if node and node.name in other.inputs and "getitem" in other.target]
+        if size is None and not items:
+            self._unknown.append(name)
+        self._add(name, _Tensor(name, size or 0, "temporary", node=node, graph=wrapper.graph))
+        for index, item in self._numbered(items):
+            part = self._node_bytes(item, wrapper.graph)
+            if part is not None:
+                tensor = _Tensor(f"{name}[{index}]", part, "temporary", node=item, graph=wrapper.graph, written=True)
+                tensor.born = tensor.used = self._step
+                tensor.call = known[1] if known is not None else None
+                self._add(tensor.name, tensor)
+
+    @staticmethod
+    def _numbered(items: Iterable[ev.FxNode]) -> Iterator[tuple[int, ev.FxNode]]:
+        for item in items:
+            numbers = re.findall(r"\d+$", item.args.strip())
+            if numbers:
+                yield int(numbers[0]), item
+
+    def _item(self, name: str, other: str, index: str) -> None:
+        """Name one result of a library call that returns several."""
+        part = self._vars.get(f"{other}[{index}]")
+        self._hold(name, self._vars[other] if part is None else part)
+        if part is not None:
+            self._live[part].name = name
+
+    def _node_of(self, wrapper: ev.Wrapper, call: ev.KernelCall, tensor: _Tensor) -> ev.FxNode | None:
+        """Return the node of a kernel that a buffer holds: the last one of its size."""
+        graph = self._graphs.get((wrapper.graph, "post_grad", wrapper.phase))
+        nodes = {node.name: node for node in graph.all_nodes} if graph is not None else {}
+        own = [nodes[name] for name in call.nodes if name in nodes]
+        fitting = [node for node in own if self._node_bytes(node, wrapper.graph) == tensor.bytes]
+        candidates = fitting or own
+        return _root(nodes, candidates[-1]) if candidates else None
+
+    # ---- results
+
+    def _return(self, wrapper: ev.Wrapper, code: str) -> None:
+        aten = self._aten(wrapper.graph, wrapper.phase)
+        output = next((node for node in aten.nodes if node.op == "output"), None) if aten is not None else None
+        nodes = {node.name: node for node in aten.nodes} if aten is not None else {}
+        backward = self._graphs.get((wrapper.graph, "backward", "backward"))
+        saved = {node.name for node in backward.nodes if node.op == "placeholder"} if backward is not None else set()
+        returned = [part for part in _arguments(code[len("return (") :].rstrip()[:-1]) if part != "None"]
+        names = output.inputs if output is not None and len(output.inputs) == len(returned) else ()
+        for index, argument in enumerate(returned):
+            match = re.match(r"^reinterpret_tensor\((\w+),", argument)
+            storage = self._vars.get(match[1] if match else argument)
+            if storage is None:
+                continue
+            tensor = self._live[storage]
+            name = names[index] if index < len(names) else ""
+            if tensor.counts and tensor.kind in ("temporary", "output"):
+                tensor.node = _root(nodes, nodes[name]) if name in nodes else tensor.node
+                kept = wrapper.phase == "forward" and name in saved
+                tensor.kind = "activation" if kept else "gradient" if wrapper.phase == "backward" else "output"
+            if wrapper.phase == "forward" and name in saved:
+                self._saved[wrapper.graph, name] = storage
+                self._holders[storage].add(f"saved {wrapper.graph} {name}")
+                if tensor.kind == "output":
+                    self._holders[storage].add("caller")
+            else:
+                self._holders[storage].add("caller")
+                tensor.outlives = tensor.counts
+
+    def peak(self) -> MemoryPeak | None:
+        """Return the peak with what lives at it."""
+        if not self._history:
+            return None
+        step, phase, _ = self._at
+        live = [tensor for tensor in self._peak_storages.values() if tensor.bytes]
+        alive_before = [tensor for tensor in live if not tensor.counts]
+        allocated = [tensor for tensor in live if tensor.counts]
+        known = {id(tensor) for tensor in alive_before}
+        alive_before += [t for t in self._known_before.values() if id(t) not in known and t.bytes]
+        allocated.sort(key=lambda tensor: -tensor.bytes)
+        alive_before.sort(key=lambda tensor: -tensor.bytes)
+        kernel = self._kernel_names[step] if step < len(self._kernel_names) else ""
+        return MemoryPeak(
+            bytes=self._best, step=step, steps=self._step, phase=phase, kernel=kernel,
+            tensors=tuple(self._described(tensor) for tensor in (*allocated, *alive_before)),
+            history=tuple(self._history), unknown=tuple(self._unknown),
+        )  # fmt: skip
+
+    def _described(self, tensor: _Tensor) -> LiveTensor:
+        node = tensor.node
+        location = node.location if node is not None else None
+        if location is None and tensor.call is not None and len(tensor.call.source_lines) == 1:
+            location = tensor.call.source_lines[0]
+        origin = next((self._dynamo.get((tensor.graph, name)) for name in node.origins), None) if node else None
+        module = (node.module if node is not None else None) or (origin.module if origin is not None else None)
+        if tensor.kind == "parameter":
+            module = tensor.name.rpartition(".")[0] or None
+        computed = node is not None and node.op != "placeholder"
+        label = f"{tensor.name} ({node.name})" if computed and node is not None and tensor.counts else tensor.name
+        return LiveTensor(
+            name=label, bytes=tensor.bytes, kind=tensor.kind, op=_packet(node) if computed and node else "",
+            location=location, module=module, born=tensor.born if tensor.counts else None,
+            dies=None if tensor.outlives or not tensor.counts else tensor.used, reason=self._reason(tensor),
+        )  # fmt: skip
+
+    def _reason(self, tensor: _Tensor) -> str:
+        if tensor.kind == "parameter":
+            return "a parameter or buffer: it exists before the call"
+        if tensor.kind == "input":
+            return "an input: it exists before the call"
+        if tensor.kind == "workspace":
+            return f"scratch memory of {tensor.users[-1] if tensor.users else tensor.kernel or 'a kernel'}"
+        if tensor.kind == "output":
+            return "an output of the call: it counts to the end, since the caller may hold it"
+        if tensor.kind == "gradient":
+            if tensor.name.startswith("tangents_"):
+                return "the gradient of an output"
+            return "a gradient that the backward returns"
+        if tensor.kind == "activation":
+            reader = tensor.backward_users[0] if tensor.backward_users else "the backward"
+            return f"{self._why_saved(tensor.node, tensor.graph)}; saved for {reader} of the backward"
+        last = tensor.users[-1] if tensor.users else tensor.kernel
+        return f"{last} still reads it" if tensor.users else f"{last or 'a kernel'} writes it"
+
+    def _why_saved(self, node: ev.FxNode | None, graph: str) -> str:
+        """Return why torch's partitioner keeps a value instead of computing it again in the backward."""
+        op = _packet(node).removeprefix("aten.") if node is not None else ""
+        if op in COMPUTE_INTENSIVE:
+            return f"never computed again, since {op} is compute-intensive"
+        if op in RANDOM or op.startswith(("inductor_random", "inductor_seed")):
+            return f"never computed again, since {op} is random"
+        aten = self._aten(graph, "forward")
+        nodes = {other.name: other for other in aten.nodes} if aten is not None else {}
+        sizes = [self._node_bytes(nodes.get(name), graph) or 0 for name in (node.inputs if node is not None else ())]
+        own = self._node_bytes(node, graph)
+        if own and sum(sizes) > 4 * own:
+            return "over four times smaller than what it is computed from"
+        return "min-cut: to compute it again would need more bytes than it has"
+
+    # ---- sizes
+
+    def _numbers(self, text: str, graph: str) -> list[int] | None:
+        values = [evaluate(part, self._hints.get(graph, {})) for part in _arguments(text.strip()[1:-1])]
+        return None if any(value is None for value in values) else [value for value in values if value is not None]
+
+    def _node_bytes(self, node: ev.FxNode | None, graph: str) -> int | None:
+        if node is None or node.shape is None or node.itemsize is None:
+            return None
+        sizes = [evaluate(size, self._hints.get(graph, {})) for size in node.shape]
+        if any(size is None for size in sizes):
+            return None
+        return node.itemsize * prod(size for size in sizes if size is not None)
+
+
+COMPUTE_INTENSIVE = frozenset({
+    "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward", "_scaled_mm", "linear",
+    "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention", "_flash_attention_forward",
+    "_efficient_attention_forward", "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_cudnn_attention", "upsample_bilinear2d",
+})  # fmt: skip
+"""Ops that torch's partitioner does not compute again in the backward (`compute_intensive_ops`)."""
+
+RANDOM = frozenset({"native_dropout", "rand_like", "randn_like", "rand", "randn", "bernoulli", "philox_rand"})
+"""Ops that it does not compute again since they draw random numbers (`random_ops`)."""
+
+
+_VIEWS = frozenset({
+    "aten.view", "aten.reshape", "aten._unsafe_view", "aten.permute", "aten.expand", "aten.t", "aten.transpose",
+    "aten.unsqueeze", "aten.squeeze", "aten.alias", "aten.detach",
+})  # fmt: skip
+
+
+def _root(nodes: Mapping[str, ev.FxNode], node: ev.FxNode) -> ev.FxNode:
+    """Return the node whose values a view shows."""
+    while _packet(node) in _VIEWS and node.inputs and (source := nodes.get(node.inputs[0])) is not None:
+        if source.op == "placeholder":
+            break
+        node = source
+    return node
+
+
+def _packet(node: ev.FxNode) -> str:
+    return ".".join(node.target.split(".")[:2])
+
+
+def _arguments(text: str) -> list[str]:
+    """Split at the commas outside parentheses."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    parts.append(text[start:].strip())
+    return [part for part in parts if part]
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}  # fmt: skip
+
+
+def evaluate(text: str, hints: Mapping[str, str]) -> int | None:
+    """Return a size: a number, or an expression of symbols with known values; None if it is unknown."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return _value(ast.parse(text, mode="eval").body, hints)
+    except (SyntaxError, ValueError, RecursionError, ZeroDivisionError, KeyError, TypeError):
+        return None
+
+
+def _value(node: ast.expr, hints: Mapping[str, str]) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.Name):
+        return int(hints[node.id])
+    if isinstance(node, ast.BinOp):
+        return _OPERATORS[type(node.op)](_value(node.left, hints), _value(node.right, hints))
+    raise ValueError(ast.dump(node))

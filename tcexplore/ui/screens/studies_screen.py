@@ -1,0 +1,54 @@
+"""The menu of studies: what more runs of the model file can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from tcexplore.documents.document import Row, StaticDocument
+from tcexplore.documents.prose import row
+from tcexplore.keymap import ACTIONS, Action, normal_keys
+from tcexplore.ui.actions import bindings
+from tcexplore.ui.messages import RowEntered
+from tcexplore.ui.screens.reading_screen import BoxScreen
+
+STUDIES = tuple(sorted((action for action in ACTIONS if action.menu), key=lambda action: action.scope == "main"))
+"""The actions in the menu: those of the selected kernel are last."""
+
+
+class StudiesScreen(BoxScreen):
+    """Calls `choose` with the action that the user chose, by its row or its key."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("studies"),
+        *(Binding(normal_keys(action.name, action.menu), f"choose('{action.name}')", show=False) for action in STUDIES),
+    ]
+    SCOPES = ("view", "reading", "studies")
+
+    def __init__(self, choose: Callable[[Action], None]) -> None:
+        super().__init__("Studies: more runs that answer one question")
+        self._choose = choose
+
+    @property
+    def page(self) -> tuple[str, str]:
+        return "studies", "Studies"
+
+    def _show(self) -> None:
+        self._show_document(StaticDocument("", tuple(map(_row, STUDIES))))
+
+    def on_row_entered(self, _: RowEntered) -> None:
+        self._run(STUDIES[self._view.cursor])
+
+    def action_choose(self, name: str) -> None:
+        """Choose an action by its name."""
+        self._run(next(action for action in STUDIES if action.name == name))
+
+    def _run(self, action: Action) -> None:
+        self.leave()
+        self.app.call_later(self._choose, action)
+
+
+def _row(action: Action) -> Row:
+    return row((f" {action.menu}  ", "key"), (f"{action.label:<12}", "strong"), action.question)

@@ -1,0 +1,103 @@
+"""What lives at the peak of memory, from the generated code, against peaks that torch measured on a CPU and an H100."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tcexplore.cli import main
+from tcexplore.documents.timing.memory_peak_rows import PEAK, chart, memory_peak_rows
+from tcexplore.session import Snapshot
+from tcexplore.session.memory_peak import MemoryPeak, evaluate, memory_peak
+from tcexplore.traces.trace_inputs import trace_inputs
+from tcexplore.traces.trace_job import open_inputs
+from tcexplore.traces.trace_run import TraceRun, read_snapshot
+
+
+def run_of(folder: Path) -> Snapshot:
+    return read_snapshot(TraceRun(open_inputs(trace_inputs([str(folder)])).jobs[0].ranks[0], 1))
+
+
+def peak_of(folder: Path) -> MemoryPeak:
+    peak = memory_peak(run_of(folder))
+    assert peak is not None
+    return peak
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp_train_cpu", "attn_train_cuda", "drop_train_cpu", "conv_infer_cuda", "mlp_infer_cpu"]
+)
+def test_the_peak_agrees_with_the_measured_one(profiles: Path, name: str):
+    peak = peak_of(profiles / "memory" / name)
+    measured = json.loads((profiles / "memory" / "peaks.json").read_text())[name]
+    # The measured program drops its output before the backward.
+    dropped = sum(tensor.bytes for tensor in peak.tensors if tensor.kind == "output") if "train" in name else 0
+    assert peak.bytes - dropped == pytest.approx(measured, rel=0.02)
+    allocated = [tensor for tensor in peak.tensors if tensor.kind not in ("parameter", "input")]
+    assert sum(tensor.bytes for tensor in allocated) == peak.bytes
+    assert not peak.unknown
+    assert len(peak.history) == peak.steps
+
+
+def test_a_library_may_allocate_more_than_the_code(profiles: Path):
+    peak = peak_of(profiles / "memory" / "conv_train_cpu")
+    measured = json.loads((profiles / "memory" / "peaks.json").read_text())["conv_train_cpu"]
+    assert "convolution_backward" in peak.kernel
+    assert 0.8 < peak.bytes / measured < 0.9
+
+
+def test_activations_have_their_line_module_and_why_they_are_saved(profiles: Path):
+    peak = peak_of(profiles / "gpt" / "trace")
+    by_node = {tensor.name: tensor for tensor in peak.tensors}
+    gate = by_node["buf18 (addmm_2)"]
+    assert (gate.kind, gate.op, gate.module) == ("activation", "aten.addmm", "self.blocks.0.gate")
+    assert gate.location is not None
+    assert gate.location.line == 21
+    assert gate.reason.startswith("never computed again, since addmm is compute-intensive; saved for triton_red_fused")
+    assert (gate.bytes, gate.born) == (8 * 1024 * 1024, 11)
+    assert gate.dies is not None
+    assert gate.dies > peak.step > 11
+    assert by_node["buf20 (mul_4)"].reason.startswith("min-cut")
+    parameter = by_node["self.blocks.0.gate.weight"]
+    assert (parameter.kind, parameter.born, parameter.dies) == ("parameter", None, None)
+    assert {tensor.name for tensor in peak.tensors if tensor.kind == "input"} == {"idx", "targets"}
+
+
+def test_in_inference_only_temporaries_and_outputs_live(profiles: Path):
+    peak = peak_of(profiles / "memory" / "mlp_infer_cpu")
+    assert {tensor.kind for tensor in peak.tensors} <= {"parameter", "input", "temporary", "output"}
+    assert peak.phase == "forward"
+
+
+def test_json_has_the_peak_of_a_trace(profiles: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["open", str(profiles / "gpt" / "trace"), "--json"]) == 0
+    memory = json.loads(capsys.readouterr().out)["memory"]
+    assert memory["compiled_peak_bytes"] is None
+    first = memory["peak"][0]
+    assert set(first) == {"name", "bytes", "kind", "op", "file", "line", "module", "born", "dies", "reason"}
+    allocated = (tensor["bytes"] for tensor in memory["peak"] if tensor["kind"] not in ("parameter", "input"))
+    assert sum(allocated) == memory["peak_of_code_bytes"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_rows_fit_and_explain(profiles: Path, width: int):
+    run = run_of(profiles / "gpt" / "trace")
+    rows = [row.text for row in memory_peak_rows(run, frozenset([PEAK]), width)]
+    text = "\n".join(rows)
+    assert "187.7 MiB by the code" in text
+    assert "gpt_train.py:21" in text
+    assert len(rows[1].strip()) <= max(width - 8, 16)
+
+
+def test_the_chart_keeps_the_highest_value():
+    assert chart([1, 8, 1, 1], 4) == "▂█▂▂"
+    assert "█" in chart([0] * 500 + [7] + [0] * 500, 20)
+    assert chart([], 10) == ""
+
+
+def test_sizes_with_symbols_need_their_values():
+    assert evaluate("s77*(4 + u0)", {"s77": "3", "u0": "1"}) == 15
+    assert evaluate("s77", {}) is None
+    assert evaluate("__import__('os')", {}) is None

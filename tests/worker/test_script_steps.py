@@ -77,7 +77,7 @@ async def test_alternation_leaves_graphs_recompiles_and_losses_as_they_are(runs:
     assert only(alone, RegionCalls)[-1].eager == 0
 
 
-SHORT = TRAINING.replace("range(50)", "range(5)").replace("256", "2048")
+SHORT = TRAINING.replace("range(50)", "range(5)").replace("256", "2048").replace("aot_eager", "eager")
 
 
 async def test_a_short_script_runs_again_on_request(runs: Runs) -> None:
@@ -87,13 +87,13 @@ async def test_a_short_script_runs_again_on_request(runs: Runs) -> None:
     assert timing.verdict != "measuring"
     assert steps.repeats > 0
     assert len(only(events, RegionCreated)) == 1
-    assert len({event.graph for event in only(events, GraphCaptured)}) == 2, "those of the first run"
+    assert {event.graph for event in only(events, GraphCaptured)} == {"0/0", "0/1"}, "those of the first run"
 
 
 NESTED = """\
 import torch
 from torch.utils.checkpoint import checkpoint
-net = torch.nn.Linear(32, 32)
+net = torch.nn.Linear(256, 256)
 inner = torch.compile(net, backend="eager")
 @torch.compiler.disable
 def plain(x):
@@ -103,8 +103,8 @@ def outer(x):
     return plain(inner(x)).sin()
 optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
 update = torch.compile(optimizer.step, backend="eager")
-for step in range(1500):
-    x = torch.randn(16, 32, requires_grad=True)
+for step in range(400):
+    x = torch.randn(128, 256, requires_grad=True)
     loss = checkpoint(outer, x, use_reentrant=False).sum()
     loss.backward()
     update()

@@ -36,7 +36,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 
 def test_json_has_ranks_and_divergence(traces: Path, capsys: pytest.CaptureFixture[str]):
     report = as_json(capsys, "open", str(traces / "branch"))
-    assert report["schema"] == 2
+    assert report["schema"] == 3
     assert [row["rank"] for row in report["ranks"]] == [0, 1]
     assert report["divergence"]["kind"] == "branch"
     assert report["divergence"]["file"].endswith("seeded.py")

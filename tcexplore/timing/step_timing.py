@@ -305,8 +305,9 @@ class StepTiming:
         begins = self._finder.observe(kind)
         if before != (self._finder.border, self._finder.name):
             self._begin_again()
-            self._forget()
-            self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
+            if before[0] is not None:
+                self._forget()
+                self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
         return begins
 
     def _forget(self) -> None:
@@ -329,7 +330,7 @@ class StepTiming:
         self._thread = None
         self._regions.clear()
         self._optimizers.forget()
-        self._finder = StepFinder(self._optimizers)
+        self._finder = StepFinder(self._optimizers, calls_are_steps=self._finder.border != "optimizer")
         self._counts = replace(self._counts, repeats=self._counts.repeats + 1)
 
     def _next_step(self, ended_ns: int) -> None:

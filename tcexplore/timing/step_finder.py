@@ -41,7 +41,9 @@ class StepFinder:
     most often.
     """
 
-    def __init__(self, updates: Updates) -> None:
+    def __init__(self, updates: Updates, *, calls_are_steps: bool = True) -> None:
+        """`calls_are_steps` is False if optimizers are known to work."""
+        self._calls_are_steps = calls_are_steps
         self.border: StepBorder | None = None
         """None until steps are found."""
         self.name = ""
@@ -71,7 +73,7 @@ class StepFinder:
                 self._choose_optimizer()
         if self._optimizer is not None:
             return self._optimizer in updated
-        if self.border is None and not self._counts and self._kinds[kind] >= CALLS_OF_A_LOOP:
+        if self._calls_are_steps and self.border is None and not self._counts and self._kinds[kind] >= CALLS_OF_A_LOOP:
             self.border, self.kind = "region", kind
         return self.border == "region" and kind == self.kind
 

@@ -157,6 +157,8 @@ class StepTiming:
         may have the script wait. `entered` is called when the alternation begins.
         """
         self._hooks = hooks
+        self._emit = hooks.emit
+        """Also emits while the hooks are silenced, since the script runs again."""
         self._time_for = time_for
         self._function = function
         self._alternate = alternate
@@ -303,8 +305,9 @@ class StepTiming:
         begins = self._finder.observe(kind)
         if before != (self._finder.border, self._finder.name):
             self._begin_again()
-            self._forget()
-            self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
+            if before[0] is not None:
+                self._forget()
+                self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
         return begins
 
     def _forget(self) -> None:
@@ -327,7 +330,7 @@ class StepTiming:
         self._thread = None
         self._regions.clear()
         self._optimizers.forget()
-        self._finder = StepFinder(self._optimizers)
+        self._finder = StepFinder(self._optimizers, calls_are_steps=self._finder.border != "optimizer")
         self._counts = replace(self._counts, repeats=self._counts.repeats + 1)
 
     def _next_step(self, ended_ns: int) -> None:
@@ -655,21 +658,21 @@ class StepTiming:
     def report(self, *, ended: bool = False) -> None:
         """Emit new pairs, the estimate and the steps. `ended`: no pair will follow, so few are enough."""
         for chunk in self._samples.take_unsent():
-            self._hooks.emit(chunk)
+            self._emit(chunk)
         estimate = None
         if self._samples.measured.taken:
             slow = ended or self._elapsed() >= PATIENCE_S
             estimate, self._decision = make_estimate(self._samples, self._conditions(slow=slow), self._decision)
-            self._hooks.emit(estimate)
+            self._emit(estimate)
         if self._counts.steps:
-            self._hooks.emit(self._steps_event(estimate))
+            self._emit(self._steps_event(estimate))
 
     def finish(self) -> None:
         """Emit what is known when the script has ended, or why nothing is."""
         self._over = True
         self.report(ended=True)
         if self._decision is None or self._decision.verdict == "measuring":
-            self._hooks.emit(TimingSkipped(reason=self.stopped or self._too_few()))
+            self._emit(TimingSkipped(reason=self.stopped or self._too_few()))
 
     @property
     def pairs(self) -> int:

@@ -217,7 +217,6 @@ class Run:
     def _repeat_script(self, script: Callable[[], object], regions: Regions, steps: StepTiming) -> None:
         """Run the script again until there are enough steps for a verdict, within its time limit."""
         limit, idle = self.job.config.follow, 0
-        self._recorder.close_graphs()
         while steps.needs_steps and idle < IDLE_REPEATS:
             left = limit - self.progress.now()
             if limit and left <= 0:
@@ -227,7 +226,8 @@ class Run:
             steps.script_again()
             regions.script_again()
             try:
-                run_script(script, left if limit else 0, regions.emit_calls, lambda _: None)
+                with self._hooks.silenced():  # what it compiles is what the first run compiled
+                    run_script(script, left if limit else 0, regions.emit_calls, lambda _: None)
             except Exception as error:  # noqa: BLE001  the script may refuse to run twice
                 message, _ = describe_error(error, self.user_files)
                 self._hooks.report_missing("another run of the script", "--repeat", message)

@@ -83,11 +83,11 @@ SHORT = TRAINING.replace("range(50)", "range(5)").replace("256", "2048").replace
 async def test_a_short_script_runs_again_on_request(runs: Runs) -> None:
     events = await runs.run(SHORT, time_for=0.2, repeat=True)
     assert isinstance(events[-1], Finished), events[-1]
-    timing, steps = only(events, TimingEstimate)[-1], only(events, StepsTimed)[-1]
-    assert timing.verdict != "measuring"
-    assert steps.repeats > 0
+    # How many runs a verdict takes depends on how long steps take here: tests/timing counts pairs over runs.
+    assert only(events, StepsTimed)[-1].repeats > 0
+    assert only(events, TimingEstimate)[-1].pairs > 0
     assert len(only(events, RegionCreated)) == 1
-    assert {event.graph for event in only(events, GraphCaptured)} == {"0/0", "0/1"}, "those of the first run"
+    assert [event.graph for event in only(events, GraphCaptured)] == ["0/0", "0/1"], "those of the first run"
 
 
 NESTED = """\

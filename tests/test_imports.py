@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "files": {"files"},
     "torch_text": {"events", "torch_text"},
     "profiles": {"events", "processes", "profiles", "session", "targets", "torch_text", "traces"},
-    "traces": {"events", "processes", "session", "targets", "torch_text", "traces"},
+    "traces": {"events", "files", "processes", "session", "targets", "torch_text", "traces"},
     "fixes": {"documents", "events", "files", "fixes", "keymap", "notebook", "quantities", "session", "targets"},
     "documents": {"documents", "events", "keymap", "quantities", "session", "targets"},
     "studies": {

@@ -211,10 +211,14 @@ def _guard_fields(snapshot: Snapshot) -> Fields:
         "guard_latency_us": {installed.graph: installed.latency_us for installed in snapshot.guards},
         "frames": cache_entries(snapshot),
         "graphless_compiles": graphless_compiles(snapshot),
-        "recompile_fixes": [
-            fields("recompile_fix", fix, id=ids.recompile_fix(fix)) for fix in recompile_fixes(snapshot)
-        ],
+        "recompile_fixes": recompile_fix_fields(snapshot),
     }
+
+
+def recompile_fix_fields(snapshot: Snapshot) -> list[Fields]:
+    """Return what avoids recompiles, with stable ids."""
+    ids = stable_ids(snapshot)
+    return [fields("recompile_fix", fix, id=ids.recompile_fix(fix)) for fix in recompile_fixes(snapshot)]
 
 
 def script_fields(snapshot: Snapshot) -> Fields:

@@ -19,8 +19,7 @@ from tcexplore.documents.timing.timeline_view import GLYPHS, STYLES, draw_lane, 
 from tcexplore.events import EntryFound, Job
 from tcexplore.events.input_specs import VaryError, parse_varies
 from tcexplore.quantities import count, duration
-from tcexplore.report.json_records import fields
-from tcexplore.report.json_report import configuration, failure
+from tcexplore.report.json_report import configuration, failure, recompile_fix_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import resumed_frames
 from tcexplore.session.compile_time import (
@@ -32,7 +31,7 @@ from tcexplore.session.compile_time import (
     RegionTimeline,
     compiled_calls,
 )
-from tcexplore.session.recompile_fixes import changed_with, recompile_fixes
+from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.studies.runs import Runs, failure_status
 from tcexplore.studies.study import SCRIPT_REFUSAL, Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields
@@ -559,11 +558,11 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
 
     def fields(self, state: State) -> dict[str, Any]:
         results = state.results
-        tried = recompile_fixes(results[0].run) if results else ()
+        run = results[0].run if results else None
         return {
             "passes": PASSES,
             "vary": list(state.options.vary),
-            "recompile_fixes": [fields("recompile_fix", fix) for fix in tried],
+            "recompile_fixes": recompile_fix_fields(run) if run is not None else [],
             "variants": [json_values(COLUMNS, (result, results[0])) for result in results],
         }
 

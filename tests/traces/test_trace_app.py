@@ -91,7 +91,7 @@ async def test_a_trace_can_be_diffed_with_another_one(traces: Path):
 async def test_a_trace_cannot_be_run(traces: Path):
     async with app_on(traces / "same") as (app, pilot):
         await ranks_compared(app, pilot, 1)
-        for key in ("r", "T", "M", "h"):
+        for key in ("r", "T", "S", "h"):
             await pilot.press(key)
             await pilot.pause()
             assert "cannot be run" in " ".join(note.message for note in app._notifications), key

@@ -27,6 +27,8 @@ NEEDS_GRADIENTS = 3
 """Status of a process whose program needs gradients."""
 _BREAK = re.compile(r"Graph break in user code at (.+):(\d+)")
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+)', re.M)
+_TYPE_ID = re.compile(r"(?<=[\w)\]}]), \d{6,}(?=\))")
+"""The second argument of `___check_type_id` and `___check_obj_id`, which the report leaves out."""
 _ADDRESS = re.compile(
     r"\d{9,}|\b0x[0-9a-f]+|(?<=SUPPORTED_NODES\) == )\d+|(?<=__builtins_dict___)\d+"
     r"|(?<=dict_contains\()\d+(?=, [^)]*_hooks)"
@@ -130,7 +132,7 @@ def cause(text: str) -> str:
 
 def without_addresses(guard: str) -> str:
     """Return the condition of a guard without the line that needs it, hints, addresses, and the order of a set."""
-    text = _ADDRESS.sub("0", guard.partition("  #")[0].partition(" (HINT")[0].strip())
+    text = _ADDRESS.sub("0", _TYPE_ID.sub("", guard.partition("  #")[0].partition(" (HINT")[0].strip()))
     return _SET.sub(lambda match: ", ".join(sorted((match[1] or match[2]).split(", "))), text)
 
 

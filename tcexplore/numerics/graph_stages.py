@@ -239,6 +239,8 @@ _NO_OPS = ("aten.detach", "aten.alias", "aten.lift_fresh_copy")
 def _kept(traced: Any, known: Container[str]) -> Any:
     """Return a traced node, or that whose value it is, if a pass removed an op that changes nothing."""
     while traced.name not in known and op_name(traced.target) in _NO_OPS:
+        if not isinstance(traced.args[0], torch.fx.Node):
+            break  # a node that is erased from its graph loses its arguments
         traced = traced.args[0]
     return traced
 

@@ -101,7 +101,7 @@ def switches(replay: Replay, different: Sequence[Any]) -> Iterator[Switch]:
 
 
 def _short(op: Any) -> str:
-    return op_name(op).partition(".")[2]
+    return op_name(op).rpartition(".")[2]
 
 
 def explain(

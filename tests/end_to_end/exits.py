@@ -73,7 +73,7 @@ def reach(app: Terminal, model: Path, moment: str) -> None:
     app.wait_for("1 graph break", timeout=LONG_S)
     app.wait_for("pairs", timeout=LONG_S)
     if moment == "study":
-        app.type("M")
+        app.type("SM")
         app.wait_for("running", timeout=LONG_S)
     elif moment == "fix":
         app.type("3h")

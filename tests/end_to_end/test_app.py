@@ -72,7 +72,7 @@ def test_closing_the_terminal_after_many_saves_ends_every_process(app: Terminal)
 
 
 @pytest.mark.parametrize(
-    ("number", "study", "sign"), [(signal.SIGTERM, "M", "running"), (signal.SIGHUP, "C", "cold compile")], ids=str
+    ("number", "study", "sign"), [(signal.SIGTERM, "SM", "running"), (signal.SIGHUP, "SC", "cold compile")], ids=str
 )
 def test_a_signal_during_a_study_restores_the_terminal_and_leaves_no_process(
     terminal: Terminal, model: Path, number: signal.Signals, study: str, sign: str
@@ -108,7 +108,7 @@ def test_the_runs_of_an_earlier_start_are_in_the_history(tmp_path: Path):
         first.type("q")
         assert first.wait(20) == 0
     with Terminal(command, columns=160, rows=50, cwd=str(tmp_path), env=env) as second:
-        second.wait_for("error [1 error]")
+        second.wait_for("error [1: error]")
         second.forget()
         second.type("[")
         second.wait_for("from history")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.options import Limits, Outputs, Request
-from tcexplore.cli.terminal import USER_ERROR, print_error
+from tcexplore.cli.terminal import USER_ERROR, print_error, refuse
 from tcexplore.documents.code.fusion_view import first_reason
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.timing.accuracy_rows import FAITHFUL_VERDICTS, describe_accuracy
@@ -408,6 +408,15 @@ def publish(
     written = _write_reports(request, outcome, result) if request.outputs != Outputs() else True
     sys.stdout.flush()
     return status(result, outcome.snapshot) or (0 if written else USER_ERROR)
+
+
+def refuse_unread(request: Request, message: str) -> int:
+    """Print why nothing can be read, with `--json` as a report as well; return the exit status."""
+    if request.json:
+        empty = Snapshot(run=1, file=request.target, source="", config=request.config)
+        failure = ev.Failed(run=1, stage="file", blame="user", type="file", message=message)
+        publish(Request("open", json=True), Outcome(empty.apply(failure)))
+    return refuse(message)
 
 
 def _print(request: Request, outcome: Outcome, result: GateResult) -> None:

@@ -18,7 +18,6 @@ from tcexplore.cli.terminal import USER_ERROR, print_error, refuse
 from tcexplore.cli.trace_choice import TraceChoiceError, ask_job, choose
 from tcexplore.model_python import ModelPython
 from tcexplore.quantities import count
-from tcexplore.session import Snapshot
 from tcexplore.traced_job import TRACE_VARIABLE
 from tcexplore.ui.appearance import Appearance
 
@@ -123,7 +122,7 @@ def report_trace(request: Request) -> int:
 
         choice = request.trace or TraceChoice((request.target,))
         return open_profile(request._replace(trace=choice._replace(report=True)))
-    from tcexplore.cli.gate import publish, read_gate_files, require_outputs
+    from tcexplore.cli.gate import publish, read_gate_files, refuse_unread, require_outputs
     from tcexplore.studies.runs import Outcome
     from tcexplore.traces.rank_comparison import compare_ranks
     from tcexplore.traces.trace_run import TraceRun, read_snapshot
@@ -138,12 +137,7 @@ def report_trace(request: Request) -> int:
         opened, job = choose(choice)
         process = _process(job, choice.rank)
     except TraceChoiceError as error:
-        status = refuse(str(error))
-        if request.json:
-            empty = Snapshot(run=1, file=request.target, source="", config=request.config)
-            reason = ev.Failed(run=1, stage="file", blame="user", type="file", message=str(error))
-            publish(Request("open", json=True), Outcome(empty.apply(reason)))
-        return status
+        return refuse_unread(request, str(error))
     for problem in opened.problems:
         print_error(problem)
     run = TraceRun(process, 1, len(job.ranks))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.options import Request, TraceChoice
 from tcexplore.cli.terminal import print_error, refuse, terminal_problem
 from tcexplore.cli.trace_choice import TraceChoiceError, choose
 from tcexplore.profiles.profile_job import ProfileJob, ProfileRun, is_profile_path, open_profiles
 from tcexplore.profiles.profile_table import NoProfileError
-from tcexplore.session import Snapshot
 from tcexplore.traces.trace_content import InputError
 
 
@@ -51,7 +49,7 @@ def profile_job(choice: TraceChoice) -> ProfileJob:
 
 
 def _report(request: Request, choice: TraceChoice) -> int:
-    from tcexplore.cli.gate import publish, read_gate_files, require_outputs
+    from tcexplore.cli.gate import publish, read_gate_files, refuse_unread, require_outputs
     from tcexplore.studies.runs import Outcome
     from tcexplore.traces.rank_comparison import compare_ranks
     from tcexplore.traces.trace_run import read_snapshot
@@ -66,12 +64,7 @@ def _report(request: Request, choice: TraceChoice) -> int:
     except BadFileError as error:
         return refuse(error.sentence)
     except (TraceChoiceError, NoProfileError, InputError) as error:
-        status = refuse(str(error))
-        if request.json:
-            empty = Snapshot(run=1, file=request.target, source="", config=request.config)
-            reason = ev.Failed(run=1, stage="file", blame="user", type="file", message=str(error))
-            publish(Request("open", json=True), Outcome(empty.apply(reason)))
-        return status
+        return refuse_unread(request, str(error))
     if job.trace is not None and len(job.trace.ranks) > 1:
         snapshot = replace(snapshot, rank_comparison=compare_ranks(job.trace, []))
     if (ranks := job.compare()) is not None:

@@ -82,6 +82,22 @@ class GraphCall:
     module: Module | None = None
     reason: str = ""
 
+    @property
+    def graph(self) -> str:
+        """Its graph; the compiled region if its code is unknown."""
+        return self.module.graph if self.module else self.region
+
+    @property
+    def phase(self) -> str:
+        if self.module:
+            return self.module.phase
+        return "backward" if self.backward else "forward"
+
+    def place_of(self, call: CodeCall) -> Place:
+        """Return the place of a kernel that a call in its generated code launched."""
+        reason = "" if call.call.source_lines else NO_LINE
+        return Place("kernel", call.kernel.name, self.graph, self.phase, call, reason=reason)
+
 
 @dataclass(slots=True)
 class JoinedProfile:
@@ -248,14 +264,12 @@ class _Join:
 
     def _match(self, call: GraphCall, texts: Sequence[str]) -> list[int]:
         """Return the places of the ops inside a graph call: its generated module's calls in order."""
-        graph = call.module.graph if call.module else call.region
-        phase = call.module.phase if call.module else ("backward" if call.backward else "forward")
+        graph, phase = call.graph, call.phase
         matched = match_calls(call.module, texts) if call.module is not None else [None] * len(texts)
         places = []
         for text, found in zip(texts, matched, strict=True):
             if isinstance(found, CodeCall):
-                reason = "" if found.call.source_lines else NO_LINE
-                place = Place("kernel", found.kernel.name, graph, phase, found, reason=reason)
+                place = call.place_of(found)
             elif call.module is not None and text not in call.module.by_op:
                 place = Place("library", text, graph, phase, reason=NOT_PLANNED)
             else:
@@ -350,16 +364,13 @@ class _Join:
     def _replay(self, call: GraphCall, names: Sequence[str], before: int) -> list[int]:
         if call.module is None:
             call.module, call.reason = self._code.module(call.key, call.region, call.backward, frozenset(names))
-        graph = call.module.graph if call.module else call.region
-        phase = call.module.phase if call.module else ("backward" if call.backward else "forward")
         found = match_replay(call.module, names) if call.module and not before else [None] * len(names)
         numbers = []
         for name, code_call in zip(names, found, strict=True):
             if isinstance(code_call, CodeCall):
-                reason = "" if code_call.call.source_lines else NO_LINE
-                place = Place("kernel", code_call.kernel.name, graph, phase, code_call, reason=reason)
+                place = call.place_of(code_call)
             else:
-                place = Place("library", name, graph, phase, reason=call.reason or REPLAYED)
+                place = Place("library", name, call.graph, call.phase, reason=call.reason or REPLAYED)
             numbers.append(self._number(place))
         return numbers
 

@@ -357,6 +357,7 @@ class StepTiming:
         self._counts = replace(
             self._counts, steps=self._counts.steps + 1,
             eager=self._counts.eager + (self._next.eager is None or bool(self._next.eager)),
+            irregular=self._counts.irregular + (self._usual is not None and not self._is_usual(ended)),
         )  # fmt: skip
         self._step = None
         if self._program is not None:
@@ -598,7 +599,6 @@ class StepTiming:
             unusual += 1
             if unusual == MOST_UNUSUAL:
                 raise OtherStepsError
-            self._counts = replace(self._counts, irregular=self._counts.irregular + 1)
             if on_device:  # without a wait for the device after each step, their times cannot be told apart
                 self._synchronize()
                 times.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, variance
+from statistics import variance
 
 from tcexplore.events.timing_events import TimedProcess
 from tcexplore.timing.samples import Interval, median
@@ -37,8 +37,8 @@ def combine(processes: Sequence[TimedProcess], effective_pairs: int, spread_of_o
 
     The speedup is the median of the processes: about one in ten has its memory in an unlucky place and is up to a third
     slower on one side. The interval follows from the scatter of the processes, not from the number of pairs, and is
-    never narrower than the pairs allow. That of one process is widened by `spread_of_one`, the expected standard
-    deviation between processes.
+    never narrower than the pairs of a usual process allow: one that was disturbed does not move a median. That of one
+    process is widened by `spread_of_one`, the expected standard deviation between processes.
     """
     logs = [math.log(process.speedup) for process in processes]
     errors = [math.log(process.high / process.low) / 2 / NORMAL_QUANTILE for process in processes]
@@ -49,6 +49,6 @@ def combine(processes: Sequence[TimedProcess], effective_pairs: int, spread_of_o
         low, high = (math.hypot(extra, math.log(end / only.speedup)) for end in (only.low, only.high))
         return Speedup(only.speedup, Interval(math.exp(middle - low), math.exp(middle + high)), effective_pairs)
     scatter = (EXPECTED_WEIGHT * PROCESS_SPREAD**2 + freedom * variance(logs)) / (EXPECTED_WEIGHT + freedom)
-    error = MEDIAN_FACTOR * math.sqrt(max(scatter, fmean(error**2 for error in errors)) / len(logs))
+    error = MEDIAN_FACTOR * math.sqrt(max(scatter, median(errors) ** 2) / len(logs))
     reach = QUANTILES[min(freedom + EXPECTED_WEIGHT, len(QUANTILES)) - 1] * error
     return Speedup(math.exp(middle), Interval(math.exp(middle - reach), math.exp(middle + reach)), effective_pairs)

@@ -71,6 +71,18 @@ def test_processes_with_the_defaults_of_the_allocator_are_apart():
     assert any("Returned to the system" in note for note in last.notes)
 
 
+def test_more_processes_are_timed_while_they_differ_too_much_for_a_precise_interval():
+    returned: MemoryState = "memory returned"
+    alike = FakeProcesses([1.5] * 6, [KEPT] * 4 + [returned] * 2)
+    assert measured(alike).last.processes_timed == 5, "the interval is narrow"
+    differing = FakeProcesses([1.2, 1.8, 1.3, 1.7, 1.4, 1.6, 1.5, 1.5, 1.5, 4.0, 4.1], [KEPT] * 4 + [returned] * 2)
+    last = measured(differing).last
+    assert last.processes_timed == 10
+    assert last.memory_returned is not None
+    assert last.memory_returned.processes == 2
+    assert last.high / last.low < 1.4
+
+
 def test_the_load_is_that_of_all_processes():
     last = measured(FakeProcesses([1.5, 1.5, 1.5])).last
     assert last.busy_cores == pytest.approx((1.0 + 3 * 2.0) / 4)

@@ -78,8 +78,9 @@ class _Encoder:
 
     def fields(self, record: Any) -> dict[str, Any]:
         """Return the fields of a record that differ from their defaults."""
+        kind: Any = type(record)
         values = {}
-        for name, default in _defaults(type(record)):
+        for name, default in _defaults(kind):
             value = getattr(record, name)
             if value is not default:
                 values[name] = self._plain(value)

@@ -34,15 +34,14 @@ def _text(config: str, model: str, more: str = "", inputs: str = _IDS) -> str:
 
 
 MODELS: dict[str, str] = {
-    "llama, 32 layers": _text(
-        "LlamaConfig", "LlamaForCausalLM", "num_hidden_layers=32, num_key_value_heads=2"
-    ),
+    "llama, 32 layers": _text("LlamaConfig", "LlamaForCausalLM", "num_hidden_layers=32, num_key_value_heads=2"),
     "gpt2": f"{_HEAD}model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=64, n_head=4, n_positions=64,"
     f" vocab_size=128)).eval()\n{_IDS}",
     "bert": _text("BertConfig", "BertModel", "num_hidden_layers=6", _IDS.replace(", 'use_cache': False", "")),
     "qwen2": _text("Qwen2Config", "Qwen2ForCausalLM", "num_hidden_layers=8, num_key_value_heads=2"),
     "mistral, larger": _text("MistralConfig", "MistralForCausalLM", "num_hidden_layers=6, num_key_value_heads=2")
-    .replace("hidden_size=64", "hidden_size=512").replace("intermediate_size=128", "intermediate_size=1024")
+    .replace("hidden_size=64", "hidden_size=512")
+    .replace("intermediate_size=128", "intermediate_size=1024")
     .replace("(2, 16)", "(2, 64)"),
     "gemma": _text("GemmaConfig", "GemmaForCausalLM", "num_hidden_layers=6, num_key_value_heads=2, head_dim=16"),
     "t5": f"{_HEAD}model = T5Model(T5Config(num_layers=4, d_model=64, num_heads=4, d_kv=16, d_ff=128,"

@@ -87,7 +87,7 @@ def test_a_mode_that_the_script_enters_in_a_step_stays():
         with pytest.raises(RuntimeError, match="mode"):
             steps.stop()
         assert _get_current_dispatch_mode_stack()[-1] is mode
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="no median"):
         steps.lines(1.0)
     for _ in range(len(_get_current_dispatch_mode_stack())):
         torch.utils._python_dispatch._pop_mode()

@@ -2,8 +2,8 @@
 
 Runs `tcexplore check --json` on small `transformers` models with random weights, and on a U-Net of plain torch. The
 share of a call is that of all modules, the outermost one included: each kernel, with the host's time before its
-launches. Guards, and the host's work before and after the graphs, are no module's and are printed apart. Guards of a call
-with many small modules may take a fifth of it, so the share is also printed with their row.
+launches. Guards, and the host's work before and after the graphs, are no module's and are printed apart. Guards of a
+call with many small modules may take a fifth of it, so the share is also printed with their row.
 
 Run: python -m tests.benchmarks.module_sums [NAME…] [--time-for 4]
 """

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the wire format. The front end rejects a worker of another version."""
 
 

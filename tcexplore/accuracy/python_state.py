@@ -43,14 +43,18 @@ class PythonState:
     ) -> None:
         self._roots = dict(roots)
         self._owned = owned
-        self._saved = [(container, _contents(container)) for container in self._containers()]
+        # One walk: a first graph waits for it.
+        containers: list[Any] = []
+        leaves = list(self._walk(containers))
+        self._saved = [(container, _contents(container)) for container in containers if _is_mutable(container)]
+        own = self._without_registered(leaves)
         self._tensors, self._versions = copy_small(
-            self.tensors().items() if largest_copied is None else self._own_tensors(), largest_copied or TENSOR_BYTES
+            _limited(own).items() if largest_copied is None else own, largest_copied or TENSOR_BYTES
         )
         self._restorers: list[Callable[[], object]] = []
         self._fixed: list[tuple[str, Any, Any]] = []
         """Path, object and state of what cannot be set back, such as iterators."""
-        for path, value in self._walk():
+        for path, value in leaves:
             if isinstance(value, (*SIMPLE, torch.Tensor, _Registry)):
                 continue
             if (restore := restorer(value)) is not None:
@@ -64,14 +68,14 @@ class PythonState:
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the tensors by path, without those that a module has registered."""
-        own = dict(self._own_tensors())
-        return own if sum(t.numel() * t.element_size() for t in own.values()) <= TENSOR_BYTES else {}
+        return _limited(self._without_registered(self._walk()))
 
-    def _own_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+    def _without_registered(self, leaves: Iterable[tuple[str, Any]]) -> list[tuple[str, torch.Tensor]]:
+        """Return the tensors among the leaves that no module has registered."""
         registered = {id(t) for _, m in self._walk_modules() for t in (*m.parameters(False), *m.buffers(False))}
-        for path, value in self._walk():
-            if isinstance(value, torch.Tensor) and id(value) not in registered:
-                yield path, value
+        return [
+            (path, value) for path, value in leaves if isinstance(value, torch.Tensor) and id(value) not in registered
+        ]
 
     def single_elements(self) -> dict[str, torch.Tensor]:
         """Return copies of the tensors with one element by path, registered ones too."""
@@ -98,28 +102,22 @@ class PythonState:
             if isinstance(root, torch.nn.Module):
                 yield from root.named_modules()
 
-    def _containers(self) -> list[object]:
-        values = (value for _, value in self._walk(containers=True))
-        mutable = (dict, list, set, deque)
-        return [value for value in values if isinstance(value, mutable) or _has_attributes(value)]
-
-    def _walk(self, *, containers: bool = False) -> Iterator[tuple[str, Any]]:
-        """Yield leaves, or containers, with their paths; each object once."""
+    def _walk(self, containers: list[Any] | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield leaves with their paths, each object once, and add the containers to a list."""
         known: set[int] = set()
         waiting: deque[tuple[str, Any]] = deque(self._roots.items())
         while waiting and len(known) < NODE_LIMIT:
             path, value = waiting.popleft()
             children = None if isinstance(value, SIMPLE) else self._children(path, value)
             if children is None:
-                if not containers:
-                    yield path, value
+                yield path, value
                 continue
             if id(value) in known:
                 continue
             known.add(id(value))
-            if containers:
-                yield path, value
-            elif isinstance(value, list | deque | dict | set):
+            if containers is not None:
+                containers.append(value)
+            if isinstance(value, list | deque | dict | set):
                 yield f"len({path})", len(value)
             waiting.extend(children)
 
@@ -150,6 +148,16 @@ class PythonState:
                 (f"{path}.{name}", item) for name, item in {**getattr(value, "__dict__", {}), **_slots(value)}.items()
             )
         return None
+
+
+def _is_mutable(container: object) -> bool:
+    return isinstance(container, dict | list | set | deque) or _has_attributes(container)
+
+
+def _limited(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Return tensors by path; none if they are too large to be part of the state."""
+    own = dict(tensors)
+    return own if sum(t.numel() * t.element_size() for t in own.values()) <= TENSOR_BYTES else {}
 
 
 class TensorVersions:

@@ -53,9 +53,15 @@ def paths_inside(root: Module) -> dict[int, ModulePath]:
     return {id(module): ModulePath(name, path) for path, module in _walk(root, "", set())}
 
 
+def _unwrapped(module: Module) -> Module:
+    """Return the module inside torch's wrappers."""
+    while (inner := module._modules.get(WRAPPERS.get(type(module).__name__, ""))) is not None:
+        module = inner
+    return module
+
+
 def _name_root(root: Module) -> str:
-    while (wrapped := WRAPPERS.get(type(root).__name__)) in root._modules:
-        root = root._modules[wrapped] or root
+    root = _unwrapped(root)
     reference, name = _root_names.get(id(root), (None, ""))
     if reference is None or reference() is not root:
         kind = type(root).__name__
@@ -194,7 +200,7 @@ class ModuleStack:
             self._paths |= paths_inside(module)
         place = self._paths.get(id(module))
         # A module that is an attribute of none belongs to the one that calls it.
-        run = self.innermost if place is None else RunModule(place, type(module).__name__)
+        run = self.innermost if place is None else RunModule(place, type(_unwrapped(module)).__name__)
         if run is not None:
             self.ran.setdefault(run)
         self._running.append((module, run))

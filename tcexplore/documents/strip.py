@@ -224,13 +224,13 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     first = _first_step(shown)
     fix = () if first is not None and first.gain.helps and first.action != "fix_break" else tuple(_fix(shown))
     yield from fix
-    if first is not None and not fix:
-        yield from _next(first, shown)
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", COUNTS)
     yield piece(count_kernels(shown) if shown.code.kernels else "", "", COUNTS)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     now = "now " if fix and not brief else ""
     yield from _speed(shown, label="" if brief and not fix else f"{now}vs. eager: ")
+    if first is not None and not fix:  # after the speed, which would read as its gain
+        yield from _next(first, shown)
 
 
 def _breaks(shown: Snapshot) -> Piece:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the wire format. The front end rejects a worker of another version."""
 
 
@@ -81,6 +81,8 @@ def clean(text: str) -> str:
     Drop a carriage return that ends a line; others become `␍`. The result cannot move the cursor or change colors.
     Every other character maps to one character.
     """
+    if text.isprintable():  # no control character, and faster than a search
+        return text
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")
     return _UNSAFE.sub(_visible, text) if _UNSAFE.search(text) else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from tcexplore.events.base import Event, Location
@@ -24,6 +25,13 @@ class UserOp:
     """First line of its definition, with decorators; None if it is not defined in Python."""
     source: str = ""
     """Its definition in Python."""
+
+
+@cache
+def _itemsize(dtype: str) -> int | None:
+    """Return the bytes of one element from the bits in the name of the dtype: `bf16`, `f8e4m3fn`."""
+    bits = re.search(r"\d+", dtype)
+    return max(1, int(bits[0]) // 8) if bits else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +67,8 @@ class FxNode:
 
     @property
     def itemsize(self) -> int | None:
-        """Bytes of one element, from the bits in the name of the dtype (`bf16`, `f8e4m3fn`); None if not a tensor."""
-        bits = re.search(r"\d+", self.dtype or "")
-        return max(1, int(bits[0]) // 8) if bits else None
+        """Bytes of one element; None if not a tensor."""
+        return _itemsize(self.dtype or "")
 
     @property
     def tensor_bytes(self) -> int | None:

@@ -139,6 +139,12 @@ class CallPart:
     """Microseconds of all `launches`."""
     low_us: float
     high_us: float
+    launch_us: float = 0.0
+    """Of a kernel: the time before its launches, in which the wrapper allocates buffers and reads arguments.
+
+    Of a kernel of a device, the time in which the device waits for it. It is a share of the part `launch` or `idle`,
+    not of `us`.
+    """
     launches: int = 1
     """Number of times in one unit of calls."""
     device: Literal["cpu", "cuda"] = "cpu"

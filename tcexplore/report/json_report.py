@@ -164,9 +164,10 @@ def aten_fields(snapshot: Snapshot) -> Fields:
 
 
 def module_fields(snapshot: Snapshot) -> Fields:
-    """Return the modules, with equal siblings in one row."""
-    ids = stable_ids(snapshot)
-    return {"modules": [fields("module", row, id=ids.module(row)) for row in timed_tree(snapshot).rows]}
+    """Return the modules, with equal siblings in one row, and the time that is in none of them."""
+    ids, tree = stable_ids(snapshot), timed_tree(snapshot)
+    rows = [fields("module", row, id=ids.module(row)) for row in tree.rows]
+    return {"modules": rows, "modules_rest": tree.rest if rows else ()}
 
 
 def next_fields(snapshot: Snapshot) -> list[Fields]:
@@ -452,6 +453,7 @@ def account_fields(snapshot: Snapshot) -> Fields | None:
             us=part.us * fraction,
             low_us=part.low_us * fraction,
             high_us=part.high_us * fraction,
+            launch_us=part.launch_us * fraction,
             shared=shared,
         )
         for part, line, fraction, shared in parts_by_line(snapshot)
@@ -532,7 +534,7 @@ _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {
     frozenset({"uncompiled_functions"}): lambda run: {"uncompiled_functions": uncompiled_functions(run)},
     frozenset({"missing"}): lambda run: {"missing": list(_missing(run))},
     frozenset({"collectives"}): lambda run: {"collectives": tuple(collective_calls(run))},
-    frozenset({"modules"}): module_fields,
+    frozenset({"modules", "modules_rest"}): module_fields,
     frozenset({"next"}): lambda run: {"next": next_fields(run)},
     frozenset({
         "ranks", "divergence", "hang", "further_divergences", "ended_early",

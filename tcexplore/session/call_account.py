@@ -40,6 +40,11 @@ class CallAccount:
         return sum(part.us for part in self.parts if part.kind in kinds)
 
     @property
+    def launch_part(self) -> ev.PartKind:
+        """The part that the `launch_us` of the kernels belong to."""
+        return "idle" if self.on_device else "launch"
+
+    @property
     def on_device(self) -> bool:
         return self.profile.device_busy_us is not None
 
@@ -79,7 +84,11 @@ def _on_device(profile: ev.CallProfiled, parts: list[ev.CallPart], total: float,
     guards_us = sum(part.us for part in guards)
     kept = [_scaled(part, min(1.0, idle / guards_us) if guards_us else 1.0) for part in guards]
     waits = idle - sum(part.us for part in kept)
-    scaled = [_scaled(part, factor, cover=True) for part in work] + kept
+    profiled_idle = profile.total_us / calls - busy - host_work
+    wait_factor = min(1.0, max(0.0, waits) / profiled_idle) if profiled_idle > 0 else 0.0
+    scaled = [
+        replace(_scaled(part, factor, cover=True), launch_us=part.launch_us * wait_factor) for part in work
+    ] + kept  # fmt: skip
     if waits > 0:
         low = max(0.0, total - sum(part.high_us for part in scaled))
         high = max(waits, total - sum(part.low_us for part in scaled))
@@ -96,7 +105,7 @@ def _scaled(part: ev.CallPart, factor: float, *, cover: bool = False) -> ev.Call
     low, high = part.low_us * factor, part.high_us * factor
     if cover:
         low, high = min(low, part.low_us), max(high, part.high_us)
-    return replace(part, us=part.us * factor, low_us=low, high_us=high)
+    return replace(part, us=part.us * factor, low_us=low, high_us=high, launch_us=part.launch_us * factor)
 
 
 def _rest(total: float, parts: Iterable[ev.CallPart]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
@@ -20,8 +20,11 @@ OUTSIDE = "outside the modules"
 OWN = "the model itself"
 """Names of the time that is in no module of the tree but its root: of ops that no module calls, and of the root's."""
 
-_REST_NAMES = {"eager op": "eager ops", "idle": "Python and launch"}
+_REST_NAMES: dict[str, str] = {"eager op": "eager ops", "idle": "Python and launch"}
 """Names of the parts of a compiled call that are no kernels; others have the name of their kind."""
+
+LEAST_US = 1e-6
+"""Microseconds below which a sum of times is rounding."""
 
 LIMIT_HIT = "in no graph: the recompile limit was reached"
 
@@ -130,7 +133,8 @@ class ModuleRow:
     eager_us: float | None = None
     """Of one call: its ops, on a CPU with the time between them. None if not measured."""
     compiled_us: float | None = None
-    """Of one call: the time of each kernel, split over its modules by bytes or FLOPs. None if not measured.
+    """Of one call: the time of each kernel and of its launches, split over its modules by bytes or FLOPs. None if not
+    measured.
 
     That of the outermost module is the whole call.
     """
@@ -188,7 +192,13 @@ def _joined(rest: Iterable[RestTime]) -> Iterator[RestTime]:
             if us:
                 known[time.name] = known.get(time.name, 0.0) + us
     for name in dict.fromkeys((*eager, *compiled)):
-        yield RestTime(name, eager.get(name), compiled.get(name))
+        eager_us, compiled_us = (known.get(name) for known in (eager, compiled))
+        if any(us is not None and abs(us) > LEAST_US for us in (eager_us, compiled_us)):
+            yield RestTime(name, eager_us, compiled_us)
+
+
+def _rest_name(kind: ev.PartKind) -> str:
+    return _REST_NAMES.get(kind, kind)
 
 
 class _TreeBuilder:
@@ -198,8 +208,8 @@ class _TreeBuilder:
         self._facts = facts
         self._graphs = _counted_graphs(facts)
         roots = {module.root for captured in facts.graphs for module in captured.modules if module.path is not None}
-        roots |= {captured.root for captured in facts.graphs if captured.root}
-        self._paths = _Paths(several_roots=len(roots) > 1)
+        roots = {root for root in (*roots, *(captured.root for captured in facts.graphs)) if root}
+        self._paths = _Paths(roots)
         self.root = Module(())
         self._of_node: dict[tuple[str, str], Path] = {}
         """Path of each Dynamo node, by graph and name."""
@@ -274,11 +284,13 @@ class _TreeBuilder:
         account = self._facts.account
         nodes = post_grad_nodes(self._facts.aten_graphs)
         parts: dict[NodeKey, float] = defaultdict(float)
+        launches = 0.0
         for part in account.parts if account is not None else ():
             if part.kind == "kernel":
-                parts[part.graph, part.phase, part.name] += part.us
+                parts[part.graph, part.phase, part.name] += part.us + part.launch_us
+                launches += part.launch_us
             else:
-                yield RestTime(_REST_NAMES.get(part.kind, part.kind), None, part.us)
+                yield RestTime(_rest_name(part.kind), None, part.us)
         for kernel in self._facts.kernels:
             us = parts.pop((kernel.graph, kernel.phase, kernel.name), None)
             weights: dict[Path, float] = defaultdict(float)
@@ -292,6 +304,7 @@ class _TreeBuilder:
         yield RestTime(OUTSIDE, None, sum(parts.values()))
         if account is not None:
             self.root.compiled_us = account.total_us
+            yield RestTime(_rest_name(account.launch_part), None, -launches)
             yield RestTime("overlap" if account.rest_us < 0 else OUTSIDE, None, account.rest_us)
 
     def _weights(
@@ -354,8 +367,12 @@ class _TreeBuilder:
     def _contains(self, path: Path) -> bool:
         return sum(1 for _ in self._known_parents(path)) == len(path) + 1
 
-    def _add_eager_modules(self, times: Iterable[tuple[Path, ev.EagerModule]], scale: float) -> Iterator[RestTime]:
-        for path, timed in times:
+    def _add_eager_modules(
+        self, times: Sequence[tuple[Path | None, ev.EagerModule]], scale: float
+    ) -> Iterator[RestTime]:
+        yield RestTime(OUTSIDE, sum(timed.us for path, timed in times if path is None) * scale, None)
+        known = [(path, timed) for path, timed in times if path is not None]
+        for path, timed in known:
             if not timed.us and not self._contains(path):
                 continue
             module = self._module(path)
@@ -365,7 +382,7 @@ class _TreeBuilder:
             for module in self._with_parents(path):
                 if module.path:
                     module.eager_us = (module.eager_us or 0.0) + timed.us * scale
-        for path, timed in times:
+        for path, timed in known:
             if timed.type and self._contains(path):
                 self._module(path).type = timed.type
 
@@ -439,8 +456,9 @@ def _kernel_name(kernel: ev.Kernel, ops: Sequence[str]) -> str:
 class _Paths:
     """Paths of nodes, parameters and frames in the tree."""
 
-    def __init__(self, *, several_roots: bool) -> None:
-        self._several_roots = several_roots
+    def __init__(self, roots: Collection[str]) -> None:
+        """`roots` are the outermost modules of the graphs; empty if they are unknown."""
+        self._roots = roots
         self._known: dict[str, dict[str, Path]] = {}
         """By graph and source."""
         self._sources: dict[str, tuple[str, ...]] = {}
@@ -448,10 +466,12 @@ class _Paths:
 
     def _from(self, root: str, path: str) -> Path:
         names = tuple(path.split(".")) if path else ()
-        return (root, *names) if self._several_roots and root else names
+        return (root, *names) if len(self._roots) > 1 and root else names
 
-    def of_eager(self, module: ev.EagerModule) -> Path:
-        return self._from(module.root, module.path)
+    def of_eager(self, module: ev.EagerModule) -> Path | None:
+        """Return the path of a module; None if its outermost one runs in no graph, as a loss outside of it."""
+        is_known = not self._roots or not module.root or module.root in self._roots
+        return self._from(module.root, module.path) if is_known else None
 
     def of_frame(self, captured: ev.GraphCaptured) -> Path:
         return self._from(captured.root, captured.module) if captured.module is not None else ()

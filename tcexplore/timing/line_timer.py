@@ -73,6 +73,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
     def __init__(self, user_files: UserFiles, *, mark: bool = False) -> None:
         super().__init__()
         self.ops: list[TimedOp] = []
+        self.recording = True
+        """Whether ops are recorded. If not, it only passes them on."""
         self.overhead_ns = 0
         self.modules = ModuleStack()
         self._gap_overhead_ns = 0
@@ -95,6 +97,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         gap = perf_counter_ns() - self._last_ns
+        if not self.recording:
+            return func(*args, **(kwargs or {}))
         line, module = self._place()
         with self._marked():
             start = perf_counter_ns()
@@ -205,30 +209,12 @@ class LineTimer:
 
     def _measure_once(self) -> tuple[EagerLinesTimed, float]:
         call = self._split_on_device() if self._on_device else self._split_on_host()
-        calls, total = self.workload.calls, sum(call.lines.values())
-        whole = self._whole(call.own)
-        scale = call_scale(total, call.own, whole)
-        part = scale.factor / calls
-        unknown = sum(us for line, us in call.lines.items() if line.location is None)
-        rest: list[tuple[RestName, float]] = [("Python and launch", max(0.0, whole / calls - total * part))]
-        timed = EagerLinesTimed(
-            call_us=whole / calls,
-            lines=tuple(
-                EagerLine(location=line.location, phase=line.phase, us=us * part)
-                for line, us in call.lines.items()
-                if line.location is not None
-            ),
-            rest=tuple([*rest, ("unattributed", unknown * part)] if unknown else rest),
-            modules=tuple(_module_times(call.modules, total * part, 0.0 if self._on_device else rest[0][1])),
-            estimated=scale.error > 0,
-        )
-        return timed, scale.error
+        return scaled_lines(call, self._whole(call.own), self.workload.calls)
 
     def _split_on_host(self) -> SplitCall:
         recorder = OpRecorder(self.user_files)
         recorder.calibrate()
-        plain, instrumented = list[float](), list[float]()
-        recorded, by_module = list[ByLine](), list[ByModule]()
+        plain, recorded = list[float](), RecordedCalls()
 
         def record_call() -> None:
             recorder.ops.clear()
@@ -238,11 +224,8 @@ class LineTimer:
         self._timed_us(record_call)
         for _ in _repeats():
             plain.append(self._timed_us(self.workload.eager))
-            instrumented.append(self._timed_us(record_call))
-            recorded.append(_sum_lines((op.line, op.ns / 1e3) for op in recorder.ops))
-            by_module.append(_sum_modules(recorder))
-        own = OwnCall(_typical(plain), _typical(instrumented))
-        return SplitCall(_typical_lines(recorded), _typical_modules(by_module), own)
+            recorded.add(recorder, self._timed_us(record_call))
+        return recorded.split(_typical(plain))
 
     def _split_on_device(self) -> SplitCall:
         recorder = OpRecorder(self.user_files, mark=True)
@@ -308,6 +291,47 @@ def call_scale(parts_us: float, own: OwnCall | None, whole_us: float) -> CallSca
     reference = own.us if parts_us <= own.us else max(parts_us, own.instrumented_us)
     drift = max(own.us / whole_us, whole_us / own.us)
     return CallScale(whole_us / reference, max(0.0, parts_us / own.us - TOLERANCE) + max(0.0, drift - TOLERANCE))
+
+
+def scaled_lines(call: SplitCall, whole_us: float, calls: int = 1) -> tuple[EagerLinesTimed, float]:
+    """Return one of `calls` calls by line and module, scaled to their time `whole_us`, and the error of the scale."""
+    total = sum(call.lines.values())
+    scale = call_scale(total, call.own, whole_us)
+    part = scale.factor / calls
+    unknown = sum(us for line, us in call.lines.items() if line.location is None)
+    rest: list[tuple[RestName, float]] = [("Python and launch", max(0.0, whole_us / calls - total * part))]
+    timed = EagerLinesTimed(
+        call_us=whole_us / calls,
+        lines=tuple(
+            EagerLine(location=line.location, phase=line.phase, us=us * part)
+            for line, us in call.lines.items()
+            if line.location is not None
+        ),
+        rest=tuple([*rest, ("unattributed", unknown * part)] if unknown else rest),
+        modules=tuple(_module_times(call.modules, total * part, 0.0 if call.own is None else rest[0][1])),
+        estimated=scale.error > 0,
+    )
+    return timed, scale.error
+
+
+class RecordedCalls:
+    """Eager calls that a recorder has seen on a CPU."""
+
+    def __init__(self) -> None:
+        self._lines: list[ByLine] = []
+        self._modules: list[ByModule] = []
+        self._instrumented_us: list[float] = []
+
+    def add(self, recorder: OpRecorder, instrumented_us: float) -> None:
+        """Add the call whose ops a recorder has, and its time with the recorder."""
+        self._lines.append(_sum_lines((op.line, op.ns / 1e3) for op in recorder.ops))
+        self._modules.append(_sum_modules(recorder))
+        self._instrumented_us.append(instrumented_us)
+
+    def split(self, plain_us: float) -> SplitCall:
+        """Return the typical call, which takes `plain_us` without the recorder."""
+        own = OwnCall(plain_us, _typical(self._instrumented_us))
+        return SplitCall(_typical_lines(self._lines), _typical_modules(self._modules), own)
 
 
 def _repeats() -> Iterator[int]:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from tcexplore.capture.compiled_regions import STEP_FUNCTION, Region, skip_in_dynamo
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.step_signals import DataLoaders, OptimizerUpdates, Shapes, shapes_of
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import StepPart, StepRegion, StepsTimed, TimingEstimate, TimingSkipped
 from tcexplore.quantities import count
 from tcexplore.timing.allocator import page_fault_counter
@@ -52,13 +53,20 @@ from tcexplore.timing.timing_verdict import (
     estimate_speedup,
 )
 
+if TYPE_CHECKING:
+    from tcexplore.timing.eager_steps import EagerSteps  # imported with the first step that is recorded
+
 FACT, SYMBOL = "eager and compiled steps", "tcexplore.timing"
 PROFILE_FACT, PROFILER = "parts of a step", "torch.profiler:profile"
+EAGER_FACT, DISPATCH_MODE = "eager lines and modules of a step", "torch.utils._python_dispatch:TorchDispatchMode"
 
 EAGER_WARM_UP = 2
 """Eager steps before the first that is timed: the first one also initializes what only eager code uses."""
 
 PROFILED_STEPS = 2
+
+RECORDED_STEPS = 3
+"""Eager steps whose ops are recorded; the faster half counts."""
 
 USUAL_SHARE = 0.6
 """Share of the steps that must have the same shapes for others to be left out. Else shapes vary."""
@@ -142,6 +150,7 @@ class StepTiming:
         self,
         hooks: Hooks,
         *,
+        user_files: UserFiles | None = None,
         time_for: float | None,
         function: str | None = None,
         alternate: bool = True,
@@ -151,7 +160,9 @@ class StepTiming:
         clock: Clock | None = None,
         seed: int = 0,
     ) -> None:
-        """`time_for` is as in `measure_timing`, `function` names the function or region whose call is a step.
+        """Without `user_files`, eager steps are not split into lines and modules.
+
+        `time_for` is as in `measure_timing`, `function` names the function or region whose call is a step.
 
         `paused` tells whether timing is paused, while the script goes on compiled; `wait` is called between pairs, and
         may have the script wait. `entered` is called when the alternation begins.
@@ -201,6 +212,10 @@ class StepTiming:
         """Untimed steps before a block, until the batches are used that workers prepared during the block before."""
         self._watch_random = False
         self._random_before: tuple[torch.Tensor, ...] = ()
+        self._user_files = user_files
+        """None once eager steps are recorded, or cannot be."""
+        self._recording: EagerSteps | None = None
+        """The recorder of the step in progress."""
         self._profile: StepProfile | None = None
         self._parts: StepParts | None = None
         self._batches: tuple[int, int] = (0, 0)
@@ -399,6 +414,7 @@ class StepTiming:
         if self._profile is not None:
             profile, self._profile = self._profile, None
             self._hooks.attempt(PROFILE_FACT, PROFILER, profile.stop)
+        self._end_recording()
 
     # ---- the course of the timing
 
@@ -511,6 +527,9 @@ class StepTiming:
             if self._enough(slow=True):
                 if self._parts is None and self._profile is None:
                     yield from self._profile_steps()
+                if self._user_files is not None:
+                    yield from self._record_eager_steps(self._user_files)
+                    self._user_files = None
                 if several:
                     yield from self._measure_alone(next(others))
             if self._room is not None and (reason := self._room.reason_to_stop()):
@@ -636,6 +655,43 @@ class StepTiming:
     def _note_parts(self, profile: StepProfile, seconds: float) -> None:
         self._parts = profile.parts(seconds)
 
+    def _record_eager_steps(self, user_files: UserFiles) -> Program:
+        """Record the ops of eager steps, which are not timed, by line and module."""
+        if self._device.type != "cpu":
+            return
+        from tcexplore.timing.eager_steps import EagerSteps
+
+        recorder, recorded = EagerSteps(user_files), 0
+        for _ in range(RECORDED_STEPS):
+            self._hooks.attempt(EAGER_FACT, DISPATCH_MODE, self._start_recording, recorder)
+            if self._recording is None:
+                return
+            step = yield NextStep(ALL, synchronize=True)
+            self._end_recording()
+            if step.compiled or not self._is_usual(step):
+                recorder.drop_step()
+            else:
+                recorder.add_step(step.ns / 1e3)
+                recorded += 1
+        if recorded:
+            self._hooks.attempt(EAGER_FACT, DISPATCH_MODE, self._emit_eager_lines, recorder)
+
+    def _start_recording(self, recorder: EagerSteps) -> None:
+        recorder.start()
+        self._recording = recorder
+
+    def _stop_recording(self) -> None:
+        recorder, self._recording = self._recording, None
+        if recorder is not None:
+            recorder.stop()
+
+    def _end_recording(self) -> None:
+        if self._recording is not None:
+            self._hooks.attempt(EAGER_FACT, DISPATCH_MODE, self._stop_recording)
+
+    def _emit_eager_lines(self, recorder: EagerSteps) -> None:
+        self._emit(recorder.lines(median(list(self._samples.measured.first))))
+
     # ---- reports
 
     def _elapsed(self) -> float:
@@ -670,6 +726,7 @@ class StepTiming:
     def finish(self) -> None:
         """Emit what is known when the script has ended, or why nothing is."""
         self._over = True
+        self._end_recording()
         self.report(ended=True)
         if self._decision is None or self._decision.verdict == "measuring":
             self._emit(TimingSkipped(reason=self.stopped or self._too_few()))

@@ -240,7 +240,8 @@ class Run:
         config = self.job.config
         alternate = not (config.no_eager_steps or self.job.structure_only)
         return StepTiming(
-            self._hooks, time_for=self.job.time_for, function=config.step, alternate=alternate,
+            self._hooks, user_files=self.user_files if self.job.examine else None, time_for=self.job.time_for,
+            function=config.step, alternate=alternate,
             paused=lambda: self._commands.paused, entered=partial(self.progress.enter, "timing"),
             # A run of a study waits for its turn. In the app, a script goes on while timing is paused.
             wait=(lambda: None) if self.job.time_for is None else partial(self._handle_commands, 0.0),

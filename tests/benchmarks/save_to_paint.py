@@ -5,12 +5,17 @@ tcexplore runs in a pseudo-terminal. Each save changes a constant, and the time 
 the graph pane (or the code pane), the only pane on the screen. The first saves come while the worker is primed, and are
 not counted.
 
+With `--model llama`, a Llama of 32 layers, whose graph has 2,000 nodes, is saved, and the baselines are the least that
+a save can take, in a process that has done it before: Dynamo's tracing alone, and with the execution of the file.
+
 Run: python -m tests.benchmarks.save_to_paint [--saves 20] [--gap 3] [--only graph] [--tlparse tlparse]
+     python -m tests.benchmarks.save_to_paint --model llama [--saves 8] [--gap 8]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -48,6 +53,58 @@ SCRIPT = """
 if __name__ == "__main__":
     with torch.no_grad():
         torch.compile(model)(*inputs)
+"""
+
+LLAMA = """\
+import torch
+import torch.nn as nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=128, hidden_size=64, intermediate_size=128, num_hidden_layers=32, num_attention_heads=4,
+                num_key_value_heads=2, use_cache=False,
+            )
+        )
+
+    def forward(self, ids):
+        return self.net(ids).logits * CONSTANT
+
+
+torch.manual_seed(0)
+model = Model().eval()
+inputs = (torch.randint(0, 128, (1, 16)),)
+"""
+
+WARM = """\
+import json, sys, time
+import torch
+from torch._dynamo.output_graph import OutputGraph
+
+text, saves = open(sys.argv[1]).read(), int(sys.argv[2])
+arrived = []
+original = OutputGraph.call_user_compiler
+
+def call_user_compiler(*args, **kwargs):
+    arrived.append(time.perf_counter())
+    return original(*args, **kwargs)
+
+OutputGraph.call_user_compiler = call_user_compiler
+times = []
+for index in range(saves + 1):
+    torch._dynamo.reset()
+    arrived.clear()
+    start, scope = time.perf_counter(), {"__name__": "model"}
+    exec(compile(text.replace("CONSTANT", f"1.{index}"), "model.py", "exec"), scope)
+    made = time.perf_counter()
+    with torch.no_grad():
+        torch.compile(scope["model"], backend="eager")(*scope["inputs"])
+    times.append((arrived[0] - made, arrived[0] - start))
+print(json.dumps(times[1:]))
 """
 
 UNCOUNTED = 4
@@ -90,25 +147,48 @@ def tlparse_times(folder: Path, saves: int, tlparse: str) -> list[float]:
     return times[1:]  # the first fills the caches
 
 
-def explorer_times(folder: Path, saves: int, pane: str, gap: float) -> list[float]:
+def warm_times(folder: Path, saves: int, model: str) -> list[tuple[float, float]]:
+    """Return the seconds of Dynamo's tracing, and with the execution of the file, again and again in one process."""
+    script, file = folder / "warm.py", folder / "warm_model.txt"
+    script.write_text(WARM)
+    file.write_text(model)
+    done = subprocess.run(
+        [sys.executable, str(script), str(file), str(saves)], check=True, capture_output=True, text=True
+    )
+    return [(traced, whole) for traced, whole in json.loads(done.stdout.splitlines()[-1])]
+
+
+def explorer_times(folder: Path, saves: int, pane: str, gap: float, model: str = MODEL) -> list[float]:
     """Return the seconds per save until the new constant is painted in a pane; `pane` is its key.
 
     Saves come `gap` seconds apart.
     """
     file = folder / "model.py"
-    file.write_text(MODEL.replace("CONSTANT", constant(500)))
+    file.write_text(model.replace("CONSTANT", constant(500)))
     times = []
     with Terminal([sys.executable, "-m", "tcexplore", str(file)], columns=130, rows=200, cwd=str(folder)) as terminal:
         terminal.type(pane + "z")  # the pane alone on the screen
-        saved = terminal.wait_for("layer_norm" if pane == "2" else constant(500), timeout=120)
+        saved = terminal.wait_for(constant(500), timeout=120)
         for index in range(saves + UNCOUNTED):
             while (left := saved + gap - time.perf_counter()) > 0:
                 terminal.read_once(left)
             terminal.forget()
-            saved = atomic_save(file, MODEL.replace("CONSTANT", constant(501 + index)))
+            saved = atomic_save(file, model.replace("CONSTANT", constant(501 + index)))
             times.append(terminal.wait_for(constant(501 + index), timeout=60) - saved)
     print("  ms:", *(round(seconds * 1e3) for seconds in times), flush=True)
     return times[UNCOUNTED:]
+
+
+def compare_with_tracing(folder: Path, saves: int, gap: float) -> None:
+    """Print the time from a save of the Llama to its graph, beside the least that it can take."""
+    warm = warm_times(folder, saves, LLAMA)
+    times = explorer_times(folder, saves, PANES["graph"][0], gap, LLAMA)
+    shown = statistics.median(times)
+    print(f"save to FX graph {shown * 1e3:8.0f} ms, worst {max(times) * 1e3:.0f} ms (at most 600)")
+    names = "Dynamo's tracing in a warm process", "with the execution of the file"
+    for name, seconds in zip(names, zip(*warm, strict=True), strict=True):
+        floor = statistics.median(seconds)
+        print(f"{name:36}{floor * 1e3:8.0f} ms   {shown / floor:5.2f} ×")
 
 
 def main() -> None:
@@ -117,9 +197,13 @@ def main() -> None:
     parser.add_argument("--gap", type=float, default=3.0, metavar="S", help="seconds between two saves")
     parser.add_argument("--only", choices=("graph", "code"), help="measure one pane, and not the baseline")
     parser.add_argument("--tlparse", default="tlparse")
+    parser.add_argument("--model", choices=("mlp", "llama"), default="mlp")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="save-to-paint-"))
     try:
+        if options.model == "llama":
+            compare_with_tracing(folder, options.saves, options.gap)
+            return
         baseline = None
         if options.only is None:
             baseline = statistics.median(tlparse_times(folder, max(3, options.saves // 4), options.tlparse))

@@ -143,6 +143,45 @@ def test_the_profilers_own_work_is_not_part_of_a_call():
     assert profile.device_busy_us is None
 
 
+def tree_of(*spans: tuple[str, int, int, str]) -> list[ProfilerEvent]:
+    """Return events with name, start, end and the name of their parent."""
+    events: dict[str, ProfilerEvent] = {}
+    for number, (name, start, end, parent) in enumerate(spans):
+        events[name] = ProfilerEvent(name, True, number, start, end)
+        if parent:
+            events[name].parent = events[parent]
+            events[parent].children.append(events[name])
+    return list(events.values())
+
+
+def test_a_kernel_has_the_time_of_the_wrapper_before_it():
+    graph = GRAPH + "0/0 forward"
+    profile = call_parts(
+        [Round(tree_of(
+            (CALL, 0, 300, ""),
+            (graph, 20, 260, CALL),
+            (KERNEL + "cpp_fused_0", 100, 110, graph),
+            (KERNEL + "cpp_fused_1", 130, 150, graph),
+            ("aten::empty", 160, 165, graph),
+            (KERNEL + "cpp_fused_2", 195, 200, graph),
+        ))], (),
+    )  # fmt: skip
+    launches = {part.name: part.launch_us for part in profile.parts if part.launch_us}
+    assert launches == {"cpp_fused_0": 20, "cpp_fused_1": 20, "cpp_fused_2": 30}, "the first 80 µs also check inputs"
+    wrapper = next(part for part in profile.parts if part.name == "wrapper")
+    assert wrapper.us == 240 - 40
+    assert wrapper.us > sum(launches.values())
+
+
+def test_a_kernel_of_the_device_has_the_wait_before_it():
+    for part in timed("default").values():
+        assert part.launch_us >= 0
+    waits = sum(part.launch_us for part in timed("default").values())
+    call = profiled("default")
+    assert call.launch_gaps_us is not None
+    assert call.launch_gaps_us <= waits <= call.total_us - (call.device_busy_us or 0)
+
+
 def test_overlapping_work_is_not_counted_twice():
     events = [
         ProfilerEvent(CALL, True, 1, 0, 100),

@@ -89,6 +89,26 @@ def test_clean_text_has_no_control_characters(text: str) -> None:
     assert len(out) == len(text.replace("\r\n", "\n"))
 
 
+def test_a_message_has_each_location_once() -> None:
+    place = ev.Location("/m.py", 3, "forward")
+    nodes = tuple(ev.FxNode(name=f"n{i}", op="call_function", target="t", location=place, stack=(place,) * 3)
+                  for i in range(50))  # fmt: skip
+    event = ev.GraphCaptured(graph="0/0", ops=50, nodes=nodes, code="")
+    assert body(event).count(b"/m.py") == 1
+    assert decode(body(event)) == event
+
+
+@pytest.mark.parametrize("number", [-1, 1, True, 1.5, "0"])
+def test_a_location_that_is_not_in_the_table_is_rejected(number: object) -> None:
+    data = json.loads(body(ev.GraphCaptured(graph="0/0", ops=0, nodes=(), code="", frame=ev.Location("/m.py", 3))))
+    with pytest.raises(ProtocolError):
+        decode(json.dumps({**data, "frame": number}).encode())
+
+
+def test_defaults_are_not_written() -> None:
+    assert set(json.loads(body(ev.Finished(run=3)))) == {"$", "run"}
+
+
 def test_a_huge_text_is_cut() -> None:
     event = decode(body(ev.Output(run=1, stream="stdout", text="x" * 50_000_000)))
     assert isinstance(event, ev.Output)

@@ -91,3 +91,18 @@ def test_without_a_timing_the_account_is_of_the_profiled_call():
     assert eager_ops(known) == (("aten.exp", 1, 20.0),)
     assert eager_ops(None) is None
     assert call_account(None, TIMING) is None
+
+
+def test_launches_are_scaled_like_the_part_that_they_belong_to():
+    kernel = replace(part("kernel", 80.0), launch_us=40.0)
+    known = account(host(kernel, part("launch", 80.0, "wrapper"), part("guards", 40.0)))
+    assert {part.kind: part.launch_us for part in known.parts}["kernel"] == pytest.approx(20.0)
+    assert known.launch_part == "launch"
+
+
+def test_on_a_device_launches_are_a_share_of_the_idle_time():
+    kernel = replace(part("kernel", 40.0, device="cuda"), launch_us=130.0)
+    known = account(device(40.0, kernel, part("guards", 10.0)))
+    (of_kernel,) = (part for part in known.parts if part.kind == "kernel")
+    assert of_kernel.launch_us == pytest.approx(130.0 * 50.0 / 260.0), "the device was idle for 260 µs of the profile"
+    assert known.launch_part == "idle"

@@ -191,3 +191,46 @@ def test_the_view_fits_a_narrow_and_a_wide_pane():
     snapshot = run(*map(layer, range(12)))
     for width in (38, 78, 158):
         assert all(len(line) <= width for line in text(snapshot, width).splitlines())
+
+
+def test_modules_have_the_launches_of_their_kernels_and_add_up_to_the_call():
+    snapshot = run(layer(0), layer(1))
+    nodes = tuple(
+        ev.FxNode(name=f"post{number}", op="call_function", target="aten.mm", dtype="f32", shape=("2", "4"),
+                  origins=(f"n{number}_1",)) for number in range(2)
+    )  # fmt: skip
+    snapshot = snapshot.apply(
+        ev.AtenGraph(run=1, graph="0/0", phase="forward", stage="post_grad", nodes=nodes, code="")
+    )
+    parts = [ev.CallPart(kind="launch", name="wrapper", us=50.0, low_us=50.0, high_us=50.0)]
+    for number in range(2):
+        name = f"cpp_{number}"
+        kernel = ev.Kernel(
+            run=1, graph="0/0", phase="forward", name=name, language="cpp", source="", nodes=(f"post{number}",)
+        )
+        snapshot = snapshot.apply(kernel)
+        parts.append(
+            ev.CallPart(kind="kernel", name=name, graph="0/0", phase="forward", us=20.0, low_us=20.0, high_us=20.0,
+                        launch_us=15.0 + number)
+        )  # fmt: skip
+    profiled = ev.CallProfiled(run=1, total_us=90.0, repeats=1, parts=tuple(parts))
+    tree = timed_tree(snapshot.apply(profiled))
+    rows = {row.path: row.compiled_us for row in tree.rows if row.depth == 2}
+    assert rows == {"layers.0": pytest.approx(35.0), "layers.1": pytest.approx(36.0)}
+    assert {rest.name: rest.compiled_us for rest in tree.rest} == {"launch": pytest.approx(19.0)}
+    assert tree.rows[0].compiled_us == 90.0
+
+
+def test_an_eager_module_that_runs_in_no_graph_is_outside_the_modules():
+    timed = ev.EagerLinesTimed(
+        run=1, call_us=100.0, lines=(),
+        modules=(
+            ev.EagerModule(path="layers.0.mlp", root="Model", type="MLP", us=60.0),
+            ev.EagerModule(path="layers.0", root="Judge", type="Linear", us=40.0),
+        ),
+    )  # fmt: skip
+    snapshot = run(layer(0))
+    graph = replace(snapshot.graphs[0], graph="0/0", root="Model")
+    tree = timed_tree(start_snapshot(ev.Job(run=1, file="/m/model.py", source="")).apply(graph).apply(timed))
+    assert [row.eager_us for row in tree.rows if row.path == "layers.0"] == [60.0]
+    assert {rest.name: rest.eager_us for rest in tree.rest} == {"outside the modules": 40.0}

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from tcexplore.capture.compiled_regions import Region
 from tcexplore.capture.hooks import Hooks
-from tcexplore.events import Event, StepsTimed, TimingEstimate, TimingSkipped
+from tcexplore.capture.user_files import UserFiles
+from tcexplore.events import EagerLinesTimed, Event, StepsTimed, TimingEstimate, TimingSkipped
 from tcexplore.timing import step_timing
 from tcexplore.timing.step_timing import StepTiming
 from tests.timing.simulation import SimulatedClock, quiet
@@ -101,6 +103,31 @@ def test_a_training_step_holds_what_is_outside_the_region():
     after_warm_up = (steps.steps - steps.warm_up) / 10
     assert steps.irregular == pytest.approx(after_warm_up, abs=1), "each smaller batch, between blocks too"
     assert steps.regions[0].speedup == estimate.speedup
+
+
+def test_eager_steps_are_split_by_line_and_module_once_and_are_not_timed():
+    script, without = Script(user_files=UserFiles(__file__)), Script()
+    for each in (script, without):
+        train(each, 300)
+        each.finish()
+    (timed,) = (event for event in script.events if isinstance(event, EagerLinesTimed))
+    assert timed.call_us == pytest.approx(30e3), "20 ms eager, and 10 ms outside the region"
+    assert {line.location.function for line in timed.lines} == {"call", "update"}
+    assert sum(module.us for module in timed.modules) == pytest.approx(timed.call_us)
+    assert not _get_current_dispatch_mode_stack()
+    assert not any(isinstance(event, EagerLinesTimed) for event in without.events)
+    assert script.finish()[0].eager_us == pytest.approx(30e3)
+
+
+def test_a_recording_ends_with_the_script():
+    script = Script(user_files=UserFiles(__file__))
+    steps = 0
+    while script.timing._recording is None:
+        steps += 1
+        assert steps < 300
+        script.call(region(), 20.0, 10.0)
+    script.finish()
+    assert not _get_current_dispatch_mode_stack()
 
 
 def test_accumulated_batches_are_one_step():

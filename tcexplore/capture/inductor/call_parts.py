@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import fmean, median
@@ -36,17 +36,19 @@ MARKS = 50
 
 Named = tuple[PartKind, str]
 
+WRAPPER: Named = ("launch", "wrapper")
+
 PARTS: tuple[tuple[str, Named], ...] = (
     (CALL, ("Python", "")),
-    (GRAPH, ("launch", "wrapper")),
+    (GRAPH, WRAPPER),
     (MARK, ("launch", "graph")),
     ("TorchDynamo Cache Lookup", ("guards", "")),
     ("Torch-Compiled Region", ("launch", "bytecode")),
     ("Pregraph bytecode", ("launch", "bytecode")),
     ("AOTDispatcher Runtime Wrapper Prologue", ("launch", "AOT prologue")),
     ("AOTDispatcher Runtime Wrapper Epilogue", ("launch", "AOT epilogue")),
-    ("## Call CompiledFxGraph", ("launch", "wrapper")),
-    ("CompiledFunctionBackward", ("launch", "wrapper")),
+    ("## Call CompiledFxGraph", WRAPPER),
+    ("CompiledFunctionBackward", WRAPPER),
     ("CompiledFunction", ("launch", "bytecode")),
 )
 """Prefixes of event names, and the part that an event's self time belongs to."""
@@ -96,6 +98,8 @@ class PartTimes:
     """One part of one call."""
 
     us: float = 0.0
+    launch_us: float = 0.0
+    """Of a kernel: the time before its launches, a share of another part."""
     launches: int = 0
     functions: dict[str, None] = field(default_factory=dict)
     replayed: bool = False
@@ -180,8 +184,11 @@ def _shorten_host(parts: Parts, us: float) -> None:
     """Take the cost of the profiler's ranges, which are outside every op, from the host's parts."""
     host = [times for key, times in parts.items() if key.kind in HOST_KINDS]
     if total := sum(times.us for times in host):
+        left = max(0.0, 1 - us / total)
         for times in host:
-            times.us *= max(0.0, 1 - us / total)
+            times.us *= left
+        for times in parts.values():
+            times.launch_us *= left
 
 
 # ---- cost of the profiler
@@ -201,6 +208,11 @@ class Overhead:
         """The part of `event_us` within the event's own time: half, since nothing shows where its clock is read."""
         return self.event_us / 2
 
+    @property
+    def outside_us(self) -> float:
+        """The part of `event_us` around the event, in the time of the event that contains it."""
+        return self.event_us - self.inside_us
+
     def net_us(self, event: ProfilerEvent) -> float:
         """Return the time of an event and all below it, without the profiler's cost."""
         return max(0.0, event.us - self.inside_us - self.event_us * sum(1 for _ in _all_below(event)))
@@ -208,8 +220,7 @@ class Overhead:
     def net_self_us(self, event: ProfilerEvent) -> float:
         """Return the time of an event that is in none of its children, without the profiler's cost."""
         children = sum(child.us for child in event.children)
-        around = (self.event_us - self.inside_us) * len(event.children)
-        return max(0.0, event.us - children - self.inside_us - around)
+        return max(0.0, event.us - children - self.inside_us - self.outside_us * len(event.children))
 
 
 def _overhead(rounds: Sequence[Round]) -> Overhead:
@@ -245,23 +256,27 @@ class _Split:
         """Return the parts of a call, which add up to its time without the profiler's cost."""
         parts: Parts = {}
         self._add(parts, call, ("Python", ""), "")
+        wrapper = parts.get(PartKey(*WRAPPER))
+        _limit_launches(parts, wrapper.us if wrapper is not None else 0.0)
         return parts
 
     def on_device(self, call: ProfilerEvent, work: Sequence[DeviceWork]) -> Parts:
         """Return the device's work in a call, and of the host: guards, C++ kernels, and ops that launch nothing."""
         parts: Parts = {}
         seen: set[int] = set()
-        for piece in work:
+        waits = _without_first(_waits(call, work))
+        for piece, wait in zip(work, waits, strict=True):
             step = self._steps.get(piece)
             times = parts.setdefault(_key_of_work(piece, step), PartTimes(replayed=piece.replayed))
             times.us += piece.us
+            times.launch_us += wait if step is not None else 0.0
             times.functions[piece.name] = None
             times.launches += step is None or id(step) not in seen
             seen.add(id(step))
         names = {(key.kind, key.name) for key in parts}
         for key, times in self.on_host(call).items():
             if key.kind == "guards" or (key.kind in ("kernel", "eager op") and (key.kind, key.name) not in names):
-                parts[key] = replace(times, us=0.0) if key.kind == "eager op" else times
+                parts[key] = replace(times, us=0.0 if key.kind == "eager op" else times.us, launch_us=0.0)
         return parts
 
     def _add(self, parts: Parts, event: ProfilerEvent, outer: Named, graph: str) -> None:
@@ -276,8 +291,21 @@ class _Split:
         named = next((part for prefix, part in PARTS if event.name.startswith(prefix)), outer)
         times = parts.setdefault(PartKey(*named), PartTimes(launches=1))
         times.us += self._overhead.net_self_us(event)
+        inner = _graph(event) or graph
         for child in event.children:
-            self._add(parts, child, named, _graph(event) or graph)
+            self._add(parts, child, named, inner)
+        if named == WRAPPER:
+            self._add_launches(parts, event, inner)
+
+    def _add_launches(self, parts: Parts, wrapper: ProfilerEvent, graph: str) -> None:
+        """Add the wrapper's own time before each kernel to the kernel."""
+        starts = [wrapper.start, *(child.end for child in wrapper.children)]
+        around = self._overhead.outside_us
+        gaps = [max(0.0, child.start - start - around) for child, start in zip(wrapper.children, starts, strict=False)]
+        for child, gap in zip(wrapper.children, _without_first(gaps), strict=True):
+            key = self._key_of_whole(child, graph)
+            if key is not None and key.kind == "kernel":
+                parts[key].launch_us += gap
 
     def _key_of_whole(self, event: ProfilerEvent, graph: str) -> PartKey | None:
         """Return the part of an event that counts as a whole, None for one that is split into its children."""
@@ -286,6 +314,30 @@ class _Split:
         if event.name.startswith(KERNEL) or event.name in self._names:
             return PartKey("kernel", event.name.removeprefix(KERNEL), graph)
         return PartKey("library" if graph else "eager op", _op_name(event), graph) if _is_op(event) else None
+
+
+def _waits(call: ProfilerEvent, work: Sequence[DeviceWork]) -> Iterator[float]:
+    """Yield how long the device waits before each piece of work."""
+    until = call.start
+    for piece in work:
+        yield max(0.0, piece.start - until)
+        until = max(until, piece.end)
+
+
+def _without_first(times: Iterable[float]) -> list[float]:
+    """Return the times before the launches of one graph or call, the first one no longer than the others usually are.
+
+    Before its first kernel, a wrapper reads and checks all of its inputs, and a call evaluates its guards.
+    """
+    known = list(times)
+    return [min(known[0], median(known[1:])), *known[1:]] if len(known) > 1 else known
+
+
+def _limit_launches(parts: Parts, most_us: float) -> None:
+    """Shorten the times before the launches if they exceed the part that they belong to."""
+    total = sum(times.launch_us for times in parts.values())
+    for times in parts.values() if total > most_us else ():
+        times.launch_us *= most_us / total
 
 
 def _is_op(event: ProfilerEvent) -> bool:
@@ -324,7 +376,8 @@ def _means(calls: Sequence[Mapping[PartKey, PartTimes]], totals: Sequence[float]
         graph, _, phase = key.graph.strip().rpartition(" ")
         mean = CallPart(
             kind=key.kind, name=key.name, graph=graph, phase=phase, us=fmean(times.us for times in own),
-            low_us=min(shares) * whole, high_us=max(shares) * whole, device=key.device,
+            low_us=min(shares) * whole, high_us=max(shares) * whole,
+            launch_us=fmean(times.launch_us for times in own), device=key.device,
             launches=max(1, round(fmean(times.launches for times in own))),
             functions=tuple(dict.fromkeys(name for times in own for name in times.functions)),
             replayed=own[0].replayed,

@@ -135,4 +135,6 @@ def _eager_note(tree: ModuleTree) -> str:
 
 def _compiled_note(tree: ModuleTree) -> str:
     known = any(module.compiled_us is not None for module in tree.rows)
-    return "Compiled: the time of each kernel, split over its modules by bytes or FLOPs." if known else ""
+    if not known:
+        return ""
+    return "Compiled: each kernel and its launch by the wrapper, split over its modules by bytes or FLOPs."

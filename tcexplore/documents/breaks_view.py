@@ -98,13 +98,21 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
     same_line, next_lines = _reason_and_fix(reason, _fix_label(fix), width - used, width)
     yield fold(name, opened, ("✖ ", "break"), (place, "break"), (times, "muted"),
                (f"  {lost}" if lost else "", "number"), (f"  {code}", "strong"), *same_line,
-               links=links, location=at, indent=0)  # fmt: skip
+               links=links, location=at, indent=0, meaning=_meaning(snapshot, costed))  # fmt: skip
     for line in next_lines:
         yield row(" ", *line, links=links, location=at)
     if opened:
         yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, fix, width))
         yield from _torch_notes(snapshot, graph_break, name, name + " more" in toggled, width)
         yield BLANK
+
+
+def _meaning(snapshot: Snapshot, costed: RankedBreak) -> str:
+    """Return the figures of the line of a break in words."""
+    times = f"in {costed.graph_break.count} compiles" if costed.graph_break.count > 1 else ""
+    cost = f"costs {lost}" if (lost := format_cost(costed, snapshot)) else ""
+    doubtful = "? doubtful" if costed.contradicted else ""
+    return ", ".join(filter(None, (times, cost, doubtful)))
 
 
 def _reason_and_fix(

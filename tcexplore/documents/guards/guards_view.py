@@ -9,7 +9,7 @@ from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import name_carried, recompile_rows
 from tcexplore.documents.guards.symbols_view import describe_fix, describe_useless
-from tcexplore.documents.locations import Places, places
+from tcexplore.documents.locations import Places, explain_compile_id, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Guard, GuardFilterTried, GuardsInstalled, Recompiled
 from tcexplore.events.config import SKIP_GUARD_EVAL
@@ -83,7 +83,7 @@ def _title(snapshot: Snapshot) -> str:
     shown = sum(not guard.structural for guard in every)
     recompiled = sum(1 for _ in newest_causes(snapshot))
     again = f", {count(recompiled, 'recompile')}" if recompiled else ""
-    return f"{shown:,} of {len(every):,}{again}"
+    return f"{shown:,} of {len(every):,} shown{again}"
 
 
 def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, width: int) -> Iterable[Part]:
@@ -93,7 +93,9 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     opened = name not in toggled
     cost = "" if installed.latency_us is None else f"  first check {installed.latency_us:.0f} µs"
     number = count(len(installed.guards), "guard")
-    yield fixed([fold(name, opened, (installed.graph, "title"), (f"  {number}{cost}", "muted"), indent=0)])
+    meaning = explain_compile_id(installed.graph)
+    title = (installed.graph, "title"), (f"  {number}{cost}", "muted")
+    yield fixed([fold(name, opened, *title, indent=0, meaning=meaning)])
     if not opened:
         return
     yield _rows(installed.graph, [guard for guard in readable if not is_parameter(guard)], where, width)
@@ -119,8 +121,13 @@ def is_parameter(guard: Guard) -> bool:
 
 
 def _rows(graph: str, guards: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
-    most = 16 if width < 60 else 32
-    wide = min(max((len(_source(guard)) for guard in guards), default=0), most)
+    def cells(guard: Guard) -> int:
+        place = where.describe(guard.location)
+        return sum(len(span.text) for span in _condition(guard, style)) + (len(place) + 2 if place else 0)
+
+    # Names give way to conditions and lines: they are told apart by their ends.
+    beside = min(max(map(cells, guards), default=0), width - _LEAST_NAME - 4)
+    wide = min(max((len(_source(guard)) for guard in guards), default=0), _MOST_NAME, width - 4 - beside)
     return Part(len(guards), lambda index: _guard(graph, guards[index], where, wide, style))
 
 
@@ -136,6 +143,9 @@ def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Ro
     links += line_links(guard.location)
     return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None)
 
+
+_MOST_NAME, _LEAST_NAME = 32, 12
+"""Most and fewest cells of what a guard checks."""
 
 _DETAILS: tuple[Callable[[Guard], tuple[str, str]], ...] = (
     lambda guard: (f"  {guard.kind}", "dim"),

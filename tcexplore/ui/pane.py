@@ -123,6 +123,12 @@ class Pane(Container):
 
         pane: str
 
+    @dataclass
+    class Shown(Message):
+        """The pane has come into view, or got another size."""
+
+        pane: str
+
     single: var[bool] = var(False, init=False)
     """Whether it is the only pane in view, with a line above it instead of a frame."""
     note: var[str] = var("", init=False)
@@ -285,10 +291,12 @@ class Pane(Container):
 
     def on_show(self) -> None:
         self._show_and_reveal(self._opened_for)
+        self.post_message(self.Shown(self.spec.id))
 
     def on_resize(self) -> None:
         self._show_and_reveal(self._opened_for)
         self._update_title()
+        self.post_message(self.Shown(self.spec.id))
 
     # ---- views, folds, highlights
 

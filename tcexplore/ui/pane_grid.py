@@ -74,6 +74,8 @@ class PaneGrid(Container):
         self.panes = {spec.id: Pane(spec) for spec in PANES}
         self.arrangement: Arrangement = "all"
         self._layout = PaneLayout(self)
+        self._run_over = False
+        """Whether the rows of a run that was over have been measured."""
         self._shared = "timing"
         self._second = ""
         """The pane beside the source pane that the user went to last."""
@@ -138,20 +140,21 @@ class PaneGrid(Container):
 
     def places(self, size: Size) -> dict[str, Region]:
         """Return the region of each pane in view, by its id."""
-        visible = [name for name in CELLS if self.panes[name].display]
-        tiles = Tiles.of(size, self.arrangement, visible, self.sizes, self.needs)
-        return tiles.regions(size, self.arrangement, visible)
+        return self._tiles(size).regions(size, self.arrangement, self._in_view)
+
+    def _tiles(self, size: Size) -> Tiles:
+        return Tiles.of(size, self.arrangement, self._in_view, self.sizes, self.needs)
 
     @property
-    def _tiles(self) -> Tiles:
-        visible = [name for name in CELLS if self.panes[name].display]
-        return Tiles.of(self.size, self.arrangement, visible, self.sizes, self.needs)
+    def _in_view(self) -> list[str]:
+        """The names of the visible panes in the order of their cells."""
+        return [name for name in CELLS if self.panes[name].display]
 
     def resize(self, wider: int = 0, taller: int = 0) -> None:
         """Make the current pane wider or taller, or with -1 narrower or lower."""
         if self.arrangement == "one":
             return
-        tiles = self._tiles
+        tiles = self._tiles(self.size)
         if wider:
             self.sizes = self.sizes.wider(self.current, wider, self.arrangement, tiles.shares())
         elif self.arrangement == "all":
@@ -162,18 +165,30 @@ class PaneGrid(Container):
     async def fit(self, names: Collection[str]) -> None:
         """Give these panes the room that their rows need, once they show them: one needs less, another one more.
 
-        It is called when a run ends and when the user changes what a pane shows, so that no pane moves meanwhile.
+        It is called when a run is over and when the user changes what a pane shows, so that no pane moves meanwhile.
         """
-        measured = {}
+        self._run_over = True
+        if self.arrangement != "all":  # they are measured when all are in view
+            self.needs = {}
+            return
+        measured: dict[str, Need] = {}
         for pane in self.visible_panes:
             if pane.spec.id in names:
                 await pane.ready()
                 measured[pane.spec.id] = measure(pane.rows.document, self.size.height)
-        self.needs = {**self.needs, **measured}
+        in_view = {name: need for name, need in self.needs.items() if self.panes[name].display}
+        self.needs = {**in_view, **measured}
 
     def on_pane_changed(self, message: Pane.Changed) -> None:
         message.stop()
-        self.fit((message.pane,))
+        if self._run_over:
+            self.fit((message.pane,))
+
+    def on_pane_shown(self, message: Pane.Shown) -> None:
+        message.stop()
+        # The rows of the timing come after the run.
+        if self._run_over and message.pane not in self.needs and message.pane != "timing":
+            self.fit((message.pane,))
 
     def on_mount(self) -> None:
         self.lay_out()

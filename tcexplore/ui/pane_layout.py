@@ -60,13 +60,13 @@ CELLS = {
 
 
 class PaneSizes(NamedTuple):
-    """Shares in percent that the user chose; None where the content of the panes decides."""
+    """Shares in percent; None where the user chose none, so that the content of the panes decides."""
 
     columns: tuple[int, int, int] | None = None
     """The columns of the grid of all panes."""
     upper: tuple[int | None, int | None, int | None] = (None, None, None)
     """The upper pane of each column of that grid."""
-    source: int | None = None
+    source: int = 50
     """The source pane's share where two panes are side by side."""
 
     def wider(self, pane: str, by: int, arrangement: Arrangement, shares: Sequence[int]) -> PaneSizes:
@@ -162,11 +162,9 @@ class Tiles(NamedTuple):
     ) -> Tiles:
         """Return the room of the `visible` panes in this size."""
         if arrangement != "all":
-            cells = [needs[name].cells if name in needs else None for name in visible]
-            share = sizes.source or 50
-            columns = [size.width] if arrangement == "one" else divide(size.width, (share, 100 - share))
-            if arrangement == "two" and sizes.source is None:
-                columns = allot(columns, cells, LEAST_CELLS)
+            columns = [size.width]
+            if arrangement == "two":
+                columns = divide(size.width, (sizes.source, 100 - sizes.source))
             return cls(columns, [size.height] * len(columns))
         columns = divide(size.width, sizes.columns or COLUMNS)
         if sizes.columns is None:

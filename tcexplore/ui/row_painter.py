@@ -25,7 +25,7 @@ MARGIN = 2
 ELLIPSIS = "…"
 """Ends a row whose less important rest has no room."""
 
-QUIET = frozenset({"muted", "dim", "comment", "rule"})
+QUIET = frozenset({"muted", "dim", "comment", "rule", "target"})
 """Styles of text that gives way first at the end of a row that is too wide."""
 
 _LEAST_PART = 10

@@ -127,7 +127,7 @@ def _sizes(record: Any) -> PaneSizes:
     columns: Any = record.get("columns")
     upper: Any = record.get("upper")
     first, second, third = map(_share, upper if isinstance(upper, list) and len(upper) == 3 else (None,) * 3)
-    return PaneSizes(_columns(columns), (first, second, third), _share(record.get("source")))
+    return PaneSizes(_columns(columns), (first, second, third), _share(record.get("source")) or 50)
 
 
 def _share(value: Any) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -338,7 +338,7 @@ class Columns(NamedTuple):
     name: int
 
     @classmethod
-    def of(cls, laid: Laid, labels: Sequence[int], places: Places, width: int) -> Columns:
+    def of(cls, laid: Laid, labels: Sequence[int], places: Places, width: int, marks: Collection[str] = ()) -> Columns:
         """Return the widths that the rows need, limited by the width of the pane.
 
         The names of ops give way first, then those of other files, then values.
@@ -347,7 +347,7 @@ class Columns(NamedTuple):
         gutter, kernel = _widest(drawn.text for drawn in laid.gutter), max(labels, default=0)
         op, value = min(_widest(map(name_node, nodes)), MOST_OP), min(_widest(map(format_tensor, nodes)), MOST_VALUE)
         line = _widest(places.abbreviate(node.location) for node in nodes)
-        room = width - gutter - kernel - _GAPS
+        room = width - gutter - kernel - _GAPS - (_widest(marks) + 2 if marks else 0)
         op = min(op, max(LEAST_OP, room - value - line))
         line = min(line, max(LEAST_LINE, room - value - op))
         value = min(value, max(LEAST_VALUE, room - op - line))
@@ -369,7 +369,7 @@ class GraphRows:
         self._places = places
         shown = [sum(len(span.text) for span in self._kernels(item.nodes)) for item in laid.items if not item.module]
         self._opened = {item.nodes[0].name for item, below in pairwise(laid.items) if item.nodes and below.source}
-        self._columns = Columns.of(laid, shown, places, width)
+        self._columns = Columns.of(laid, shown, places, width, graph.marks.values())
 
     def part(self) -> Part:
         """Return the rows of all nodes but the hidden ones."""
@@ -413,12 +413,12 @@ class GraphRows:
             *_padded(kernels, columns.kernel),
             Span(f" {shortened(format_tensor(node), columns.value):<{columns.value}} ", "shape"),
             Span(f"{self._line(node):>{columns.line}}", "muted"),
+            Span(f"  {mark}" if mark else "", "warn"),
         )
         rest = (
             Span("  "),
             Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
             Span(f"{steps}  " if steps else "", "warn"),
-            Span(f"{mark}  " if mark else "", "warn"),
             *self._user_op(item),
             Span(f"{node.op} ", "dim"),
             Span(format_call(node, _WORD.sub(partial(self._source, node), node.args)), "target"),

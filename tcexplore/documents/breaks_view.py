@@ -131,9 +131,16 @@ def _reason_and_fix(
     elif reason:
         room = width - 5 - sum(cell_len(text) for text, _ in next_line)
         if next_line and room < min(cell_len(reason), width // 2):
-            return same_line, [[(f"  {shortened(reason, width - 5)}", "muted")], next_line]
+            return same_line, [*_reason_lines(reason, width), next_line]
+        if not next_line:
+            return same_line, _reason_lines(reason, width)
         next_line.insert(0, (f"  {shortened(reason, room)}", "muted"))
     return same_line, [next_line] if next_line else []
+
+
+def _reason_lines(reason: str, width: int) -> list[list[tuple[str, str]]]:
+    """Return the whole reason in as many lines as it needs."""
+    return [[(each.text, "muted")] for each in wrapped(reason, width - 1, indent=2)]
 
 
 def _fix_label(fix: BreakFix | None) -> tuple[str, str]:

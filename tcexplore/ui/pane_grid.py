@@ -121,7 +121,7 @@ class PaneGrid(Container):
             pane.display = name in visible
             pane.single = self.arrangement == "one"
         self.set_class(self.arrangement == "one", "-single")
-        self.refresh(layout=True)
+        self._arrange_panes()
         self.pane.rows.focus()
         self.post_message(self.Arranged(self.current, self.arrangement))
 
@@ -149,6 +149,10 @@ class PaneGrid(Container):
     def _in_view(self) -> list[str]:
         """The names of the visible panes in the order of their cells."""
         return [name for name in CELLS if self.panes[name].display]
+
+    def _arrange_panes(self) -> None:
+        # Textual caches the arrangement of a container until one of its children asks for a layout.
+        self.pane.refresh(layout=True)
 
     def resize(self, wider: int = 0, taller: int = 0) -> None:
         """Make the current pane wider or taller, or with -1 narrower or lower."""
@@ -210,7 +214,7 @@ class PaneGrid(Container):
 
     def watch_sizes(self) -> None:
         if self.is_mounted:
-            self.refresh(layout=True)
+            self._arrange_panes()
 
     watch_needs = watch_sizes
 

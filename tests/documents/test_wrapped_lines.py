@@ -15,7 +15,7 @@ from tests import fakes
 @pytest.mark.parametrize("width", [70, 74, 90, 120, 400])
 def test_rows_fit_the_width_and_have_all_of_the_code(width: int):
     run = fakes.one_graph(7)
-    kernel = next(kernel for kernel in run.code.kernels if kernel.source)
+    kernel = next(kernel for kernel in run.code.kernels if kernel.generated)
     lines = KernelLines(kernel, labels(run))
     rows = WrappedLines(lines, width)
     shown = [rows.row(index) for index in range(len(rows))]
@@ -27,7 +27,7 @@ def test_rows_fit_the_width_and_have_all_of_the_code(width: int):
 
 def test_a_continued_row_has_the_links_and_the_copy_of_its_line():
     run = fakes.one_graph(7)
-    kernel = next(kernel for kernel in run.code.kernels if kernel.source)
+    kernel = next(kernel for kernel in run.code.kernels if kernel.generated)
     rows = WrappedLines(KernelLines(kernel, labels(run)), 74)
     shown = [rows.row(index) for index in range(len(rows))]
     pairs = [(above, below) for above, below in pairwise(shown) if below.continued]
@@ -37,6 +37,6 @@ def test_a_continued_row_has_the_links_and_the_copy_of_its_line():
 
 def test_a_narrow_view_cuts_lines_rather_than_dividing_them():
     run = fakes.one_graph(7)
-    kernel = next(kernel for kernel in run.code.kernels if kernel.source)
+    kernel = next(kernel for kernel in run.code.kernels if kernel.generated)
     lines = KernelLines(kernel, labels(run), narrow=True)
     assert len(WrappedLines(lines, 47)) == len(lines)

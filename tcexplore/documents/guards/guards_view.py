@@ -123,7 +123,7 @@ def is_parameter(guard: Guard) -> bool:
 def _rows(graph: str, guards: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
     def cells(guard: Guard) -> int:
         place = where.describe(guard.location)
-        return sum(len(span.text) for span in _condition(guard, style)) + (len(place) + 2 if place else 0)
+        return sum(len(span.text) for span in _condition(guard, style)[0]) + (len(place) + 2 if place else 0)
 
     # Names give way to conditions and lines: they are told apart by their ends.
     beside = min(max(map(cells, guards), default=0), width - _LEAST_NAME - 4)
@@ -133,18 +133,19 @@ def _rows(graph: str, guards: Sequence[Guard], where: Places, width: int, style:
 
 def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Row:
     source = _source(guard)
-    spans = (
+    condition, device = _condition(guard, style)
+    kept = (
         Span(f"   {_tail(source, wide):<{wide}} ", style or "guard"),
-        *_condition(guard, style),
+        *condition,
         Span(f"  {where.describe(guard.location)}" if guard.location else "", "muted"),
-        *(Span(*detail(guard)) for detail in _DETAILS),
     )
+    spans = (*kept, *device, *(Span(*detail(guard)) for detail in _DETAILS))
     links: tuple[Link, ...] = (guard_link(graph, guard),)
     links += line_links(guard.location)
-    return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None)
+    return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None, kept=len(kept))
 
 
-_MOST_NAME, _LEAST_NAME = 32, 12
+_MOST_NAME, _LEAST_NAME = 32, 10
 """Most and fewest cells of what a guard checks."""
 
 _DETAILS: tuple[Callable[[Guard], tuple[str, str]], ...] = (
@@ -154,11 +155,11 @@ _DETAILS: tuple[Callable[[Guard], tuple[str, str]], ...] = (
 )
 
 
-def _condition(guard: Guard, style: str) -> Iterable[Span]:
-    """Return the readable form with dynamic dimensions marked, or else the code."""
+def _condition(guard: Guard, style: str) -> tuple[Sequence[Span], Sequence[Span]]:
+    """Return the readable form with dynamic dimensions marked, or else the code; then the device of a tensor."""
     condition = guard.summary or " and ".join(guard.code) or guard.kind
     if not guard.summary or guard.kind != "TENSOR_MATCH" or "[" not in condition:
-        return (Span(condition, style),)
+        return (Span(condition, style),), ()
     head, _, rest = condition.partition("[")
     sizes, closing, tail = rest.partition("]")
     spans = [Span(f"{head}[", style or "dtype")]
@@ -168,7 +169,7 @@ def _condition(guard: Guard, style: str) -> Iterable[Span]:
         dynamic += [size] if size and not size.lstrip("-").isdigit() else []
         spans.append(Span(size, "warn" if size in dynamic else style or "shape"))
     condition = f"  {', '.join(dynamic)} dynamic" if dynamic else ""
-    return (*spans, Span(closing, style or "dtype"), Span(tail, style or "muted"), Span(condition, "warn"))
+    return (*spans, Span(closing, style or "dtype"), Span(condition, "warn")), (Span(f" {tail}", style or "muted"),)
 
 
 def _source(guard: Guard) -> str:

@@ -166,10 +166,11 @@ class PaneGrid(Container):
             self.sizes = self.sizes.taller(self.current, taller, upper)
 
     @work(group="fit", exit_on_error=False)
-    async def fit(self, names: Collection[str]) -> None:
+    async def fit(self, names: Collection[str], *, lines_only: bool = False) -> None:
         """Give these panes the room that their rows need, once they show them: one needs less, another one more.
 
         It is called when a run is over and when the user changes what a pane shows, so that no pane moves meanwhile.
+        With `lines_only`, all panes keep their width, so that no other document is built anew.
         """
         self._run_over = True
         if self.arrangement != "all":  # they are measured when all are in view
@@ -179,14 +180,16 @@ class PaneGrid(Container):
         for pane in self.visible_panes:
             if pane.spec.id in names:
                 await pane.ready()
-                measured[pane.spec.id] = measure(pane.rows.document, self.size.height)
+                need = measure(pane.rows.document, self.size.height)
+                known = self.needs.get(pane.spec.id)
+                measured[pane.spec.id] = known._replace(lines=need.lines) if known and lines_only else need
         in_view = {name: need for name, need in self.needs.items() if self.panes[name].display}
         self.needs = {**in_view, **measured}
 
     def on_pane_changed(self, message: Pane.Changed) -> None:
         message.stop()
         if self._run_over:
-            self.fit((message.pane,))
+            self.fit((message.pane,), lines_only=True)
 
     def on_pane_shown(self, message: Pane.Shown) -> None:
         message.stop()

@@ -94,8 +94,8 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     cost = "" if installed.latency_us is None else f"  first check {installed.latency_us:.0f} µs"
     number = count(len(installed.guards), "guard")
     meaning = explain_compile_id(installed.graph)
-    title = (installed.graph, "title"), (f"  {number}{cost}", "muted")
-    yield fixed([fold(name, opened, *title, indent=0, meaning=meaning)])
+    facts = (f"  {number}{cost}", "muted")
+    yield fixed([fold(name, opened, (installed.graph, "title"), facts, indent=0, meaning=meaning)])
     if not opened:
         return
     yield _rows(installed.graph, [guard for guard in readable if not is_parameter(guard)], where, width)

@@ -254,7 +254,7 @@ class MainScreen(ReadingScreen):
         self._highlight(everywhere=False)
 
     def _open_assembly(self) -> None:
-        from tcexplore.documents.code.stages_view import find_assembly_folds
+        from tcexplore.documents.code.stages_view import find_assembly_folds, find_hiding_folds
         from tcexplore.documents.code.target_notes import is_assembled
 
         pane, snapshot = self.grid.panes["code"], self._code_snapshot
@@ -263,6 +263,7 @@ class MainScreen(ReadingScreen):
         statements = [link for link in self.selection.chain if link.kind == "statement"]
         if folds := find_assembly_folds(snapshot, statements):
             self._assembly_awaited = False
+            pane.toggled -= find_hiding_folds(snapshot, statements)  # the source has the same statements, further up
             pane.open_folds(folds, statements)
         elif is_assembled(snapshot):
             self._assembly_awaited = False

@@ -192,7 +192,6 @@ class PaneGrid(Container):
             self.fit((message.pane,), lines_only=True)
 
     def on_pane_shown(self, message: Pane.Shown) -> None:
-        message.stop()
         # The rows of the timing come after the run.
         if self._run_over and message.pane not in self.needs and message.pane != "timing":
             self.fit((message.pane,))

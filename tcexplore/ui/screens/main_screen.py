@@ -38,6 +38,7 @@ from tcexplore.ui.navigation import (
     no_kernel,
     prefetch,
 )
+from tcexplore.ui.pane import Pane
 from tcexplore.ui.pane_grid import PaneGrid, tabs
 from tcexplore.ui.pane_layout import PaneSizes
 from tcexplore.ui.pane_table import PANES
@@ -195,7 +196,11 @@ class MainScreen(ReadingScreen):
         self._tabs.display = message.arrangement != "all"
         self._tabs.update(tabs(message.current))
         self._show_footer(message.current)
-        self.call_after_refresh(self._show_peek)
+        self._show_peek()
+
+    def on_pane_shown(self, message: Pane.Shown) -> None:
+        if message.pane == self.grid.current:
+            self._show_peek()  # what of the row is cut depends on the pane's size
 
     def _show_footer(self, pane: str) -> None:
         newest = self.session.newest

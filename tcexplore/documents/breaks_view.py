@@ -35,9 +35,6 @@ WIDE = 66
 CODE_WIDTH = 28
 """Most columns of the code."""
 
-REASON_WIDTH = 24
-"""Minimum columns of the reason if the fix is on the same line."""
-
 _NOTES = {"refused": "Refused: ", "untested": "Not verified: "}
 """Starts of the note on a fix, by its state."""
 
@@ -126,15 +123,13 @@ def _reason_and_fix(
         fits = cell_len(label) + 2 <= room
         (same_line if fits else next_line).append((f"  {label}", style))
         room -= cell_len(label) + 2 if fits else 0
-    if reason and room - 2 >= min(cell_len(reason), REASON_WIDTH):
-        same_line.insert(0, (f"  {shortened(reason, room - 2)}", ""))
+    if reason and room - 2 >= cell_len(reason):
+        same_line.insert(0, (f"  {reason}", ""))
     elif reason:
         room = width - 5 - sum(cell_len(text) for text, _ in next_line)
-        if next_line and room < min(cell_len(reason), width // 2):
-            return same_line, [*_reason_lines(reason, width), next_line]
-        if not next_line:
-            return same_line, _reason_lines(reason, width)
-        next_line.insert(0, (f"  {shortened(reason, room)}", "muted"))
+        if not next_line or room < cell_len(reason):
+            return same_line, [*_reason_lines(reason, width), *([next_line] if next_line else [])]
+        next_line.insert(0, (f"  {reason}", "muted"))
     return same_line, [next_line] if next_line else []
 
 

@@ -309,10 +309,10 @@ _HIDDEN_MEANS = f"{HIDDEN} reads a value whose line is not drawn"
 
 SHOWN_LABELS = 2
 
-MOST_OP, LEAST_OP = 20, 10
+MOST_OP, LEAST_OP = 20, 8
 """Most and fewest cells of the column of ops."""
 
-MOST_VALUE, LEAST_VALUE = 24, 12
+MOST_VALUE, LEAST_VALUE = 24, 11
 """Most and fewest cells of the column of values."""
 
 LEAST_LINE = 5

@@ -122,24 +122,30 @@ def is_parameter(guard: Guard) -> bool:
 
 def _rows(graph: str, guards: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
     def cells(guard: Guard) -> int:
-        place = where.describe(guard.location)
-        return sum(len(span.text) for span in _condition(guard, style)[0]) + (len(place) + 2 if place else 0)
+        place = _place(guard, where, width)
+        beside = len(place) if len(place) <= _SHORT_PLACE else 0  # the name of another file gives way to the name
+        return sum(len(span.text) for span in _condition(guard, style)[0]) + beside
 
     # Names give way to conditions and lines: they are told apart by their ends.
     beside = min(max(map(cells, guards), default=0), width - _LEAST_NAME - 4)
     wide = min(max((len(_source(guard)) for guard in guards), default=0), _MOST_NAME, width - 4 - beside)
-    return Part(len(guards), lambda index: _guard(graph, guards[index], where, wide, style))
+    return Part(len(guards), lambda index: _guard(graph, guards[index], where, wide, style, width))
 
 
-def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Row:
+def _place(guard: Guard, where: Places, width: int) -> str:
+    """Return the line of a guard, in a narrow view without the folders of another file."""
+    if guard.location is None:
+        return ""
+    place = where.describe(guard.location)
+    return f"  {place if len(place) <= _SHORT_PLACE or width >= _WIDE else where.abbreviate(guard.location)}"
+
+
+def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str, width: int) -> Row:
     source = _source(guard)
     condition, device = _condition(guard, style)
-    kept = (
-        Span(f"   {_tail(source, wide):<{wide}} ", style or "guard"),
-        *condition,
-        Span(f"  {where.describe(guard.location)}" if guard.location else "", "muted"),
-    )
-    spans = (*kept, *device, *(Span(*detail(guard)) for detail in _DETAILS))
+    kept = (Span(f"   {_tail(source, wide):<{wide}} ", style or "guard"), *condition)
+    place = Span(_place(guard, where, width), "muted")
+    spans = (*kept, place, *device, *(Span(*detail(guard)) for detail in _DETAILS))
     links: tuple[Link, ...] = (guard_link(graph, guard),)
     links += line_links(guard.location)
     return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None, kept=len(kept))
@@ -147,6 +153,9 @@ def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Ro
 
 _MOST_NAME, _LEAST_NAME = 32, 10
 """Most and fewest cells of what a guard checks."""
+
+_SHORT_PLACE, _WIDE = 12, 60
+"""Cells of a place that has room in any view, and of a view that has room for the path of another file."""
 
 _DETAILS: tuple[Callable[[Guard], tuple[str, str]], ...] = (
     lambda guard: (f"  {guard.kind}", "dim"),

@@ -108,7 +108,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("narrower", "", "main", "resize(-1, 0)", "narrower", "Make the pane narrower", PANES, lazygit="ctrl+left"),
     Action("taller", "", "main", "resize(0, 1)", "taller", "Make the pane taller", PANES, lazygit="ctrl+up"),
     Action("lower", "", "main", "resize(0, -1)", "lower", "Make the pane lower", PANES, lazygit="ctrl+down"),
-    Action("default-sizes", "", "main", "default_sizes", "default sizes", "Give all panes their default sizes", PANES,
+    Action("default-sizes", "", "main", "default_sizes", "default sizes", "Size all panes by their content", PANES,
            keywords="layout"),
     Action("up", "up,k", "view", "cursor(-1)", "up", "One row up", MOVE, back="down"),
     Action("down", "down,j", "view", "cursor(1)", "down", "One row down", MOVE),

@@ -35,9 +35,6 @@ WIDE = 66
 CODE_WIDTH = 28
 """Most columns of the code."""
 
-REASON_WIDTH = 24
-"""Minimum columns of the reason if the fix is on the same line."""
-
 _NOTES = {"refused": "Refused: ", "untested": "Not verified: "}
 """Starts of the note on a fix, by its state."""
 
@@ -98,13 +95,21 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
     same_line, next_lines = _reason_and_fix(reason, _fix_label(fix), width - used, width)
     yield fold(name, opened, ("✖ ", "break"), (place, "break"), (times, "muted"),
                (f"  {lost}" if lost else "", "number"), (f"  {code}", "strong"), *same_line,
-               links=links, location=at, indent=0)  # fmt: skip
+               links=links, location=at, indent=0, meaning=_meaning(snapshot, costed))  # fmt: skip
     for line in next_lines:
         yield row(" ", *line, links=links, location=at)
     if opened:
         yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, fix, width))
         yield from _torch_notes(snapshot, graph_break, name, name + " more" in toggled, width)
         yield BLANK
+
+
+def _meaning(snapshot: Snapshot, costed: RankedBreak) -> str:
+    """Return the figures of the line of a break in words."""
+    times = f"in {costed.graph_break.count} compiles" if costed.graph_break.count > 1 else ""
+    cost = f"costs {lost}" if (lost := format_cost(costed, snapshot)) else ""
+    doubtful = "? doubtful" if costed.contradicted else ""
+    return ", ".join(filter(None, (times, cost, doubtful)))
 
 
 def _reason_and_fix(
@@ -118,14 +123,19 @@ def _reason_and_fix(
         fits = cell_len(label) + 2 <= room
         (same_line if fits else next_line).append((f"  {label}", style))
         room -= cell_len(label) + 2 if fits else 0
-    if reason and room - 2 >= min(cell_len(reason), REASON_WIDTH):
-        same_line.insert(0, (f"  {shortened(reason, room - 2)}", ""))
+    if reason and room - 2 >= cell_len(reason):
+        same_line.insert(0, (f"  {reason}", ""))
     elif reason:
         room = width - 5 - sum(cell_len(text) for text, _ in next_line)
-        if next_line and room < min(cell_len(reason), width // 2):
-            return same_line, [[(f"  {shortened(reason, width - 5)}", "muted")], next_line]
-        next_line.insert(0, (f"  {shortened(reason, room)}", "muted"))
+        if not next_line or room < cell_len(reason):
+            return same_line, [*_reason_lines(reason, width), *([next_line] if next_line else [])]
+        next_line.insert(0, (f"  {reason}", "muted"))
     return same_line, [next_line] if next_line else []
+
+
+def _reason_lines(reason: str, width: int) -> list[list[tuple[str, str]]]:
+    """Return the whole reason in as many lines as it needs."""
+    return [[(each.text, "muted")] for each in wrapped(reason, width - 1, indent=2)]
 
 
 def _fix_label(fix: BreakFix | None) -> tuple[str, str]:

@@ -55,6 +55,13 @@ class Row(NamedTuple):
     """The characters that a view scrolls to when it goes to the row: its graph break."""
     keys_only: bool = False
     """Whether the row is about keys, so that a printed report leaves it out."""
+    kept: int | None = None
+    """Number of spans that a view cuts last: where the row is too wide, the others give way first, from the end. None:
+    all up to the quiet ones at the end."""
+    continued: bool = False
+    """Whether the row is the rest of the line of the row above, whose `copy` has all of it."""
+    meaning: str = ""
+    """What the marks of the row mean, in words: the line below the panes says it for the row under the cursor."""
     no_wrap: bool = False
     """Whether the row is code or part of a table, so that a printed report keeps it on one line."""
 

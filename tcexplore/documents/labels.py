@@ -14,7 +14,7 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span, by_identity
 from tcexplore.documents.highlight import highlighted
 from tcexplore.documents.locations import Places
-from tcexplore.documents.prose import fold, row, shortened, wrapped
+from tcexplore.documents.prose import fold, row, shortened, squeezed, wrapped
 from tcexplore.quantities import size
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
@@ -224,6 +224,9 @@ def name_node(node: ev.FxNode) -> str:
 LONGEST = 20
 """Characters of an op's name in a list of ops."""
 
+LEAST_NAME = 16
+"""Columns that the name of a kernel has at least."""
+
 LANGUAGES = {"cpp": "C++", "triton": "Triton", "extern": "extern"}
 
 
@@ -237,9 +240,7 @@ def kernel_row(kernel: ev.Kernel, known: Labels, where: Places, number: int, wid
     label = known.kernel[kernel_link(kernel)]
     head = (Span(" "), *label.spans, Span(" " * (number - len(label.text) + 1)))
     room = width - sum(map(_cells, head))
-    fused = len(known.fused(kernel))
-    ops = next((ops for most in range(fused, 0, -1) if sum(map(_cells, ops := op_spans(kernel, known, most))) <= room),
-               op_spans(kernel, known, 1))  # fmt: skip
+    ops = fitting_op_spans(kernel, known, room)
     facts = [
         Span("  yours" if is_users(kernel.user_op) else "", "changed"),
         Span(f"  {format_lines(kernel, where)}", "muted"),
@@ -257,6 +258,15 @@ def kernel_row(kernel: ev.Kernel, known: Labels, where: Places, number: int, wid
     )
 
 
+def fitting_op_spans(kernel: ev.Kernel, known: Labels, room: int) -> tuple[Span, ...]:
+    """Return the labels of as many ops as fit, at least one, and how many more there are."""
+    for most in range(len(known.fused(kernel)), 1, -1):
+        ops = op_spans(kernel, known, most)
+        if sum(map(_cells, ops)) <= room:
+            return ops
+    return op_spans(kernel, known, 1)
+
+
 def _cells(span: Span) -> int:
     return cell_len(span.text)
 
@@ -268,15 +278,18 @@ def kernel_heading(
     label = known.kernel[kernel_link(kernel)]
     place = kernel.source_lines[0] if kernel.source_lines else None
     pairs = ((span.text, span.style) for span in label.spans)
-    fused = tuple((span.text, span.style) for span in op_spans(kernel, known, most=None))
-    closed = () if opened else ((" ", ""), *fused)
-    name_of = (f" {kernel.name}", "changed" if is_users(kernel.user_op) else "heading")
-    yield fold(name, opened, *pairs, name_of, *closed, indent=0, links=kernel_links(kernel), location=place)
+    links, room = kernel_links(kernel), width - len(label.text) - 3
+    closed = () if opened else fitting_op_spans(kernel, known, room - LEAST_NAME)
+    closed = (Span(" "), *closed) if closed else ()
+    text = squeezed(kernel.name, max(LEAST_NAME, room - sum(map(_cells, closed))))
+    name_of = (f" {text}", "changed" if is_users(kernel.user_op) else "heading")
+    yield fold(name, opened, *pairs, name_of, *closed, indent=0, links=links, location=place, copy=kernel.name)
     if not opened:
         return
     verb = "calls " if not kernel.generated else "fuses " if len(known.fused(kernel)) > 1 else "op "
-    if fused:
-        yield row((f"   {verb}", "muted"), *fused, links=kernel_links(kernel), location=place)
+    for index, ops in enumerate(op_lines(kernel, known, width - 3 - len(verb))):
+        lead = verb if index == 0 else " " * len(verb)
+        yield row((f"   {lead}", "muted"), *ops, links=links, location=place)
     facts = [describe_origin(kernel, where), f"graph {kernel.graph} {kernel.phase}"]
     facts += [format_lines(kernel, where)] if kernel.source_lines else []
     facts += [format_traffic(kernel)] if format_traffic(kernel) else []
@@ -287,6 +300,19 @@ def kernel_heading(
     if unknown and (known.statements_known or label.number == 1):  # once if those of all kernels are
         text = "The ops of single statements are unknown; the whole kernel has one color."
         yield from wrapped(text, width, "warn", indent=3)
+
+
+def op_lines(kernel: ev.Kernel, known: Labels, room: int) -> Iterator[list[Span]]:
+    """Yield the labels of all ops in lines of at most `room` cells."""
+    line: list[Span] = []
+    for label in known.fused(kernel):
+        spans = replace(label, text=shortened(label.text, LONGEST)).spans
+        if line and sum(map(_cells, (*line, *spans))) + 1 > room:
+            yield line
+            line = []
+        line += [Span(" "), *spans] if line else spans
+    if line:
+        yield line
 
 
 def describe_origin(kernel: ev.Kernel, where: Places) -> str:
@@ -335,11 +361,13 @@ _HIGHLIGHTED_AS = {"cpp": "cpp", "triton": "python", "extern": "python"}
 class KernelLines:
     """The rows of the source of one kernel.
 
-    Labels come before the statements, so that a narrow pane shows them. C++ has half of its indentation, because
+    Labels come before the statements, so that a narrow pane shows them. C++ has a part of its indentation, because
     Inductor nests deeply; copying gives the original line.
     """
 
-    def __init__(self, kernel: ev.Kernel, known: Labels) -> None:
+    def __init__(self, kernel: ev.Kernel, known: Labels, *, narrow: bool = False) -> None:
+        """`narrow` for less indentation."""
+        self._indentation = 4 if narrow else 2
         self._kernel = kernel
         self._known = known
         self._own = known.kernel[kernel_link(kernel)]
@@ -356,9 +384,19 @@ class KernelLines:
     def row(self, index: int) -> Row:
         line = self._from.get(index + 1)
         ops = self._known.ops(self._kernel, line.nodes) if line else ()
-        spans = (Span(f" {index + 1:>{self._number}} ", "dim"), *self._label(index, line, ops), *self._code(index))
+        spans = (Span(f" {index + 1:>{self._number}} ", "dim"), *self._label(index, line, ops), *self.code(index))
         place = line.source[0] if line and line.source else None
         return Row(spans, self._links(line), place, copy=self._text.lines[index])
+
+    @property
+    def lead(self) -> int:
+        """Columns before the code of each row."""
+        label = self._wide + 3 if self._wide else 2
+        return self._number + 2 + label
+
+    def text(self, index: int) -> str:
+        """Return a line as it is in the source."""
+        return self._text.lines[index]
 
     def _label(self, index: int, line: ev.KernelLine | None, ops: tuple[OpLabel, ...]) -> tuple[Span, ...]:
         """Return the ops of a statement as bars and a label in their colors."""
@@ -378,14 +416,16 @@ class KernelLines:
         line = self._from.get(n)
         return self._known.ops(self._kernel, line.nodes) if line else ()
 
-    def _code(self, index: int) -> tuple[Span, ...]:
+    def code(self, index: int) -> tuple[Span, ...]:
+        """Return the code of a row."""
         spans = self._text.raw(index)
         if self._kernel.language != "cpp" or not spans:
             return spans
         line = self._text.lines[index]
         indent = len(line) - len(line.lstrip(" "))
         first = spans[0]
-        cut = min(indent // 2, len(first.text) - len(first.text.lstrip(" ")))
+        kept = -(-indent // self._indentation)
+        cut = min(indent - kept, len(first.text) - len(first.text.lstrip(" ")))
         return (Span(first.text[cut:], first.style), *spans[1:])
 
     def _links(self, line: ev.KernelLine | None) -> tuple[Link, ...]:

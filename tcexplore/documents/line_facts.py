@@ -204,16 +204,17 @@ class LineBars:
             return
         traffic = self.traffic.lines.get(line)
         if line in self.shares:
-            yield Span(_bar(self.shares[line].share), "number")
+            yield Span(draw_share(self.shares[line].share), "number")
         elif ran_outside and traffic is None:
             yield Span(OUTSIDE if self.traffic.bytes else " ", "muted")
         elif self.shares or traffic is None or not traffic.bytes:
             yield Span(" ")
         else:
-            yield Span(_bar(traffic.share), "extern" if traffic.extern else "warn")
+            yield Span(draw_share(traffic.share), "extern" if traffic.extern else "warn")
 
 
-def _bar(share: float) -> str:
+def draw_share(share: float) -> str:
+    """Return the bar of a share."""
     return BARS[min(int(share * len(BARS)), len(BARS) - 1)]
 
 

@@ -66,6 +66,19 @@ def _relative(path: str, start: str) -> str:
     return os.path.relpath(whole, start) if whole.startswith(start.rstrip(os.sep) + os.sep) else path
 
 
+_COMPILE_ID = re.compile(r"(?:!\d+/)?(\d+)/(\d+)")
+
+
+def explain_compile_id(compile_id: str) -> str:
+    """Return what `0/1` means; empty for an id of another form."""
+    numbers = _COMPILE_ID.match(compile_id)
+    if numbers is None:
+        return ""
+    frame, times = numbers[1], int(numbers[2])
+    again = f"recompile {times} of it" if times else "its first compile"
+    return f"{compile_id} is torch's compile id: function {frame}, {again}"
+
+
 def name_frame(compile_id: str, frame: Location | None) -> str:
     """Return the function of a frame, `backward 0 of compiled autograd` for a backward, empty if unknown."""
     if frame is not None:

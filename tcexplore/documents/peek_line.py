@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len
+
 from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.labels import KernelLabel, labels
 from tcexplore.documents.line_facts import (
+    OUTSIDE,
     broken_expression,
     describe_time,
     describe_traffic,
+    draw_share,
     hot,
     line_facts,
     shares_of_lines,
@@ -30,6 +34,12 @@ SHOWN_KERNELS = 4
 
 SHOWN_LINES = 3
 
+REST = "  › "
+"""Precedes the end of the selected row that its pane cuts; a cut row ends with the same mark."""
+
+LEAST_REST = 12
+"""Cells from which a part of that end says something."""
+
 
 def peek_row(run: Snapshot, links: Sequence[Link], chain: frozenset[Link], width: int, *, old: bool = False) -> Row:
     """Return `line 24 → kernel 2 · break · 2 guards` for the selected row, at most `width` cells wide.
@@ -44,6 +54,18 @@ def peek_row(run: Snapshot, links: Sequence[Link], chain: frozenset[Link], width
     return fitted([*origin, _subject(run, links[0], leads=bool(linked)), *dotted], width - 1, gap="")
 
 
+def with_row(line: Row, meaning: str, rest: str, width: int) -> Row:
+    """Return the line, followed by the meaning of the row's marks, and by the end that its pane cuts.
+
+    Both as far as there is room.
+    """
+    for lead, text in ((" · " if line.spans else " ", meaning), (REST, rest)):
+        room = width - sum(cell_len(span.text) for span in line.spans) - len(lead) - 1
+        if text and room >= min(cell_len(text), LEAST_REST):
+            line = line._replace(spans=(*line.spans, Span(lead, "key"), Span(shortened(text, room), "muted")))
+    return line
+
+
 def _subject(run: Snapshot, link: Link, *, leads: bool) -> Piece:
     return Piece((Span(f" {_name(run, link)}", "strong"), Span(" →" if leads else "", "muted")))
 
@@ -53,7 +75,8 @@ def _name(run: Snapshot, link: Link) -> str:
         case "line":
             return _line(run, link)
         case "kernel":
-            return labels(run).kernel[link].name if link in labels(run).kernel else link.name
+            label = labels(run).kernel.get(link)
+            return link.name if label is None else f"library call {label.text}" if label.extern else label.name
         case "break":
             graph_break = next((each for each in run.breaks if break_link(each) == link), None)
             return f"graph break {'' if graph_break is None else _expression(graph_break)}"
@@ -122,8 +145,10 @@ def _expression(graph_break: ev.GraphBreak) -> str:
 def _line_facts(run: Snapshot, line: tuple[str, int]) -> Iterator[Piece]:
     facts, traffic = line_facts(run), hot(run).lines.get(line)
     if time := shares_of_lines(run).get(line):
-        yield piece(describe_time(time), "number", 2)
+        yield piece(f"{draw_share(time.share)} {describe_time(time)}", "number", 2)
     if traffic is not None:
         yield piece(describe_traffic(traffic), "dim", 4)
+    elif time is None and (line in facts.breaks or line in facts.skipped):
+        yield piece(f"{OUTSIDE} in no kernel", "muted", 4)
     if line in facts.skipped:
         yield piece(f"not compiled: {facts.skipped[line].reason}", "warn", 2)

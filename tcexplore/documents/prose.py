@@ -18,10 +18,14 @@ NARROWEST = 24
 BLANK = Row(())
 
 
-def row(*spans: tuple[str, str] | str, **more: Any) -> Row:
-    """Return a row of spans, each a text or a text with its style, without empty ones."""
+def row(*spans: tuple[str, str] | str, rest: Sequence[tuple[str, str]] = (), **more: Any) -> Row:
+    """Return a row of spans, each a text or a text with its style, without empty ones.
+
+    Spans of the `rest` give way first where the row is too wide.
+    """
     pairs = (span if isinstance(span, tuple) else (span, "") for span in spans)
-    return Row(tuple(Span(*pair) for pair in pairs if pair[0]), **more)
+    first = tuple(Span(*pair) for pair in pairs if pair[0])
+    return Row((*first, *(Span(*pair) for pair in rest if pair[0])), kept=len(first) if rest else None, **more)
 
 
 def wrapped(text: str, width: int, style: str = "", indent: int = 1, lead: str = "", **more: Any) -> Iterator[Row]:
@@ -58,6 +62,14 @@ def shortened(text: str, room: int) -> str:
         return text
     start = chop_cells(text, room - 1)[0] if room > 1 else ""
     return f"{start}…" if room > 0 else ""
+
+
+def squeezed(text: str, room: int) -> str:
+    """Return the text with `…` in the middle if it is wider than `room` columns: names differ at their ends."""
+    if cell_len(text) <= room or room < 3:
+        return shortened(text, room)
+    end = chop_cells(text[::-1], (room - 1) // 2)[0][::-1]
+    return f"{chop_cells(text, room - 1 - cell_len(end))[0]}…{end}"
 
 
 Spans = tuple[Span, ...]

@@ -138,7 +138,8 @@ class _Gutter:
             note = "  graph break"
             yield Span(note if used + len(note) <= self.width else "  break", "break")
         elif line in self.facts.skipped:
-            yield Span(f"  not compiled: {self.facts.skipped[line].reason}", "warn")
+            note = f"  not compiled: {self.facts.skipped[line].reason}"
+            yield Span(note if used + cell_len(note) <= self.width else "  not compiled", "warn")
         wide = self.width >= HEAT_IN_WORDS
         if wide and (time := self.bars.shares.get(line)):
             yield Span(f"  {describe_time(time)}", "number")

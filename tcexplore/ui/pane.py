@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -13,6 +14,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 from textual.geometry import Region
+from textual.message import Message
 from textual.reactive import var
 from textual.strip import Strip
 
@@ -114,6 +116,18 @@ def _build(build: Callable[[], Document], *built_from: object) -> _Built:
 
 class Pane(Container):
     """Shows the session's run in one of the views of `spec`."""
+
+    @dataclass
+    class Changed(Message):
+        """The user turned the view, or opened or closed a fold."""
+
+        pane: str
+
+    @dataclass
+    class Shown(Message):
+        """The pane has come into view, or got another size."""
+
+        pane: str
 
     single: var[bool] = var(False, init=False)
     """Whether it is the only pane in view, with a line above it instead of a frame."""
@@ -277,10 +291,12 @@ class Pane(Container):
 
     def on_show(self) -> None:
         self._show_and_reveal(self._opened_for)
+        self.post_message(self.Shown(self.spec.id))
 
     def on_resize(self) -> None:
         self._show_and_reveal(self._opened_for)
         self._update_title()
+        self.post_message(self.Shown(self.spec.id))
 
     # ---- views, folds, highlights
 
@@ -288,6 +304,7 @@ class Pane(Container):
         """Open or close a fold group."""
         self.toggled ^= {fold}
         self.show_session(self._session)
+        self.post_message(self.Changed(self.spec.id))
 
     def show_view(self, view: View, selected: Sequence[Link] = ()) -> None:
         """Show the run in another view, scrolled to the selection, with folds that hide it open."""
@@ -304,12 +321,14 @@ class Pane(Container):
         if snapshot is not None and (folds := view.opens(snapshot, selected)):
             self.toggled |= folds
         self._show_and_reveal([link for link in near if link.kind not in _WIDE])
+        self.post_message(self.Changed(self.spec.id))
 
     def open_folds(self, folds: frozenset[str], near: Sequence[Link]) -> None:
         """Open folds, and scroll to the first row of these links."""
         self.toggled |= folds
         self._opened_for = tuple(near)
         self._show_and_reveal(near)
+        self.post_message(self.Changed(self.spec.id))
 
     def highlight(self, links: frozenset[Link]) -> None:
         """Highlight the rows that stand for one of the links."""

@@ -2,72 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
 
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.geometry import Size
+from textual.geometry import Region, Size
+from textual.layout import Layout
 from textual.message import Message
 from textual.reactive import var
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.ui.pane import Pane
+from tcexplore.ui.pane_layout import CELLS, Arrangement, Need, PaneLayout, PaneSizes, Tiles, measure
 from tcexplore.ui.pane_table import PANES, PaneSpec
-
-Arrangement = Literal["all", "two", "one"]
-"""`two`: the source pane and another one side by side."""
 
 ALL = Size(140, 40)
 """Smallest terminal, in cells, that shows all panes at once."""
 
 TWO = Size(100, 16)
 """Smallest terminal, in cells, that shows two panes."""
-
-STEP = 4
-"""Change of a share by one key, in percent."""
-
-LEAST = 16
-"""Smallest share of a pane, in percent."""
-
-
-class GridCell(NamedTuple):
-    """The place of a pane in the grid of all panes."""
-
-    column: int
-    row: int
-
-
-CELLS = {
-    "source": GridCell(0, 0), "graph": GridCell(1, 0), "code": GridCell(2, 0),
-    "breaks": GridCell(0, 1), "guards": GridCell(1, 1), "timing": GridCell(2, 1), "output": GridCell(2, 1),
-}  # fmt: skip
-"""The panes in the order of their cells, row by row."""
-
-
-class PaneSizes(NamedTuple):
-    """Shares in percent."""
-
-    columns: tuple[int, int, int] = (40, 28, 32)
-    """The columns of the grid of all panes."""
-    rows: tuple[int, int] = (58, 42)
-    """The rows of that grid."""
-    source: int = 50
-    """The source pane's share where two panes are side by side."""
-
-    def wider(self, pane: str, by: int, arrangement: Arrangement) -> PaneSizes:
-        """Return the sizes with a wider pane (`by` 1) or a narrower one (`by` -1)."""
-        if arrangement == "two":
-            return self._replace(source=_bounded(self.source + by * STEP * (1 if pane == "source" else -1)))
-        first, second, third = _changed(self.columns, CELLS[pane].column, by * STEP)
-        return self._replace(columns=(first, second, third))
-
-    def taller(self, pane: str, by: int) -> PaneSizes:
-        """Return the sizes with a taller pane (`by` 1) or a lower one (`by` -1) in the grid of all panes."""
-        upper, lower = _changed(self.rows, CELLS[pane].row, by * STEP)
-        return self._replace(rows=(upper, lower))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +42,6 @@ def arrange(size: Size, *, zoomed: bool) -> Arrangement:
     return "all" if size.width >= ALL.width and size.height >= ALL.height else "two"
 
 
-def _bounded(share: int) -> int:
-    return max(LEAST, min(share, 100 - LEAST))
-
-
-def _changed(shares: tuple[int, ...], index: int, by: int) -> tuple[int, ...]:
-    """Return the shares with one changed, at the cost of the largest other one that can give, or else unchanged."""
-    others = [i for i in range(len(shares)) if i != index]
-    other = max(others, key=lambda i: shares[i]) if by > 0 else min(others, key=lambda i: shares[i])
-    changed = list(shares)
-    changed[index] += by
-    changed[other] -= by
-    return tuple(changed) if min(changed) >= LEAST else shares
-
-
 _SHARED = ("timing", "output")
 """Panes that share one cell; the one that was current last has it."""
 
@@ -116,6 +57,8 @@ class PaneGrid(Container):
     late: var[bool] = var(False)
     """Whether panes mark documents of older runs."""
     sizes: var[PaneSizes] = var(PaneSizes)
+    needs: var[Mapping[str, Need]] = var(dict)
+    """What the panes need, as far as it has been measured."""
     suggested: var[str] = var("graph")
     """The pane beside the source pane where two fit, until the user goes to another one."""
 
@@ -130,6 +73,9 @@ class PaneGrid(Container):
         super().__init__(id="panes")
         self.panes = {spec.id: Pane(spec) for spec in PANES}
         self.arrangement: Arrangement = "all"
+        self._layout = PaneLayout(self)
+        self._run_over = False
+        """Whether the rows of a run that was over have been measured."""
         self._shared = "timing"
         self._second = ""
         """The pane beside the source pane that the user went to last."""
@@ -175,7 +121,7 @@ class PaneGrid(Container):
             pane.display = name in visible
             pane.single = self.arrangement == "one"
         self.set_class(self.arrangement == "one", "-single")
-        self._set_sizes()
+        self._arrange_panes()
         self.pane.rows.focus()
         self.post_message(self.Arranged(self.current, self.arrangement))
 
@@ -186,24 +132,69 @@ class PaneGrid(Container):
             return {"source", self._second or self.suggested}
         return {name for name in self.panes if name not in _SHARED or name == self._shared}
 
-    def _set_sizes(self) -> None:
-        columns, rows = {
-            "one": ((100,), (100,)),
-            "two": ((self.sizes.source, 100 - self.sizes.source), (100,)),
-            "all": (self.sizes.columns, self.sizes.rows),
-        }[self.arrangement]
-        self.styles.grid_size_columns, self.styles.grid_size_rows = len(columns), len(rows)
-        self.styles.grid_columns = " ".join(f"{share}fr" for share in columns)
-        self.styles.grid_rows = " ".join(f"{share}fr" for share in rows)
+    # ---- room
+
+    @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    def places(self, size: Size) -> dict[str, Region]:
+        """Return the region of each pane in view, by its id."""
+        return self._tiles(size).regions(size, self.arrangement, self._in_view)
+
+    def _tiles(self, size: Size) -> Tiles:
+        return Tiles.of(size, self.arrangement, self._in_view, self.sizes, self.needs)
+
+    @property
+    def _in_view(self) -> list[str]:
+        """The names of the visible panes in the order of their cells."""
+        return [name for name in CELLS if self.panes[name].display]
+
+    def _arrange_panes(self) -> None:
+        # Textual caches the arrangement of a container until one of its children asks for a layout.
+        self.pane.refresh(layout=True)
 
     def resize(self, wider: int = 0, taller: int = 0) -> None:
         """Make the current pane wider or taller, or with -1 narrower or lower."""
         if self.arrangement == "one":
             return
+        tiles = self._tiles(self.size)
         if wider:
-            self.sizes = self.sizes.wider(self.current, wider, self.arrangement)
+            self.sizes = self.sizes.wider(self.current, wider, self.arrangement, tiles.shares())
         elif self.arrangement == "all":
-            self.sizes = self.sizes.taller(self.current, taller)
+            upper = round(100 * tiles.upper[CELLS[self.current].column] / max(1, self.size.height))
+            self.sizes = self.sizes.taller(self.current, taller, upper)
+
+    @work(group="fit", exit_on_error=False)
+    async def fit(self, names: Collection[str], *, lines_only: bool = False) -> None:
+        """Give these panes the room that their rows need, once they show them: one needs less, another one more.
+
+        It is called when a run is over and when the user changes what a pane shows, so that no pane moves meanwhile.
+        With `lines_only`, all panes keep their width, so that no other document is built anew.
+        """
+        self._run_over = True
+        if self.arrangement != "all":  # they are measured when all are in view
+            self.needs = {}
+            return
+        measured: dict[str, Need] = {}
+        for pane in self.visible_panes:
+            if pane.spec.id in names:
+                await pane.ready()
+                need = measure(pane.rows.document, self.size.height)
+                known = self.needs.get(pane.spec.id)
+                measured[pane.spec.id] = known._replace(lines=need.lines) if known and lines_only else need
+        in_view = {name: need for name, need in self.needs.items() if self.panes[name].display}
+        self.needs = {**in_view, **measured}
+
+    def on_pane_changed(self, message: Pane.Changed) -> None:
+        message.stop()
+        if self._run_over:
+            self.fit((message.pane,), lines_only=True)
+
+    def on_pane_shown(self, message: Pane.Shown) -> None:
+        # The rows of the timing come after the run.
+        if self._run_over and message.pane not in self.needs and message.pane != "timing":
+            self.fit((message.pane,))
 
     def on_mount(self) -> None:
         self.lay_out()
@@ -225,7 +216,9 @@ class PaneGrid(Container):
 
     def watch_sizes(self) -> None:
         if self.is_mounted:
-            self._set_sizes()
+            self._arrange_panes()
+
+    watch_needs = watch_sizes
 
     def watch_suggested(self) -> None:
         if self.is_mounted and self.arrangement == "two" and not self._second:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.cache import LRUCache
@@ -21,6 +22,15 @@ HIGHLIGHTED, MARKED, MORE_LEFT, MORE_RIGHT, THUMB = "◀", "⚑", "‹", "›", 
 MARGIN = 2
 """Columns at the right edge: a sign (marked, highlighted or "the row continues"), and the scrollbar's thumb."""
 
+ELLIPSIS = "…"
+"""Ends a row whose less important rest has no room."""
+
+QUIET = frozenset({"muted", "dim", "comment", "rule", "target"})
+"""Styles of text that gives way first at the end of a row that is too wide."""
+
+_LEAST_PART = 10
+"""Cells from which a part of a span says something."""
+
 _EDGE_STYLES = {HIGHLIGHTED: "key", MARKED: "key", MORE_RIGHT: "muted"}
 _SELECTED = Style(reverse=True)
 _UNDERLINED = Style(underline=True)
@@ -32,6 +42,46 @@ _CONTROL = str.maketrans({"\n": "␊", "\r": "␍"})
 def flat(text: str) -> str:
     """Return the text on one line, with every character as wide as the terminal draws it, and none that acts on it."""
     return clean(text.expandtabs(_TAB)).translate(_CONTROL) if not text.isprintable() else text
+
+
+def kept_spans(row: Row) -> int:
+    """Return how many spans of a row are important: the others give way first where the row is too wide."""
+    if row.kept is not None:
+        return row.kept
+    kept = len(row.spans)
+    while kept > 1 and (row.spans[kept - 1].style in QUIET or not row.spans[kept - 1].text.strip()):
+        kept -= 1
+    return kept
+
+
+class Shown(NamedTuple):
+    """What of a row is in view while the view is not scrolled sideways."""
+
+    cells: int
+    shortened: bool = False
+    """Whether `…` follows the cells."""
+    cut: bool = False
+    """Whether an important part is cut."""
+
+
+def shown_part(row: Row, room: int) -> Shown:
+    """Return what of a row fits in `room` cells: the important spans, and the others as far as they fit.
+
+    Of the first one that doesn't fit, the words that do are shown, if they say something.
+    """
+    texts = [flat(span.text) for span in row.spans]
+    kept = kept_spans(row)
+    shown = sum(map(cell_len, texts[:kept]))
+    if shown > room:
+        return Shown(room, cut=True)
+    for text in texts[kept:]:
+        if shown + cell_len(text) > room:
+            words = chop_cells(text, room - shown - 1)[0] if room - shown > _LEAST_PART else ""
+            words = words[: words.rindex(" ")] if " " in words.lstrip() else words
+            part = cell_len(words.rstrip(" ,·("))
+            return Shown(shown + part, shortened=True) if part >= _LEAST_PART else Shown(shown)
+        shown += cell_len(text)
+    return Shown(shown)
 
 
 def thumb(top: int, height: int, rows: int) -> range:
@@ -129,6 +179,8 @@ class LineContent(NamedTuple):
     spans: tuple[Span, ...] | None
     """None below the last row."""
     state: RowState
+    kept: int | None = None
+    """`Row.kept`."""
 
 
 class PaintedLines:
@@ -187,14 +239,16 @@ class RowPainter:
         """Return the line of the row at `index`, or a line below the last row."""
         if content.spans is None:
             return self.blank(width, thumb=content.state.thumb)
-        return self.line(index, Row(content.spans), content.state, query, width, column)
+        return self.line(index, Row(content.spans, kept=content.kept), content.state, query, width, column)
 
     def line(self, index: int, row: Row, state: RowState, query: Query | None, width: int, column: int) -> Strip:
         """Return the part of a row that is in view when scrolled `column` cells to the right, with its edge."""
         ground = self._ground(state)
         styled = self._styled(index, row, state, ground, query)
         room = width - MARGIN
-        more = MORE_RIGHT if styled.cells > column + room else " "
+        narrow = not column and query is None and styled.cells > room
+        part = shown_part(row, room) if narrow else Shown(column + room, cut=styled.cells > column + room)
+        more = MORE_RIGHT if part.cut else " "
         sign = MARKED if state.marked else HIGHLIGHTED if state.highlighted else more
         edge = self._edge(sign, ground, thumb=state.thumb)
         if state.place is not None and query is None:
@@ -204,7 +258,11 @@ class RowPainter:
         if not column and styled.cells <= room:
             padding = Segment(" " * (room - styled.cells), ground)
             return Strip([*styled.segments, padding, *edge], width)
-        shown = Strip(styled.segments, styled.cells).crop_extend(column, column + room, ground)
+        whole = Strip(styled.segments, styled.cells)
+        if narrow:
+            end = [self._part(ELLIPSIS, "muted", ground)] if part.shortened else []
+            whole = Strip([*whole.crop(0, part.cells), *end], part.cells + len(end))
+        shown = whole.crop_extend(column, column + room, ground)
         if column and styled.cells:
             shown = Strip.join([Strip([self._part(MORE_LEFT, "muted", ground)], 1), shown.crop(1, room)])
         return Strip([*shown, *edge], width)

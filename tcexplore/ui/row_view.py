@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.style import Style
 from textual import events, work
 from textual.geometry import Region, Size
@@ -25,6 +25,7 @@ from tcexplore.ui.row_painter import (
     RowState,
     flat,
     scrolled_to,
+    shown_part,
     thumb,
 )
 from tcexplore.ui.row_search import Highlights, Query, Search, own_links, same_row
@@ -86,7 +87,8 @@ class DragSelection:
         rows = [document.row(index) for index in range(max(0, top), min(bottom + 1, len(document)))]
         if top == bottom and rows:
             return _cut(flat(rows[0].text), left, right + 1)
-        return "\n".join(row.text.rstrip() if row.copy is None else row.copy for row in rows)
+        whole = [row for index, row in enumerate(rows) if index == 0 or not row.continued]
+        return "\n".join(row.text.rstrip() if row.copy is None else row.copy for row in whole)
 
 
 def _cut(text: str, start: int, end: int) -> str:
@@ -162,6 +164,18 @@ class RowView(ScrollView, can_focus=True):
         return self.document.row(self.cursor) if len(self.document) else None
 
     @property
+    def hidden_text(self) -> str:
+        """The end of the row under the cursor that is out of view."""
+        row, room = self.cursor_row, self.text_width
+        if row is None or self.column or self.search_query is not None:
+            return ""
+        text = flat(row.text).rstrip()
+        if cell_len(text) <= room:
+            return ""
+        shown = shown_part(row, room).cells
+        return text[len(chop_cells(text, shown)[0]) if shown else 0 :].strip()
+
+    @property
     def text_width(self) -> int:
         """Cells of a row that are in view."""
         return max(1, self.size.width - MARGIN)
@@ -197,7 +211,7 @@ class RowView(ScrollView, can_focus=True):
             place=row.place,
             selected=self.selection.cells(index),
         )
-        return LineContent(row.spans, state)
+        return LineContent(row.spans, state, row.kept)
 
     def refresh_changed(self) -> None:
         """Repaint the lines that no longer show what was painted."""

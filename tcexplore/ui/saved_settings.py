@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tcexplore.targets.target_names import target_names
-from tcexplore.ui.pane_grid import LEAST, PaneSizes, Place
+from tcexplore.ui.pane_grid import Place
+from tcexplore.ui.pane_layout import LEAST, PaneSizes
 
 VERSION = 1
 
@@ -80,10 +81,9 @@ def store(file: Path, settings: Settings) -> None:
     from tcexplore.files import NotWrittenError, create, private_folder  # not imported before the first frame
 
     used = sorted(settings.used_commands.items(), key=lambda item: -item[1])[:MOST_COMMANDS]
-    sizes = settings.sizes
     record = {
         "version": VERSION,
-        "sizes": {"columns": sizes.columns, "rows": sizes.rows, "source": sizes.source},
+        "shares": settings.sizes._asdict(),
         "theme": settings.theme,
         "used_commands": dict(used),
         "targets": dict(list(settings.targets.items())[-MOST_FILES:]),
@@ -102,7 +102,7 @@ def _decoded(record: Any) -> Settings:
         return Settings()
     theme = record.get("theme")
     return Settings(
-        _sizes(record.get("sizes")),
+        _sizes(record.get("shares")),
         theme if isinstance(theme, str) else "",
         _entries(record.get("used_commands"), int),
         _entries(record.get("targets"), str),
@@ -121,24 +121,21 @@ def _entries(record: Any, kind: type) -> dict[str, Any]:
 
 
 def _sizes(record: Any) -> PaneSizes:
-    default = PaneSizes()
+    """Return the shares of a record; those that are missing or damaged follow the content."""
     if not isinstance(record, dict):
-        return default
+        return PaneSizes()
     columns: Any = record.get("columns")
-    rows: Any = record.get("rows")
-    source: Any = record.get("source")
-    return PaneSizes(
-        (columns[0], columns[1], columns[2]) if _shares(columns, 3) else default.columns,
-        (rows[0], rows[1]) if _shares(rows, 2) else default.rows,
-        source if isinstance(source, int) and LEAST <= source <= 100 - LEAST else default.source,
-    )
+    upper: Any = record.get("upper")
+    first, second, third = map(_share, upper if isinstance(upper, list) and len(upper) == 3 else (None,) * 3)
+    return PaneSizes(_columns(columns), (first, second, third), _share(record.get("source")) or 50)
 
 
-def _shares(value: Any, count: int) -> bool:
-    """Return whether a value is a list of `count` shares that make 100 percent."""
-    return (
-        isinstance(value, list)
-        and len(value) == count
-        and all(isinstance(share, int) and share >= LEAST for share in value)
-        and sum(value) == 100
-    )
+def _share(value: Any) -> int | None:
+    return value if isinstance(value, int) and LEAST <= value <= 100 - LEAST else None
+
+
+def _columns(value: Any) -> tuple[int, int, int] | None:
+    """Return the shares of a list of three that make 100 percent."""
+    shares = [_share(share) for share in value] if isinstance(value, list) else []
+    known = [share for share in shares if share is not None]
+    return (known[0], known[1], known[2]) if len(shares) == len(known) == 3 and sum(known) == 100 else None

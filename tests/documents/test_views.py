@@ -67,8 +67,7 @@ def test_the_reason_of_a_break_gets_a_separate_line_if_the_fix_leaves_no_room():
     fix = BreakFix(run=7, location=graph_break.location, kind=graph_break.kind, state="proposed", name="print after it")
     run = replace(run, breaks=(graph_break,), fixes=(fix,))
     texts = [row.text.strip() for row in rows(breaks_document, run, width=62)]
-    assert texts[1:3] == [f"{reason[:56]}…", "fix: print after it, not verified yet"]
-    assert texts[1].startswith("Dynamo cannot trace Python's builtin `print`")
+    assert texts[1:4] == [reason[:55], reason[56:], "fix: print after it, not verified yet"]
 
 
 def test_fusion_reasons_of_any_two_kernels():

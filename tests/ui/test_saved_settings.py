@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.pane_grid import PaneSizes, Place
+from tcexplore.ui.pane_grid import Place
+from tcexplore.ui.pane_layout import PaneSizes
 from tcexplore.ui.saved_settings import Settings, load, store
 from tests import fakes
 from tests.ui.app_under_test import FakeEngine, run_app
@@ -68,7 +69,7 @@ async def test_a_file_opened_later_gets_its_own_place_and_target():
         '{"version": 99}',
         "[" * 50_000,
         json.dumps(
-            {"version": 1, "sizes": {"columns": [1, 2, 97], "rows": "x", "source": 500}, "theme": 3, "places": []}
+            {"version": 1, "shares": {"columns": [1, 2, 97], "upper": "x", "source": 500}, "theme": 3, "places": []}
         ),
     ],
 )

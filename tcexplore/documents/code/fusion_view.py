@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 
+from rich.cells import cell_len
+
 from tcexplore import events as ev
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
-from tcexplore.documents.labels import Labels, kernel_links, labels, op_spans
+from tcexplore.documents.labels import Labels, fitting_op_spans, kernel_links, labels, op_spans
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count, size
@@ -75,10 +77,11 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _kernel(kernel: Kernel, fused: FusedKernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
     name = f"fusion {kernel.graph} {kernel.phase} {kernel.name}"
     opened = name in toggled
-    label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
+    label = [(span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans]
     kinds = (f"  {_kinds(fused)}", "heading" if kernel.generated else "extern")
     saved = (f"  {_format_saved(kernel.bytes_saved)}" if kernel.bytes_saved else "", "strong")
-    fuses = op_spans(kernel, known, most=2 if width < 60 else 5)
+    used = sum(cell_len(text) for text, _ in (*label, kinds, saved)) + 4
+    fuses = fitting_op_spans(kernel, known, width - used)
     place = kernel.source_lines[0] if kernel.source_lines else None
     yield fold(name, opened, *label, kinds, saved, ("  ", ""), *fuses, indent=0, links=kernel_links(kernel),
                location=place, copy=kernel.name)  # fmt: skip
@@ -172,11 +175,16 @@ def reason_rows(
     """Yield the first reason between two neighbors, with a fold for all of them."""
     name, links = _name(answer), _links(answer)
     opened = name in toggled
-    second = ((span.text, span.style) for span in known.kernel[links[1]].spans)
+    label = known.kernel[links[1]]
+    lead, reason = "not fused with ", _first_reason(answer, known)
+    fits = cell_len(f"   ▸ ╳ {lead}{label.text}: {reason}") <= width
     yield fold(
-        name, opened, ("╳ ", "warn" if answer.refusals else "muted"), ("not fused with ", "muted"), *second,
-        (f": {_first_reason(answer, known)}", "muted"), indent=3, links=links,
+        name, opened, ("╳ ", "warn" if answer.refusals else "muted"), (lead, "muted"),
+        *((span.text, span.style) for span in label.spans), (f": {reason}" if fits else "", "muted"), indent=3,
+        links=links,
     )  # fmt: skip
+    if not fits and not opened:
+        yield from wrapped(reason, width, "muted", indent=7, links=links)
     if opened:
         yield from _answer(snapshot, answer, toggled, width)
 

@@ -16,6 +16,7 @@ from tcexplore.documents.code.target_notes import (
     is_of_this_machine,
     target_rows,
 )
+from tcexplore.documents.code.wrapped_lines import WrappedLines
 from tcexplore.documents.document import Part, Parts, Row, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.highlight import Highlighted, highlighted
@@ -46,6 +47,9 @@ GROUPED = "grouped kernels"
 
 _LABEL_WIDTH = 10
 """Cells for the label of a kernel and the number of its launches."""
+
+NARROW = 60
+"""Columns below which C++ is less indented."""
 
 EMPTY_TEXT = (
     "Inductor's kernels appear here: C++ for a CPU, Triton for a GPU, each with its fused ops, every statement with "
@@ -112,6 +116,8 @@ def _group_row(snapshot: Snapshot, group: KernelGroup, known: Labels, name: str,
         (" " * max(1, _LABEL_WIDTH - len(label.text) - len(number)), ""),
         *((span.text, span.style) for span in op_spans(first, known, most=2 if width < 60 else 4)),
         (f"  {duration(us / 1e6)}" if us is not None else "", "number"),
+    )
+    rest: tuple[tuple[str, str], ...] = (
         (f" in {launches}" if us is not None and launches > 1 else "", "muted"),
         (f"  {group.module}" if group.module else "", "heading"),
         (f"  {format_traffic(moved)}" if format_traffic(moved) else "", "muted"),
@@ -122,7 +128,8 @@ def _group_row(snapshot: Snapshot, group: KernelGroup, known: Labels, name: str,
     place = first.source_lines[0] if first.source_lines else None
     inside = None if opened else partial(_text_inside, group.kernels)
     return fold(
-        name, opened, *spans, indent=0, links=links, location=place, copy=first.name, no_wrap=True, inside=inside
+        name, opened, *spans, rest=rest, indent=0, links=links, location=place, copy=first.name, no_wrap=True,
+        inside=inside
     )  # fmt: skip
 
 
@@ -186,7 +193,7 @@ def _source(snapshot: Snapshot, kernel: Kernel, known: Labels, width: int) -> It
 
 def _below_heading(snapshot: Snapshot, kernel: Kernel, known: Labels, width: int) -> Iterable[Part]:
     yield fixed(_figures(snapshot, kernel, width))
-    rows = _lines(kernel, known)
+    rows = _lines(kernel, known, width)
     yield Part(len(rows), rows.row)
     yield fixed([BLANK])
 
@@ -229,8 +236,8 @@ def _heading(kernel: Kernel, known: Labels, file: str, name: str, opened: bool, 
 
 
 @by_identity(512)
-def _lines(kernel: Kernel, known: Labels) -> KernelLines:
-    return KernelLines(kernel, known)
+def _lines(kernel: Kernel, known: Labels, width: int) -> WrappedLines:
+    return WrappedLines(KernelLines(kernel, known, narrow=width < NARROW), width)
 
 
 def _wrapper(wrapper: Wrapper, toggled: frozenset[str]) -> Iterable[Part]:

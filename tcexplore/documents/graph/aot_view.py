@@ -147,7 +147,7 @@ def _value(snapshot: Snapshot, graph: str, saved: SavedTensor, node: FxNode | No
     links += line_links(place)
     return row(
         (f"   {amount:>12}  ", "number"), (f"{saved.name}  ", "node"), (format_tensor(node) if node else "", "shape"),
-        (f"  {format_call(node)}" if node else "", "target"), (f"  {where}" if where else "", "muted"),
+        (f"  {where}" if where else "", "muted"), (f"  {format_call(node)}" if node else "", "target"),
         links=links, location=place, copy=saved.name,
     )  # fmt: skip
 
@@ -178,9 +178,10 @@ def _again(snapshot: Snapshot, graph: str, name: str, node: FxNode | None) -> Ro
     facts = (
         (f"   {name}  ", "node"),
         (format_tensor(node) if node else "", "shape"),
+        (f"  {where}" if where else "", "muted"),
         (f"  {format_call(node)}" if node else "", "target"),
     )
-    return row(*facts, (f"  {where}" if where else "", "muted"), links=links, location=place, copy=name)
+    return row(*facts, links=links, location=place, copy=name)
 
 
 def _nodes(snapshot: Snapshot, graph: str) -> dict[str, FxNode]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
@@ -238,7 +238,11 @@ class Lowering:
             phase, (f"{node.name} ", "node"), *kernel_spans(shown), (f"  {format_tensor(node)}", "shape"),
             (f"  {format_call(node)}", "target"), (f"  {self._fate(low)}", "muted"),
         )  # fmt: skip
-        more = {"links": (link, *kernels), "location": node.location, "copy": f"{node.name} = {format_call(node)}"}
+        more: dict[str, Any] = {
+            "links": (link, *kernels),
+            "location": node.location,
+            "copy": f"{node.name} = {format_call(node)}",
+        }
         if not low.statements:
             yield row(("      ", ""), *spans, **more)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -302,7 +302,24 @@ def _is_input(node: FxNode) -> bool:
 HIDDEN = "↑"
 """Mark of a row that reads a value without a line."""
 
+_MEANINGS = {"placeholder": "input", "get_attr": "attribute", "output": "output"}
+"""What the mark of a node means, by its kind."""
+
+_HIDDEN_MEANS = f"{HIDDEN} reads a value whose line is not drawn"
+
 SHOWN_LABELS = 2
+
+MOST_OP, LEAST_OP = 20, 8
+"""Most and fewest cells of the column of ops."""
+
+MOST_VALUE, LEAST_VALUE = 24, 11
+"""Most and fewest cells of the column of values."""
+
+LEAST_LINE = 5
+"""Cells for the number of a line without its file."""
+
+_GAPS = 4
+"""Cells between the columns up to the line: the mark of the gutter, and a blank after op, kernel and value."""
 
 SOURCES = ("placeholder", "get_attr")
 """Nodes whose target is the name in the source: `x`, `self.fc1.weight`."""
@@ -321,18 +338,20 @@ class Columns(NamedTuple):
     name: int
 
     @classmethod
-    def of(cls, laid: Laid, labels: Sequence[int], places: Places, width: int) -> Columns:
-        """Return the widths that the rows need, limited by the width of the pane."""
-        most = 12 if width < 60 else 20
+    def of(cls, laid: Laid, labels: Sequence[int], places: Places, width: int, marks: Collection[str] = ()) -> Columns:
+        """Return the widths that the rows need, limited by the width of the pane.
+
+        The names of ops give way first, then those of other files, then values.
+        """
         nodes = [item.nodes[0] for item in laid.items if not item.module and not item.source]
-        return cls(
-            gutter=_widest(drawn.text for drawn in laid.gutter),
-            op=min(_widest(map(name_node, nodes)), most),
-            kernel=max(labels, default=0),
-            value=min(_widest(format_tensor(node) for node in nodes), most + 4),
-            line=_widest(places.abbreviate(node.location) for node in nodes),
-            name=min(_widest(node.name for node in nodes), most),
-        )
+        gutter, kernel = _widest(drawn.text for drawn in laid.gutter), max(labels, default=0)
+        op, value = min(_widest(map(name_node, nodes)), MOST_OP), min(_widest(map(format_tensor, nodes)), MOST_VALUE)
+        line = _widest(places.abbreviate(node.location) for node in nodes)
+        room = width - gutter - kernel - _GAPS - (_widest(marks) + 2 if marks else 0)
+        op = min(op, max(LEAST_OP, room - value - line))
+        line = min(line, max(LEAST_LINE, room - value - op))
+        value = min(value, max(LEAST_VALUE, room - op - line))
+        return cls(gutter, op, kernel, value, line, name=min(_widest(node.name for node in nodes), MOST_OP))
 
 
 def _widest(texts: Iterable[str]) -> int:
@@ -350,7 +369,7 @@ class GraphRows:
         self._places = places
         shown = [sum(len(span.text) for span in self._kernels(item.nodes)) for item in laid.items if not item.module]
         self._opened = {item.nodes[0].name for item, below in pairwise(laid.items) if item.nodes and below.source}
-        self._columns = Columns.of(laid, shown, places, width)
+        self._columns = Columns.of(laid, shown, places, width, graph.marks.values())
 
     def part(self) -> Part:
         """Return the rows of all nodes but the hidden ones."""
@@ -386,24 +405,34 @@ class GraphRows:
     def _node(self, item: Item, drawn: Drawn) -> Row:
         node = item.nodes[0]
         columns, kernels = self._columns, self._kernels((node,))
-        line, steps = self._places.abbreviate(node.location), format_stride(node)
+        steps = format_stride(node)
         mark = self._graph.marks.get(node.name, "")
-        spans = (
+        kept = (
             *self._gutter(drawn, kernels),
             Span(f"{shortened(name_node(node), columns.op):<{columns.op}} ", "node"),
             *_padded(kernels, columns.kernel),
-            Span(f" {format_tensor(node):<{columns.value}} ", "shape"),
-            Span(f"{line:>{columns.line}}  ", "muted"),
+            Span(f" {shortened(format_tensor(node), columns.value):<{columns.value}} ", "shape"),
+            Span(f"{self._line(node):>{columns.line}}", "muted"),
+            Span(f"  {mark}" if mark else "", "warn"),
+        )
+        rest = (
+            Span("  "),
             Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
             Span(f"{steps}  " if steps else "", "warn"),
-            Span(f"{mark}  " if mark else "", "warn"),
             *self._user_op(item),
             Span(f"{node.op} ", "dim"),
             Span(format_call(node, _WORD.sub(partial(self._source, node), node.args)), "target"),
             Span(f"  {node.module}" if node.module else "", "dim"),
         )
         copied = f"{node.name} = {format_call(node)}"
-        return Row(spans, self._links([node]), node.location, item.fold, copy=copied)
+        meaning = f"{item.glyph} {_MEANINGS.get(node.op, 'op')}{f', {_HIDDEN_MEANS}' if drawn.hidden else ''}"
+        return Row((*kept, *rest), self._links([node]), node.location, item.fold, copy=copied, kept=len(kept),
+                   meaning=meaning)  # fmt: skip
+
+    def _line(self, node: FxNode) -> str:
+        """Return the line of a node; of another file only its number if its name has no room."""
+        line = self._places.abbreviate(node.location)
+        return line if len(line) <= self._columns.line else f":{line.rpartition(':')[2]}"
 
     def _user_op(self, item: Item) -> Iterable[Span]:
         """Return `▸ your Triton kernel, line 6`, with an arrow if its definition can be opened."""
@@ -421,20 +450,20 @@ class GraphRows:
 
     def _stretch(self, item: Item, drawn: Drawn) -> Row:
         kernels = kernel_spans(_kernels_of(self._graph, item.block)) if item.block else self._kernels(item.nodes)
-        spans = (
+        kept = (
             *self._gutter(drawn, kernels),
             Span("  " * item.depth + ("▾ " if item.opened else "▸ "), "key"),
             Span(item.module or "", "changed" if item.differs else "heading"),
-            Span(f"  {count(len(item.nodes), 'node')}  ", "muted"),
-            *kernels,
-            Span(f"  {item.note}" if item.note else "", "muted"),
             Span(f"  differs: {item.differs}" if item.differs else "", "changed"),
         )
+        note = Span(f"  {item.note}" if item.note else "", "muted")
+        rest = (note, Span(f"  {count(len(item.nodes), 'node')}  ", "muted"), *kernels)
         # Of several equal modules, the row selects the first one.
         first = item.block.members[0].nodes if item.block and item.block.members else item.nodes
         hides = _node_links(self._graph, item.block) if item.block and not item.opened else ()
         inside = None if item.opened else partial(_text_inside, item.nodes)
-        return Row(spans, self._links(first), item.nodes[0].location, item.fold, hides=hides, inside=inside)
+        return Row((*kept, *rest), self._links(first), item.nodes[0].location, item.fold, hides=hides, inside=inside,
+                   kept=len(kept), meaning=f"{FOLDED} module: one mark for all of its nodes")  # fmt: skip
 
     def _gutter(self, drawn: Drawn, kernels: Sequence[Span]) -> Iterable[Span]:
         text = f"{drawn.text:<{self._columns.gutter}}"

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from rich.cells import cell_len
+
 from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_rows import (
@@ -22,9 +24,10 @@ from tcexplore.documents.graph.graph_rows import (
 from tcexplore.documents.guards.recompile_rows import name_carried
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import labels, name_node
-from tcexplore.documents.locations import Places, describe_frame, places
+from tcexplore.documents.line_facts import broken_expression
+from tcexplore.documents.locations import Places, describe_frame, explain_compile_id, places
 from tcexplore.documents.module_folds import module_folds
-from tcexplore.documents.prose import fold, row, wrapped
+from tcexplore.documents.prose import fold, row, shortened, wrapped
 from tcexplore.events import FxNode, GraphBreak, GraphCaptured
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -32,6 +35,11 @@ from tcexplore.session.links import break_link, line_link, line_links, node_link
 
 _ASSIGNED = re.compile(r"\s*(\w+)(?:: \"[^\"]*\")? = ")
 
+
+NARROW = 60
+"""Columns below which a break between two graphs has fewer words."""
+
+RULE = "──── "
 
 EMPTY_TEXT = (
     "Each op that Dynamo captures appears here with the dtype and shape of its value, its source line and its kernel. "
@@ -47,10 +55,10 @@ def graph_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wi
     order = order_breaks(snapshot.graphs, snapshot.breaks)
     parts = [fixed(op_check_rows(snapshot, width, passed=False))]
     for index, captured in enumerate(snapshot.graphs):
-        parts.append(fixed(_breaks(order.before.get(index, ()), where)))
+        parts.append(fixed(_breaks(order.before.get(index, ()), where, width)))
         parts += _graph(snapshot, captured, toggled, width)
-        parts.append(fixed(_breaks(order.after.get(index, ()), where)))
-    return Parts(graph_title(snapshot), [*parts, fixed(_breaks(order.rest, where))])
+        parts.append(fixed(_breaks(order.after.get(index, ()), where, width)))
+    return Parts(graph_title(snapshot), [*parts, fixed(_breaks(order.rest, where, width))])
 
 
 def graph_title(snapshot: Snapshot) -> str:
@@ -67,7 +75,8 @@ def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str],
     heading = graph_heading(snapshot, captured, opened)
     if same is not None:
         note = Span(f"  {captured.module} same as {same.same_as}", "muted")
-        heading = heading._replace(spans=(*heading.spans[:3], note, *heading.spans[3:]))
+        kept = heading.kept or 0
+        heading = heading._replace(spans=(*heading.spans[:kept], note, *heading.spans[kept:]))
     yield fixed([heading], f"graph {captured.graph}")
     if opened:
         graph = _of(captured, labels(snapshot), module_folds(snapshot))
@@ -106,8 +115,9 @@ def graph_heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> 
     why = f"  ↻ recompiled: {name_carried(again.failed_guard) or again.reason}" if again else ""
     ops = "" if opened else f"  {_op_names(captured)}"
     return fold(
-        f"graph {captured.graph}", opened, (f"graph {captured.graph}", "title"), (f"  {' · '.join(facts)}", "muted"),
-        ops, (why, "recompile"), location=frame, links=line_links(frame), indent=0,
+        f"graph {captured.graph}", opened, (f"graph {captured.graph}", "title"), (why, "recompile"),
+        rest=((f"  {' · '.join(facts)}", "muted"), (ops, "")), location=frame, links=line_links(frame), indent=0,
+        meaning=explain_compile_id(captured.graph),
     )  # fmt: skip
 
 
@@ -119,13 +129,16 @@ def _op_names(captured: GraphCaptured) -> str:
     return ", ".join(f"{name} ×{number}" if number > 1 else name for name, number in names.items())
 
 
-def _breaks(breaks: Iterable[GraphBreak], where: Places) -> Iterable[Row]:
+def _breaks(breaks: Iterable[GraphBreak], where: Places, width: int) -> Iterable[Row]:
     for graph_break in breaks:
         place = where.describe(graph_break.location) or "an unknown line"
-        text = (f"✖ break at {place}", "break"), f": {graph_break.code or graph_break.reason}"
-        yield row(
-            ("──── ", "rule"), *text, (" ────", "rule"), location=graph_break.location, links=(break_link(graph_break),)
-        )
+        lead = f"✖ break at {place}: " if width >= NARROW else f"✖ {place}: "
+        room = width - len(RULE) - cell_len(lead)
+        code = graph_break.code or graph_break.reason
+        if cell_len(code) > room and graph_break.code:
+            code = shortened(broken_expression(graph_break), room)
+        yield row((RULE, "rule"), (lead, "break"), code, rest=((f" {RULE}", "rule"),), location=graph_break.location,
+                  links=(break_link(graph_break),))  # fmt: skip
 
 
 class Between(NamedTuple):

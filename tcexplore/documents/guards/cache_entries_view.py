@@ -18,7 +18,7 @@ from tcexplore.documents.guards.recompile_rows import (
     name_guarded,
     summarize_entries,
 )
-from tcexplore.documents.locations import Places, name_frame, places
+from tcexplore.documents.locations import Places, explain_compile_id, name_frame, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Guard, Recompiled
 from tcexplore.quantities import count
@@ -117,7 +117,7 @@ def _entry(entry: CacheEntry, widths: tuple[int, int, int], where: Places) -> Ro
     caller = f"  from {where.describe(entry.caller)}" if entry.caller else ""
     return row((" ● ", "recompile" if entry.causes else "ok"), (f"{entry.graph:<{graph}}", "title"), called,
                (f"  {cost}" if wide else "", "number"), (caller, "muted"), links=(entry_link(entry.graph),),
-               location=entry.caller)  # fmt: skip
+               location=entry.caller, meaning=explain_compile_id(entry.graph))  # fmt: skip
 
 
 def _edge(snapshot: Snapshot, entry: CacheEntry, before: str, toggled: frozenset[str], width: int) -> Iterator[Row]:

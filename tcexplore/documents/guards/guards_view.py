@@ -9,7 +9,7 @@ from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import name_carried, recompile_rows
 from tcexplore.documents.guards.symbols_view import describe_fix, describe_useless
-from tcexplore.documents.locations import Places, places
+from tcexplore.documents.locations import Places, explain_compile_id, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Guard, GuardFilterTried, GuardsInstalled, Recompiled
 from tcexplore.events.config import SKIP_GUARD_EVAL
@@ -83,7 +83,7 @@ def _title(snapshot: Snapshot) -> str:
     shown = sum(not guard.structural for guard in every)
     recompiled = sum(1 for _ in newest_causes(snapshot))
     again = f", {count(recompiled, 'recompile')}" if recompiled else ""
-    return f"{shown:,} of {len(every):,}{again}"
+    return f"{shown:,} of {len(every):,} shown{again}"
 
 
 def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, width: int) -> Iterable[Part]:
@@ -93,7 +93,9 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     opened = name not in toggled
     cost = "" if installed.latency_us is None else f"  first check {installed.latency_us:.0f} µs"
     number = count(len(installed.guards), "guard")
-    yield fixed([fold(name, opened, (installed.graph, "title"), (f"  {number}{cost}", "muted"), indent=0)])
+    meaning = explain_compile_id(installed.graph)
+    facts = (f"  {number}{cost}", "muted")
+    yield fixed([fold(name, opened, (installed.graph, "title"), facts, indent=0, meaning=meaning)])
     if not opened:
         return
     yield _rows(installed.graph, [guard for guard in readable if not is_parameter(guard)], where, width)
@@ -119,23 +121,41 @@ def is_parameter(guard: Guard) -> bool:
 
 
 def _rows(graph: str, guards: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
-    most = 16 if width < 60 else 32
-    wide = min(max((len(_source(guard)) for guard in guards), default=0), most)
-    return Part(len(guards), lambda index: _guard(graph, guards[index], where, wide, style))
+    def cells(guard: Guard) -> int:
+        place = _place(guard, where, width)
+        beside = len(place) if len(place) <= _SHORT_PLACE else 0  # the name of another file gives way to the name
+        return sum(len(span.text) for span in _condition(guard, style)[0]) + beside
+
+    # Names give way to conditions and lines: they are told apart by their ends.
+    beside = min(max(map(cells, guards), default=0), width - _LEAST_NAME - 4)
+    wide = min(max((len(_source(guard)) for guard in guards), default=0), _MOST_NAME, width - 4 - beside)
+    return Part(len(guards), lambda index: _guard(graph, guards[index], where, wide, style, width))
 
 
-def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Row:
+def _place(guard: Guard, where: Places, width: int) -> str:
+    """Return the line of a guard, in a narrow view without the folders of another file."""
+    if guard.location is None:
+        return ""
+    place = where.describe(guard.location)
+    return f"  {place if len(place) <= _SHORT_PLACE or width >= _WIDE else where.abbreviate(guard.location)}"
+
+
+def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str, width: int) -> Row:
     source = _source(guard)
-    spans = (
-        Span(f"   {_tail(source, wide):<{wide}} ", style or "guard"),
-        *_condition(guard, style),
-        Span(f"  {where.describe(guard.location)}" if guard.location else "", "muted"),
-        *(Span(*detail(guard)) for detail in _DETAILS),
-    )
+    condition, device = _condition(guard, style)
+    kept = (Span(f"   {_tail(source, wide):<{wide}} ", style or "guard"), *condition)
+    place = Span(_place(guard, where, width), "muted")
+    spans = (*kept, place, *device, *(Span(*detail(guard)) for detail in _DETAILS))
     links: tuple[Link, ...] = (guard_link(graph, guard),)
     links += line_links(guard.location)
-    return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None)
+    return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None, kept=len(kept))
 
+
+_MOST_NAME, _LEAST_NAME = 32, 10
+"""Most and fewest cells of what a guard checks."""
+
+_SHORT_PLACE, _WIDE = 12, 60
+"""Cells of a place that has room in any view, and of a view that has room for the path of another file."""
 
 _DETAILS: tuple[Callable[[Guard], tuple[str, str]], ...] = (
     lambda guard: (f"  {guard.kind}", "dim"),
@@ -144,11 +164,11 @@ _DETAILS: tuple[Callable[[Guard], tuple[str, str]], ...] = (
 )
 
 
-def _condition(guard: Guard, style: str) -> Iterable[Span]:
-    """Return the readable form with dynamic dimensions marked, or else the code."""
+def _condition(guard: Guard, style: str) -> tuple[Sequence[Span], Sequence[Span]]:
+    """Return the readable form with dynamic dimensions marked, or else the code; then the device of a tensor."""
     condition = guard.summary or " and ".join(guard.code) or guard.kind
     if not guard.summary or guard.kind != "TENSOR_MATCH" or "[" not in condition:
-        return (Span(condition, style),)
+        return (Span(condition, style),), ()
     head, _, rest = condition.partition("[")
     sizes, closing, tail = rest.partition("]")
     spans = [Span(f"{head}[", style or "dtype")]
@@ -158,7 +178,7 @@ def _condition(guard: Guard, style: str) -> Iterable[Span]:
         dynamic += [size] if size and not size.lstrip("-").isdigit() else []
         spans.append(Span(size, "warn" if size in dynamic else style or "shape"))
     condition = f"  {', '.join(dynamic)} dynamic" if dynamic else ""
-    return (*spans, Span(closing, style or "dtype"), Span(tail, style or "muted"), Span(condition, "warn"))
+    return (*spans, Span(closing, style or "dtype"), Span(condition, "warn")), (Span(f" {tail}", style or "muted"),)
 
 
 def _source(guard: Guard) -> str:

@@ -212,8 +212,8 @@ def _conditions(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
     if not estimate.notes:
         return
     subjects = ", ".join(note.partition(":")[0].lower() for note in estimate.notes if ":" in note[:24])
-    label = f"! {count(len(estimate.notes), 'note')} on the measurement{': ' if subjects else ''}{subjects}"
-    yield fold(NOTES, NOTES in toggled, (label, "warn"))
+    label = f"! {count(len(estimate.notes), 'note')} on the measurement"
+    yield fold(NOTES, NOTES in toggled, (label, "warn"), (f": {subjects}" if subjects else "", "muted"))
     for note in estimate.notes if NOTES in toggled else ():
         yield from wrapped(note, width, "warn", lead="! ")
 

@@ -38,7 +38,9 @@ from tcexplore.ui.navigation import (
     no_kernel,
     prefetch,
 )
-from tcexplore.ui.pane_grid import PaneGrid, PaneSizes, tabs
+from tcexplore.ui.pane import Pane
+from tcexplore.ui.pane_grid import PaneGrid, tabs
+from tcexplore.ui.pane_layout import PaneSizes
 from tcexplore.ui.pane_table import PANES
 from tcexplore.ui.row_line import Line, RowLine
 from tcexplore.ui.row_search import own_links
@@ -67,6 +69,8 @@ class MainScreen(ReadingScreen):
         self.navigation = Navigation(self.grid, self.selection)
         self._index: BackgroundTask[None] = BackgroundTask(self._on_indexed)
         self._prefetched_run = 0
+        self._fitted = (0, False)
+        """The run whose rows the panes have room for, and whether its last facts were there."""
         self._assembly_awaited = False
         """Whether the assembly of the selection opens once it is known."""
         self._alerted: Link | None = None
@@ -155,9 +159,23 @@ class MainScreen(ReadingScreen):
         if shown is not None:
             self.grid.suggested = "output" if shown.failure else "breaks" if shown.breaks else "graph"
         self._show_peek()
+        self._fit_panes()
         if shown is not None and shown.complete and shown.run != self._prefetched_run:
             self._prefetched_run = shown.run
             self.call_after_refresh(self._prefetch)
+
+    def _fit_panes(self) -> None:
+        """Fit the room of the panes once a run is over, and again with its timing, whose rows come later.
+
+        Nothing moves while rows arrive, or while the user goes through the history.
+        """
+        shown = self.session.shown
+        if shown is None or self.session.pinned is not None or not (shown.complete or shown.failure):
+            return
+        timed = shown.status != "running" or shown.call_account is not None
+        if (shown.run, timed) not in (self._fitted, (self._fitted[0], False)):
+            self._fitted = (shown.run, timed)
+            self.grid.fit([name for name in self.grid.panes if timed or name != "timing"])
 
     @work(thread=True, group="prefetch", exit_on_error=False)
     def _prefetch(self) -> None:
@@ -178,6 +196,11 @@ class MainScreen(ReadingScreen):
         self._tabs.display = message.arrangement != "all"
         self._tabs.update(tabs(message.current))
         self._show_footer(message.current)
+        self._show_peek()
+
+    def on_pane_shown(self, message: Pane.Shown) -> None:
+        if message.pane == self.grid.current:
+            self._show_peek()  # what of the row is cut depends on the pane's size
 
     def _show_footer(self, pane: str) -> None:
         newest = self.session.newest
@@ -236,7 +259,7 @@ class MainScreen(ReadingScreen):
         self._highlight(everywhere=False)
 
     def _open_assembly(self) -> None:
-        from tcexplore.documents.code.stages_view import find_assembly_folds
+        from tcexplore.documents.code.stages_view import find_assembly_folds, find_hiding_folds
         from tcexplore.documents.code.target_notes import is_assembled
 
         pane, snapshot = self.grid.panes["code"], self._code_snapshot
@@ -245,6 +268,7 @@ class MainScreen(ReadingScreen):
         statements = [link for link in self.selection.chain if link.kind == "statement"]
         if folds := find_assembly_folds(snapshot, statements):
             self._assembly_awaited = False
+            pane.toggled -= find_hiding_folds(snapshot, statements)  # the source has the same statements, further up
             pane.open_folds(folds, statements)
         elif is_assembled(snapshot):
             self._assembly_awaited = False
@@ -287,6 +311,7 @@ class MainScreen(ReadingScreen):
 
     def on_cursor_moved(self, message: CursorMoved) -> None:
         if message.row.fold is not None and not message.row.links:
+            self._show_peek()
             return  # a fold's heading has nothing to select
         self._assembly_awaited = False
         self.selection.select(message.row.links, self.session)
@@ -384,12 +409,14 @@ class MainScreen(ReadingScreen):
     def _show_peek(self) -> None:
         """Show what the selection is linked to, or the row under the cursor while nothing is selected."""
         run, shown = self.session.view(lambda snapshot: snapshot.compiled), self.session.shown
+        row = self.reader.cursor_row
+        of_row = (row.meaning if row else "", self.reader.hidden_text)
         if self.selection.links or run is None or is_large(run):
             known = None if self.selection.unindexed is not None else run
-            self._peek.update(_peek_line(known, self.selection.links, self.selection.chain, shown))
+            self._peek.update(_peek_line(known, self.selection.links, self.selection.chain, shown, of_row))
         else:
             links = self._links_at_cursor
-            self._peek.update(_peek_line(run, links, closure(run, links), shown))
+            self._peek.update(_peek_line(run, links, closure(run, links), shown, of_row))
 
     def _on_indexed(self, _: None) -> None:
         self.selection.select(self.selection.links, self.session)
@@ -439,11 +466,22 @@ class MainScreen(ReadingScreen):
 
 
 def _peek_line(
-    run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link], shown: Snapshot | None = None
+    run: Snapshot | None,
+    links: Sequence[Link],
+    chain: frozenset[Link],
+    shown: Snapshot | None = None,
+    of_row: tuple[str, str] = ("", ""),
 ) -> Line:
-    """Return what is linked to the selected row in a run, marked as old unless it is the one that is `shown`."""
-    if run is None or not links:
-        return lambda width: fitted([piece(_NOTHING_SELECTED, "dim")], width)
-    from tcexplore.documents.peek_line import peek_row
+    """Return what is linked to the selected row in a run, marked as old unless it is the one that is `shown`.
 
-    return lambda width: peek_row(run, links, chain, width, old=run is not shown)
+    `of_row` is the meaning of the marks of the row under the cursor, and its end that the pane cuts.
+    """
+    if not any(of_row) and (run is None or not links):
+        return lambda width: fitted([piece(_NOTHING_SELECTED, "dim")], width)
+    from tcexplore.documents.peek_line import peek_row, with_row
+
+    def line(width: int) -> Row:
+        linked = Row(()) if run is None or not links else peek_row(run, links, chain, width, old=run is not shown)
+        return with_row(linked, *of_row, width)
+
+    return line

@@ -245,8 +245,8 @@ def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _restore(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> None:
-    with torch.no_grad():
-        for name, tensor in _changed(tensors, before):
+    for name, tensor in _changed(tensors, before):
+        with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
             if tensor.shape != before[name].shape:
                 tensor.as_strided_(before[name].shape, before[name].stride())
             tensor.copy_(before[name])

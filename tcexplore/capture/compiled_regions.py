@@ -8,13 +8,15 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
+from tcexplore.capture.captured_calls import CallCapture, CapturedCall
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.dynamo.frame_entries import watch_entries
 from tcexplore.capture.hooks import Hooks
@@ -24,6 +26,8 @@ from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location, RegionCalls, RegionCompiled, RegionCreated, RegionGraph, RegionKind
 from tcexplore.torch_text.dynamo_names import is_resumed
+
+Result = TypeVar("Result")
 
 MAX_SAMPLES = 512
 """Number of warm calls in the quantiles."""
@@ -63,8 +67,13 @@ class Region:
         name: str = "",
         kind: RegionKind = "function",
         original: Callable[..., Any] | None = None,
+        target: Any = None,
     ) -> None:
-        """`original` is what is compiled; None if this torch does not tell, or if torch compiles it for itself."""
+        """`original` is what is compiled; None if this torch does not tell, or if torch compiles it for itself.
+
+        `target` is the argument of `torch.compile`.
+        """
+        self.target = target
         self.number = number
         self.name = name
         self.kind = kind
@@ -80,7 +89,7 @@ class Region:
         """Whether there were calls since the last `to_event`."""
         self._counts_graphs = counts_graphs
         self._warm = 0
-        self._seconds = 0.0
+        self.seconds = 0.0
         self._uncompiled = 0
         self._raised = 0
         self._samples: deque[float] = deque(maxlen=MAX_SAMPLES)
@@ -90,7 +99,7 @@ class Region:
         """Count a finished call that began `at` and entered this many graphs."""
         self.calls += 1
         self.changed = True
-        self._seconds += seconds
+        self.seconds += seconds
         self._raised += raised
         self._uncompiled += self._counts_graphs and not entered and not raised
         self._activity.add(at)
@@ -104,7 +113,7 @@ class Region:
         times = sorted(self._samples)
         low, median, high = (_quantile_us(times, q) for q in (0.1, 0.5, 0.9))
         return RegionCalls(
-            region=self.number, calls=self.calls, warm=self._warm, seconds=self._seconds, sampled=len(times),
+            region=self.number, calls=self.calls, warm=self._warm, seconds=self.seconds, sampled=len(times),
             median_us=median, low_us=low, high_us=high,
             entered=self.entered if self._counts_graphs else None,
             resumed=self.resumed if self._counts_graphs else None,
@@ -120,6 +129,8 @@ def _quantile_us(times: list[float], q: float) -> float | None:
 
 REGIONS_FACT = "compiled regions"
 COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
+
+CAPTURED_FACT, CAPTURED_SYMBOL = "captured calls", "tcexplore.capture.captured_calls"
 
 GRAPHS_FACT = "number of graph entries"
 
@@ -193,12 +204,18 @@ class Regions:
         between_calls: Callable[[], None] = lambda: None,
         arguments: Callable[[], tuple[str, ...]] = tuple,
         steps: StepObserver | None = None,
+        captures: CallCapture | None = None,
     ) -> None:
         """Set up; `now` returns seconds since the job arrived. The main thread runs `between_calls` occasionally.
 
         `arguments` returns those of the current call of `torch.compile`. `steps` has some calls run eagerly.
+        `captures` keeps some of those that do not.
         """
         self._steps = steps
+        self._captures = captures
+        self._counts_graphs = self._closed = self._originals = False
+        self.nest = False
+        """Whether a region called another one."""
         self._hooks = hooks
         self._user_files = user_files
         self._now = now
@@ -217,15 +234,42 @@ class Regions:
     def install(self, trace: StructuredTrace) -> None:
         """Start to watch `torch.compile`."""
         self._counts_graphs = self._hooks.watch(GRAPHS_FACT, INSTALL_GRAPH, after=self._graph_installed)
-        self._hooks.wrap(REGIONS_FACT, COMPILE_SYMBOL, self._wrap_compile)
+        self.watch_compile()
         trace.subscribe("graphs of a region", "dynamo_start", self._compile_started)
         watch_entries(self._hooks, "graphs of a region", self._entry_added)
+
+    def watch_compile(self) -> None:
+        """Start to watch `torch.compile` alone, for regions that run eagerly."""
+        self._hooks.wrap(REGIONS_FACT, COMPILE_SYMBOL, self._wrap_compile)
+
+    @property
+    def all(self) -> tuple[RegionCreated, ...]:
+        """Every region, in the order of creation."""
+        return tuple(self._created)
+
+    @property
+    def seconds(self) -> dict[int, float]:
+        """The seconds of all calls of each region."""
+        return {region.number: region.seconds for region in self._regions}
 
     def emit_calls(self) -> None:
         """Emit the calls of each region that was called since the last time."""
         self._emitted_at = self._now()
         for region in [region for region in self._regions if region.changed]:
             self._hooks.emit(region.to_event())
+
+    def close(self) -> None:
+        """Count no further call: tcexplore makes them, not the script."""
+        self._closed = True
+
+    @contextmanager
+    def calling_originals(self) -> Iterator[None]:
+        """Have regions that are called in this context run what they compile."""
+        before, self._originals = self._originals, True
+        try:
+            yield
+        finally:
+            self._originals = before
 
     def script_again(self) -> None:
         """Count the calls of further runs of the script for the regions of its first run."""
@@ -258,11 +302,11 @@ class Regions:
         )  # fmt: skip
         original = None if _compiled_by_torch() else getattr(compiled, ORIGINAL, None)
         if (known := self._known(created)) is not None:
-            known.original = original
+            known.original, known.target = original, target
             return known
         self._created.append(created)
         region = Region(
-            created.region, counts_graphs=self._counts_graphs, name=name, kind=kind, original=original
+            created.region, counts_graphs=self._counts_graphs, name=name, kind=kind, original=original, target=target
         )  # fmt: skip
         self._regions.append(region)
         if self._queries is not None:
@@ -293,7 +337,10 @@ class Regions:
 
         @wraps(compiled)
         def region_call(*args: Any, **kwargs: Any) -> Any:
-            call = begin(region, args, kwargs)
+            if self._closed:
+                original = region.original if self._originals else None
+                return (original or compiled)(*args, **kwargs)
+            call = begin(region, compiled, args, kwargs)
             try:
                 result = eagerly(call, args, kwargs) if call.eager else compiled(*args, **kwargs)
             except BaseException as error:
@@ -301,6 +348,8 @@ class Regions:
                 end(call, args, kwargs, raised=True)
                 raise
             self.failed_call = None
+            if call.captured is not None and self._captures is not None:
+                self._captured(self._captures.end, call.captured, result)
             end(call, args, kwargs, raised=False)
             return result
 
@@ -310,15 +359,34 @@ class Regions:
 
     # ---- calls
 
-    def _begin(self, region: Region, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+    def _begin(
+        self, region: Region, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> _Call:
         """Begin a call; the outermost one decides whether it runs eagerly, with all regions that it calls."""
         calls, eager = self._thread.calls, False
         outer = calls[-1] if calls else None
+        self.nest = self.nest or outer is not None
         if self._steps is not None:
             eager = outer.eager if outer is not None else self._steps.begin_call(region, args, kwargs)
+        captured = None
+        if self._captures is not None and outer is None and not in_backward():
+            began = time.perf_counter()
+            captured = self._captured(self._captures.begin, region, compiled, args, kwargs, keep=not eager)
+            if self._steps is not None:
+                self._steps.add_own_time(time.perf_counter() - began)
         call = _Call(region, self._now(), time.perf_counter(), outer, eager=eager and region.original is not None)
+        call.captured = captured
         calls.append(call)
         return call
+
+    def _captured(self, function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
+        """Call a method of the capture; if it fails, the script goes on without captured calls."""
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  a defect of tcexplore costs the captured calls, never the script
+            self._hooks.report_missing(CAPTURED_FACT, CAPTURED_SYMBOL, f"{type(error).__name__}: {error}")
+            self._captures = None
+            return None
 
     def _end(self, call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any], *, raised: bool) -> None:
         ended = time.perf_counter()
@@ -329,6 +397,11 @@ class Regions:
             call.region.changed = True
         else:
             call.region.count_call(call.at, seconds, warm=not call.graphs, entered=call.entered, raised=raised)
+        if (captures := self._captures) is not None and call.outer is None:
+            if call.graphs:
+                self._captured(captures.note_compiles, call.region, args, kwargs, len(call.graphs))
+            if raised and call.captured is not None:
+                captures.discard(call.captured)
         if call.graphs and self._again is None:
             self._emit_compiled(call, seconds, args, kwargs)
         if call.graphs or self._now() - self._emitted_at > EMIT_EVERY_S:
@@ -384,13 +457,14 @@ class Regions:
 class _Call:
     """A call in progress, with the graphs that it compiled and the number of graphs that it entered."""
 
-    __slots__ = ("at", "eager", "entered", "graphs", "outer", "region", "started")
+    __slots__ = ("at", "captured", "eager", "entered", "graphs", "outer", "region", "started")
 
     def __init__(self, region: Region, at: float, started: float, outer: _Call | None, *, eager: bool) -> None:
         """`outer` is the call of another region that makes this one."""
         self.region, self.at, self.started, self.outer, self.eager = region, at, started, outer, eager
         self.graphs: list[str] = []
         self.entered = 0
+        self.captured: CapturedCall | None = None
 
 
 class _ThreadState(threading.local):
@@ -452,6 +526,12 @@ def _compiled_by_torch() -> bool:
     while frame is not None and frame.f_code.co_filename.startswith((_TCEXPLORE, *_COMPILE_FILES)):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_TORCH)
+
+
+def in_backward() -> bool:
+    """Return whether this thread runs autograd: a checkpoint computes its forward again there."""
+    task: Callable[[], int] | None = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() != -1
 
 
 def _is_function(compiled: Any) -> bool:

@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
@@ -51,6 +52,20 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class CallContext:
+    """What surrounds a captured call of a script's region."""
+
+    modes: Callable[[], AbstractContextManager[None]]
+    """Returns a context with the grad mode, inference mode and autocast of the call."""
+    seed: Callable[[], None]
+    """Sets the random generators to their states before the call."""
+    grad: bool
+    """Whether gradients are on."""
+    gradients: Mapping[int, torch.Tensor]
+    """The gradients of the outputs that came in the script's backward, by position among the leaves of the result."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """What to compile, and the calls to make."""
 
@@ -67,6 +82,8 @@ class Entry:
     notes: tuple[str, ...] = ()
     unpadded: tuple[Call, ...] = ()
     """The calls before they were padded, or nothing if they are not padded."""
+    context: CallContext | None = None
+    """Of a captured call; None if tcexplore makes the calls itself."""
 
 
 _KINDS = """\

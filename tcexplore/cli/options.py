@@ -315,6 +315,12 @@ OPTIONS: tuple[Option, ...] = (
            "(default: found from optimizers and regions)", kind.name, "FUNCTION"),
     Option("--no-eager-steps", f"{APP} check",
            "leave a script as it is: run none of its steps eagerly to time them", action="store_true"),
+    Option("--no-captured-calls", f"{APP} check",
+           "keep no calls of a script's regions to compare, time and profile them after the script",
+           action="store_true"),
+    Option("--region", MODEL,
+           "of a script, a compiled region whose first call is the model and its inputs: Net, or '*' for the first "
+           "that is called twice", kind.name, "NAME", HOW),
     Option("--repeat", f"{APP} check", "run a script again while it has too few steps for a verdict",
            action="store_true"),
     Option("--ranks", f"{APP} check", "run the script as each of N ranks, and compare", kind.at_least_one, "N", RANKS,

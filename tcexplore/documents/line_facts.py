@@ -172,7 +172,7 @@ def hot(snapshot: Snapshot) -> Traffic:
 
 def times_of_lines(snapshot: Snapshot) -> LineTimes | None:
     """Return the time of each line of a run, cached; None if it was not measured."""
-    return _times(snapshot.call_account, snapshot.eager_lines, snapshot.timing, parts_by_line(snapshot))
+    return _times(snapshot.call_account, snapshot.eager_lines, snapshot.call_timing, parts_by_line(snapshot))
 
 
 def parts_by_line(snapshot: Snapshot) -> tuple[PartLine, ...]:

@@ -48,7 +48,7 @@ def _code(kernels: tuple[ev.Kernel, ...], aten_graphs: tuple[ev.AtenGraph, ...])
 
 def timed_tree(snapshot: Snapshot) -> ModuleTree:
     """Return the modules of a run with their times, cached."""
-    return _tree(snapshot, snapshot.guards, snapshot.call_account, snapshot.eager_lines, snapshot.timing)
+    return _tree(snapshot, snapshot.guards, snapshot.call_account, snapshot.eager_lines, snapshot.call_timing)
 
 
 def module_folds(snapshot: Snapshot) -> ModuleFolds:

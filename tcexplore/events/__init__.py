@@ -16,6 +16,7 @@ from tcexplore.events.base import clean as clean
 from tcexplore.events.config import Config as Config
 
 if TYPE_CHECKING:
+    from tcexplore.events.captured_events import *
     from tcexplore.events.dynamo_events import *
     from tcexplore.events.inductor_events import *
     from tcexplore.events.job import BranchTest as BranchTest

@@ -14,6 +14,9 @@ repeated blocks as `torch.compiler.nested_compile_region`, each kind compiled on
 
 REGIONS: tuple[Regions, ...] = get_args(Regions)
 
+ANY_REGION = "*"
+"""`Config.region` for the first region of a script that is called twice; ignored for any other file."""
+
 Shipping = Literal["cache", "precompile", "aot_compile", "precompile_capture", "aotinductor"]
 """A way to pass compiled code to another process. `cache`: torch's cache artifacts. `precompile`: the same with
 Dynamo's code and guards (`caching_precompile`). `aot_compile`: a compiled function in a file. `precompile_capture`: one
@@ -66,6 +69,11 @@ class Config:
     """Function, or compiled region, of a script whose call is a step; None to find the steps."""
     no_eager_steps: bool = False
     """Whether a script runs as it is, without steps that run eagerly to time them."""
+    region: str | None = None
+    """A compiled region of a script, one call of which is captured and then is the program, with its inputs; `*` for
+    the first that is called twice. None for the script as it is."""
+    no_captured_calls: bool = False
+    """Whether no call of a script's regions is kept to compare, time and profile it after the script."""
     repeat: bool = False
     """Whether a script with too few steps for a verdict runs again."""
     vary: tuple[str, ...] = ()

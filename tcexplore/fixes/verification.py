@@ -101,8 +101,6 @@ class Verification:
         if not self.compared:
             return
         yield "nothing is compiled anymore" if not after.graphs else ""
-        if after.is_script:
-            yield "the file is a script: its results cannot be compared"
         if self.change.fix.prints and self.printed[0] != self.printed[1]:
             yield "it does not print everything that it should"
         if accuracy is not None and accuracy.verdict not in (*FAITHFUL_VERDICTS, _verdict(self.before)):

@@ -30,6 +30,7 @@ from tcexplore.session.memory_peak import memory_peak
 from tcexplore.session.next_steps import next_steps
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.recompile_fixes import recompile_fixes
+from tcexplore.session.region_sizes import region_sizes
 from tcexplore.session.stable_ids import StableIds, stable_ids
 from tcexplore.targets.target_names import NATIVE
 
@@ -259,6 +260,36 @@ def step_fields(snapshot: Snapshot) -> Fields | None:
         regions=regions,
         break_even_epochs=break_even / steps.steps_per_epoch if break_even and steps.steps_per_epoch else None,
     )
+
+
+def captured_fields(snapshot: Snapshot) -> list[Fields]:
+    """Return the captured calls of a script."""
+    return [
+        fields(
+            "captured_call",
+            call,
+            eager_us=call.timing.eager_us if call.timing else None,
+            compiled_us=call.timing.compiled_us if call.timing else None,
+            speedup=call.timing.speedup if call.timing else None,
+            ci95=(call.timing.low, call.timing.high) if call.timing else None,
+            verdict=call.timing.verdict if call.timing else None,
+            accuracy=accuracy_fields(call.accuracy),
+            eager_peak_bytes=call.memory.eager_peak if call.memory else None,
+            compiled_peak_bytes=call.memory.compiled_peak if call.memory else None,
+        )
+        for call in snapshot.captured_calls
+    ]
+
+
+def shape_fields(snapshot: Snapshot) -> list[Fields]:
+    """Return the sizes with which a script called its regions."""
+    return [
+        fields(
+            "region_shapes", sizes, region=sizes.region.region, sizes=sizes.seen.sizes, varying=sizes.seen.varying,
+            other_calls=sizes.seen.other_calls,
+        )
+        for sizes in region_sizes(snapshot)
+    ]  # fmt: skip
 
 
 def configuration(snapshot: Snapshot) -> Fields:
@@ -496,7 +527,7 @@ def memory_fields(snapshot: Snapshot) -> Fields | None:
     A run without a measurement, such as a trace, has the peak of the generated code only.
     """
     memory, peak = snapshot.memory, memory_peak(snapshot)
-    saved = snapshot.code_for(NATIVE).saved_for_backward
+    saved = snapshot.saved_for_backward
     if memory is None and peak is None:
         return None
     shown = memory or ev.Memory(device="", method=NOT_MEASURED, weights=0, inputs=0)
@@ -560,5 +591,7 @@ _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {
     frozenset({"memory"}): lambda run: {"memory": memory_fields(run)},
     frozenset({"compile_time"}): lambda run: {"compile_time": compile_time_fields(run)},
     frozenset({"regions", "steps", "script_end"}): script_fields,
+    frozenset({"shapes"}): lambda run: {"shapes": shape_fields(run)},
+    frozenset({"captured_calls"}): lambda run: {"captured_calls": captured_fields(run)},
 }  # fmt: skip
 """Functions that compute values of the report, by the keys that they return. Other keys are fields of the snapshot."""

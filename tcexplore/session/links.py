@@ -268,3 +268,9 @@ def select_region(snapshot: Snapshot, links: Sequence[Link]) -> QueryRegion | No
     wanted = next((number for number in numbers if number is not None), None)
     newest = regions[-1] if regions else None
     return next((known for known in reversed(regions) if known.region.region == wanted), newest)
+
+
+def region_of_graph(snapshot: Snapshot, graph: str) -> ev.RegionCreated | None:
+    """Return the region of a script that a compile belongs to; None if it is unknown."""
+    number = next((known.region for known in snapshot.region_graphs if known.graph == graph), None)
+    return next((region for region in snapshot.regions if region.region == number), None)

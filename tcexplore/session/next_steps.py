@@ -187,7 +187,8 @@ def _saved_s(gain: float | None, of: Gain, snapshot: Snapshot) -> float:
 
 def _call_s(snapshot: Snapshot) -> float:
     """Return the seconds that the expected calls take."""
-    call_us = snapshot.timing.compiled_us if snapshot.timing is not None else 0.0
+    timing = snapshot.call_timing
+    call_us = timing.compiled_us if timing is not None else 0.0
     return call_us * (snapshot.expected_calls or CALLS) / 1e6
 
 
@@ -225,7 +226,7 @@ def _break(ranked: RankedBreak, snapshot: Snapshot) -> NextStep:
         action="fix_break", target=graph_break.code.strip() or graph_break.kind, gain=_fix_gain(fix),
         share=ranked.share, us=ranked.us, detail=graph_break.reason or graph_break.kind, location=graph_break.location,
         links=(break_link(graph_break), *line_links(graph_break.location)), view=("breaks", "breaks"),
-        trial="fix" if fix is not None and fix.state not in ("none", "refused") and not snapshot.is_script else None,
+        trial="fix" if fix is not None and fix.state not in ("none", "refused") else None,
         fix=fix,
     )  # fmt: skip
 

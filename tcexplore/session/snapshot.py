@@ -81,6 +81,12 @@ class Snapshot:
     timing_skipped: str = ""
     steps: ev.StepsTimed | None = None
     """The steps of a script."""
+    captured_calls: tuple[ev.CallExamined, ...] = ()
+    """Captured calls of a script, that of the region with the most time first: `memory`, `call_account`, `eager_lines`
+    and `break_costs` are of the first one, `accuracy` is the worst."""
+    sizes_seen: tuple[ev.SizesSeen, ...] = ()
+    """Of a script, at most one event of each region."""
+    sizes_tried: tuple[ev.SizesTried, ...] = ()
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
     kernels_judged: tuple[ev.KernelJudged, ...] = ()
@@ -91,7 +97,7 @@ class Snapshot:
     kernel_reproducer: ev.KernelReproducer | None = None
     call_profile: ev.CallProfiled | None = None
     call_account: CallAccount | None = None
-    """Parts of the compiled call of `timing`, from `call_profile`."""
+    """Parts of the compiled call of `call_timing`, from `call_profile`."""
     profile: ev.ProfileRead | None = None
     """The profile that the call is of, if the run was read from one."""
     profiled_ranks: ev.RanksProfiled | None = None
@@ -172,6 +178,17 @@ class Snapshot:
     def complete(self) -> bool:
         """Whether the compile is over without a failure, so that only timing continues."""
         return self.status == "ok" or (self.status == "running" and self.phase in AFTER_COMPILE)
+
+    @property
+    def call_timing(self) -> ev.TimingEstimate | None:
+        """The timing of a call: in a script of the first captured one, since `timing` is of its steps."""
+        return self.captured_calls[0].timing if self.captured_calls else self.timing
+
+    @property
+    def saved_for_backward(self) -> int | None:
+        """Bytes that the compiled forward saves; None if unknown, and for a script with several graphs."""
+        code = self.code_for(NATIVE)
+        return None if self.is_script and len(code.partitions) > 1 else code.saved_for_backward
 
     def fix_of(self, graph_break: ev.GraphBreak) -> ev.BreakFix | None:
         """Return what is known of the fix of a break."""
@@ -300,6 +317,8 @@ def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
 
 def _add_timing(snapshot: Snapshot, event: ev.TimingEstimate) -> Snapshot:
     """Add an estimate, and scale the account of the call to it."""
+    if snapshot.is_script:
+        return replace(snapshot, timing=event)
     account, costs = call_account(snapshot.call_profile, event), mark_contradiction(snapshot.break_costs, event)
     return replace(snapshot, timing=event, call_account=account, break_costs=costs)
 
@@ -311,6 +330,27 @@ def _add_profile(snapshot: Snapshot, event: ev.CallProfiled) -> Snapshot:
 def _add_break_costs(snapshot: Snapshot, event: ev.BreakCosts) -> Snapshot:
     costs = mark_contradiction(event, snapshot.timing)
     return replace(snapshot, break_costs=costs, first_break_costs=snapshot.first_break_costs or event)
+
+
+def _add_examined(snapshot: Snapshot, event: ev.CallExamined) -> Snapshot:
+    """Add the results of a captured call; those of the first one are shown as those of a call."""
+    known = snapshot.captured_calls
+    same = [(call.region, call.call) == (event.region, event.call) for call in known]
+    calls = tuple(event if is_same else call for call, is_same in zip(known, same, strict=True))
+    calls = calls if any(same) else (*known, event)
+    first, compared = calls[0], [call.accuracy for call in calls if call.accuracy is not None]
+    costs = mark_contradiction(first.break_costs, first.timing)
+    return replace(
+        snapshot, captured_calls=calls, memory=first.memory, call_profile=first.profile,
+        accuracy=max(compared, key=lambda one: ev.ACCURACY_VERDICTS.index(one.verdict), default=None),
+        call_account=call_account(first.profile, first.timing), eager_lines=first.eager_lines,
+        break_costs=costs, first_break_costs=snapshot.first_break_costs or first.break_costs,
+    )  # fmt: skip
+
+
+def _replace_sizes(snapshot: Snapshot, event: ev.SizesSeen) -> Snapshot:
+    others = tuple(seen for seen in snapshot.sizes_seen if seen.region != event.region)
+    return replace(snapshot, sizes_seen=(*others, event))
 
 
 def _add_source(snapshot: Snapshot, event: ev.SourceRead) -> Snapshot:
@@ -379,6 +419,8 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.FrameEntered: _add_frame,
         ev.TimingEstimate: _add_timing,
         ev.CallProfiled: _add_profile,
+        ev.CallExamined: _add_examined,
+        ev.SizesSeen: _replace_sizes,
         ev.BreakCosts: _add_break_costs,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
         ev.Output: _add_output,

@@ -27,6 +27,7 @@ from tcexplore.quantities import count
 from tcexplore.report.json_report import break_fields, failure
 from tcexplore.session import Snapshot, summarize
 from tcexplore.session.economics import DECIDED
+from tcexplore.session.links import region_of_graph
 from tcexplore.session.run_diff import align
 from tcexplore.session.stable_ids import stable_ids
 from tcexplore.studies.runs import Runs, failure_status
@@ -45,6 +46,13 @@ class FixTarget:
     advice: str
     first: int = 0
     """Index of the first change to try."""
+    region_run: Snapshot | None = None
+    """Run of the break's region alone, with a captured call as its inputs; None if the run is not of a script."""
+
+    @property
+    def before(self) -> Snapshot:
+        """The run to compare runs of the changed file with."""
+        return self.region_run or self.run
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,7 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
         run=run.run, location=graph_break.location, kind=graph_break.kind, state=state_name, note=note,
         name=change.fix.name if change else "", line=_first_line(change) if change else "",
         inputs=verified.inputs if verified else 0,
-        kernels=(summarize(run).kernels, summarize(verified.after).kernels) if verified else None,
+        kernels=(summarize(verified.before).kernels, summarize(verified.after).kernels) if verified else None,
         speedup=timed.speedup if timed and timed.verdict in DECIDED else None,
         gain=fix_gain(timed) if timed else None,
     )  # fmt: skip
@@ -168,15 +176,26 @@ class FixedFiles:
         text = self.text(at.file) if at and not installed(at.file) else ""
         return advice(at.file, text, at.line, graph_break.kind) if at else ""
 
+    def job_to_list_breaks(self) -> Job:
+        """Return the job that runs the files with the adopted fixes, to see the breaks that are left."""
+        # A script's region is compared alone.
+        config = replace(self.job.config, no_captured_calls=True, no_eager_steps=True)
+        source = self.texts.get(self.job.file, self.job.source)
+        return replace(self.job, source=source, overlay=self.overlay(self.texts), time_for=0.0, config=config)
+
     def job_with(self, change: Change) -> Job:
         """Return the job that runs a change on top of the adopted ones, and compares it with the original source."""
         texts = {**self.texts, change.file: change.after}
-        overlay = tuple((file, text) for file, text in texts.items() if file != self.job.file)
+        overlay = self.overlay(texts)
         source = texts.get(self.job.file, self.job.source)
         return replace(
             self.job, source=source, overlay=overlay, baseline=self.job.source, examine=True,
             baseline_tests=tuple(self._tests(change)),
         )  # fmt: skip
+
+    def overlay(self, texts: dict[str, str]) -> tuple[tuple[str, str], ...]:
+        """Return the texts of the local modules among these."""
+        return tuple((file, text) for file, text in texts.items() if file != self.job.file)
 
     def _tests(self, change: Change) -> Iterator[BranchTest]:
         """Yield the tests that a change replaces, at their lines in the user's own file."""
@@ -414,6 +433,7 @@ class FixStudy(Study[FixOptions, FixResult]):
     exit_note = "1 a break has no verified fix, or the budget was spent before all were tried"
     timed = True
     live = True
+    studies_scripts = True
     default_options = FixOptions()
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -433,7 +453,7 @@ class FixStudy(Study[FixOptions, FixResult]):
             return
         runs.steps.plan((UNMODIFIED,))
         announce(UNMODIFIED)
-        run = (await runs.run(replace(state.job, time_for=0.0), state.timeout)).snapshot
+        run = (await runs.run(files.job_to_list_breaks(), state.timeout)).snapshot
         yield run
         number, seen = 0, set[_BreakKey]()
         steps = _steps(run)
@@ -446,7 +466,9 @@ class FixStudy(Study[FixOptions, FixResult]):
                 yield attempt
                 if attempt.verification is not None and attempt.verification.verified:
                     files.adopt(attempt.verification.change)
-                    run = attempt.verification.after
+                    # That of a script was on one of its regions alone.
+                    listing = await runs.run(files.job_to_list_breaks(), state.timeout) if run.is_script else None
+                    run = listing.snapshot if listing is not None else attempt.verification.after
             runs.steps.finish(steps.get(_break_key(graph_break), ""))
 
     def _chosen(self, state: State, number: int) -> bool:
@@ -528,9 +550,10 @@ def under_way(state: State) -> Verification | None:
         return None
     index = target.first + len(state.results)
     # Until the next run begins, the finished one is still there.
-    if state.run.run != len(state.results) + 1 or index >= len(target.changes):
+    runs_before = 1 if target.run.is_script else 0
+    if state.run.run != len(state.results) + 1 + runs_before or index >= len(target.changes):
         return None
-    return Verification(target.changes[index], target.graph_break, target.run, state.run)
+    return Verification(target.changes[index], target.graph_break, target.before, state.run)
 
 
 async def _attempts(
@@ -539,13 +562,44 @@ async def _attempts(
     graph_break = files.in_original(target.graph_break)
     if not target.changes:
         yield AttemptedFix(number, graph_break, target.advice)
+    elif target.run.is_script:
+        target, files = await _in_region(state, number, target, files, runs, announce)
+        if state.options.target is not None:
+            state.options = replace(state.options, target=target)
+        if target.region_run is None or target.region_run.failure is not None:
+            yield AttemptedFix(number, graph_break, _no_region(target))
+            return
     for index, change in enumerate(target.changes[target.first :], target.first + 1):
         announce(f"break {number}, fix {index} of {len(target.changes)}: {change.fix.name}")
         run = (await runs.run(files.job_with(change), state.timeout)).snapshot
-        verification = Verification(change, target.graph_break, target.run, run)
+        verification = Verification(change, target.graph_break, target.before, run)
         yield AttemptedFix(number, graph_break, target.advice, verification)
         if verification.verified:
             return
+
+
+async def _in_region(
+    state: State, number: int, target: FixTarget, files: FixedFiles, runs: Runs, announce: Announce
+) -> tuple[FixTarget, FixedFiles]:
+    """Run the region of a script that has a break alone, and return the target and the files to verify fixes with.
+
+    The fixes are verified on a captured call of the region, which the script makes in the same way in both versions.
+    """
+    region = region_of_graph(target.run, target.graph_break.graph)
+    if region is None:
+        return target, files
+    announce(f"break {number}: {region.name} alone")
+    config = replace(state.job.config, region=str(region.region))
+    files = replace(files, job=replace(files.job, config=config))
+    run = (await runs.run(files.job_to_list_breaks(), state.timeout)).snapshot
+    return replace(target, region_run=run), files
+
+
+def _no_region(target: FixTarget) -> str:
+    """Return why no fix of a break in a script can be verified."""
+    failed = target.region_run.failure if target.region_run is not None else None
+    reason = f": {failed.message}" if failed is not None else ""
+    return f"No call of its region could be captured, so that no fix can be verified{reason}"
 
 
 _BreakKey = tuple[str, str, str]

@@ -33,7 +33,7 @@ from tcexplore.session.compile_time import (
 )
 from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.studies.runs import Runs, failure_status
-from tcexplore.studies.study import SCRIPT_REFUSAL, Announce, Prompt, PromptField, Study, StudyState
+from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState, on_captured_call
 from tcexplore.studies.study_json import Fields
 
 BINS = 256
@@ -533,9 +533,8 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
         Each run has an empty kernel cache. Combined variants are left out if a simple one avoids all recompiles.
         """
         options = state.options
-        if options.vary:
-            runs.script_refusal = SCRIPT_REFUSAL
-        job = replace(state.job, config=replace(state.job.config, vary=options.vary))
+        job = on_captured_call(state.job) if options.vary else state.job
+        job = replace(job, config=replace(job.config, vary=options.vary))
         async with runs.temporary_folder("recompiles") as folder:
             runs.steps.plan((UNCHANGED_CALLS,))
             announce(UNCHANGED_CALLS)

@@ -144,8 +144,6 @@ class Runs:
         self._known = asyncio.Event()
         self._count = 0
         self.steps = StudyProgress()
-        self.script_refusal = ""
-        """Why a script that calls torch.compile itself cannot be studied; empty if it can be."""
 
     async def __aenter__(self) -> Self:
         self._free.append(await self._open_queue())
@@ -198,11 +196,9 @@ class Runs:
         return run
 
     async def wait(self, run: StudyRun, reached: Callable[[Snapshot], bool], limit_s: float) -> bool:
-        """Wait as `StudyRun.wait`. Raises `BudgetSpentError`, and `RefusedError` if a script cannot be studied."""
+        """Wait as `StudyRun.wait`. Raises `BudgetSpentError`."""
         budget_s = self.steps.budget_left_s
-        in_time = await run.wait(lambda now: reached(now) or self._refused(now), min(limit_s, budget_s))
-        if self._refused(run.snapshot):
-            raise RefusedError(self.script_refusal)
+        in_time = await run.wait(reached, min(limit_s, budget_s))
         if not in_time and budget_s < limit_s:
             raise BudgetSpentError
         return in_time
@@ -235,9 +231,6 @@ class Runs:
 
     async def _close_queues(self) -> None:
         await asyncio.gather(*(run.queue.close() for run in self._queues))
-
-    def _refused(self, run: Snapshot) -> bool:
-        return bool(self.script_refusal) and run.is_script
 
     def _take(self, run: StudyRun, event: ev.Event) -> None:
         if isinstance(event, ev.Standby):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from tcexplore.documents.document import Document
 from tcexplore.events import Job, Standby
+from tcexplore.events.config import ANY_REGION
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.studies.progress import BudgetSpentError
@@ -28,10 +29,9 @@ RUN_TIMING_S = 1.0
 """Seconds of timing in each run of a study; a verdict may take longer."""
 
 
-SCRIPT_REFUSAL = (
-    "This file is a script that calls torch.compile itself: this study needs a model and its inputs. Put both in a "
-    "file as `model` and `inputs`, or see `tcexplore check FILE` for the script as it is."
-)
+def on_captured_call(job: Job) -> Job:
+    """Return the job whose program, if its file is a script, is a captured call of a region."""
+    return replace(job, config=replace(job.config, region=job.config.region or ANY_REGION))
 
 
 def study_job(job: Job) -> Job:
@@ -121,7 +121,7 @@ class Study(ABC, Generic[Options, Result]):
     live: ClassVar[bool] = False
     """Whether its document also shows the run under way."""
     studies_scripts: ClassVar[bool] = False
-    """Whether it can study a script that calls torch.compile itself."""
+    """Whether it runs a script that calls torch.compile itself as it is; else a captured call of it is the program."""
     several_machines: ClassVar[bool] = False
     """Whether its runs are in several environments, so that no single machine describes all."""
     compares_environments: ClassVar[bool] = False
@@ -225,7 +225,8 @@ async def run_study(
     steps = runs.steps
     steps.budget_s = state.budget_s
     steps.start()
-    runs.script_refusal = "" if study.studies_scripts else SCRIPT_REFUSAL
+    if not study.studies_scripts:
+        state.job = on_captured_call(state.job)
     name = ""
 
     def announce_step(step: str) -> None:

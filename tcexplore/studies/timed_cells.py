@@ -15,7 +15,7 @@ from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED
 from tcexplore.studies.progress import BudgetSpentError, StudyProgress
-from tcexplore.studies.runs import RefusedError, Runs, StudyRun, has_ended, timed_out
+from tcexplore.studies.runs import Runs, StudyRun, has_ended, timed_out
 from tcexplore.studies.study import Announce, StudyState
 
 COMPILING, TIMING = "compiling", "timing"
@@ -167,7 +167,7 @@ class TimedCells:
         self._updates: asyncio.Queue[CellUpdate | None] = asyncio.Queue()
 
     async def results(self) -> AsyncGenerator[CellUpdate, None]:
-        """Run all cells. Raises `BudgetSpentError`, and `RefusedError` for a script that cannot be studied."""
+        """Run all cells. Raises `BudgetSpentError`."""
         plan_cells(self._runs.steps, self._cells, self._slice_s)
         work = asyncio.create_task(self._work(), name="timed cells")
         try:
@@ -218,7 +218,7 @@ class TimedCells:
             if in_time and run.snapshot.timing_skipped:
                 run.resume()
                 in_time = await self._runs.wait(run, has_ended, self._limit_s)
-        except (BudgetSpentError, RefusedError, asyncio.CancelledError):
+        except (BudgetSpentError, asyncio.CancelledError):
             self._runs.release(run)
             raise
         finally:

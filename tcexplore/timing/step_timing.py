@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from tcexplore.capture.compiled_regions import STEP_FUNCTION, Region, skip_in_dynamo
+from tcexplore.capture.compiled_regions import STEP_FUNCTION, Region, in_backward, skip_in_dynamo
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.step_signals import DataLoaders, OptimizerUpdates, Shapes, shapes_of
 from tcexplore.capture.user_files import UserFiles
@@ -814,12 +814,6 @@ class StepTiming:
     def _use_device(self, device: torch.device) -> None:
         self._device = device
         self._synchronize = make_synchronizer(device)
-
-
-def in_backward() -> bool:
-    """Return whether this thread runs autograd: a checkpoint computes its forward again there."""
-    task: Callable[[], int] | None = getattr(torch._C, "_current_graph_task_id", None)
-    return task is not None and task() != -1
 
 
 def stance() -> str:

@@ -250,8 +250,6 @@ class RunActions(App[int]):
         run, engine = self.session.newest, self.engine
         if engine is None or engine.job is None or run is None or not run.complete:
             return "The run is not over yet: not all graph breaks are known."
-        if run.is_script:
-            return "This file calls torch.compile itself: there is no eager version to compare a fix with."
         graph_break = break_of(run, links)
         if graph_break is None:
             return f"Put the cursor on a graph break or on its line: {hint('next-break')} goes to the next one."
@@ -499,11 +497,14 @@ def open_study(
         screen.leave()
         return ""
     study = load_study(name)
-    if engine.job is None or (own.is_script and not study.studies_scripts):
-        return "This file is a script that calls torch.compile itself: this study needs a model and its inputs."
+    if engine.job is None:
+        return "The file has not been run yet."
+    job = engine.job
+    if own.captured_calls and not study.studies_scripts:
+        job = replace(job, config=replace(job.config, region=str(own.captured_calls[0].region)))
     if own.entry is None and own.status == "running":
         return "The model and its inputs are not known yet. Try again in a moment."
-    new = _make_screen(study, StudyContext(engine, engine.job, own, last), options)
+    new = _make_screen(study, StudyContext(engine, job, own, last), options)
     if isinstance(screen, StudyScreen):
         app.switch_screen(new)
     else:

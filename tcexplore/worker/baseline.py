@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.configuration_comparison import compare_configurations
 from tcexplore.accuracy.python_state import PythonState
-from tcexplore.capture.entry import find_entry
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
 from tcexplore.events import ChangeChecked, ChangeTimed, Config, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
-from tcexplore.worker.model_file import ModelFile
 from tcexplore.worker.precision import autocast_dtype
 from tcexplore.worker.program import Program, user_state
+from tcexplore.worker.script_entry import load_entry
 from tcexplore.worker.torch_settings import DynamoSettings, exchange_settings, seed
 
 if TYPE_CHECKING:
@@ -46,8 +45,8 @@ class Baseline:
             exchange_settings(job.config, config)
         self._changed_config = job.config if job.baseline_config is not None else None
         original = replace(job, source=job.baseline or "", overlay=(), config=config)
-        module = ModelFile(original).run_as_module()
-        entry = resize_calls(find_entry(module, original, user_files), config.dim, config.sizes)
+        module, entry = load_entry(original, user_files)
+        entry = resize_calls(entry, config.dim, config.sizes)
         self.program = Program(vary_calls(entry, config), config, module)
         self._state = user_state(self.program.module, module, user_files, loaded)
         self._tests = job.baseline_tests

@@ -132,7 +132,7 @@ class Examination:
         program = self._program
         known = [*weights, *program.tensors()]
         return max(
-            saved_for_backward(lambda call=call: program.eager(*call.args, **call.kwargs), known)  # type: ignore[misc]
+            saved_for_backward(lambda call=call: program.forward(program.eager, call), known)  # type: ignore[misc]
             for call in program.entry.calls
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,6 +22,7 @@ from tcexplore.capture.compile_phases import ActivityTimer
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
 from tcexplore.capture.entry import Call, Entry, EntryError, collect_tensors
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.random_state import RandomState
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CallMade, Config, GradMode, GradReason, Job, Variant
 from tcexplore.timing.workload import Workload
@@ -53,6 +53,11 @@ class _Metadata(NamedTuple):
             tensor.requires_grad_(self.requires_grad)
 
 
+def _inference_changed(tensor: torch.Tensor, original: torch.Tensor) -> bool:
+    """Return whether an inference tensor, which does not count its changes, has other values."""
+    return tensor.is_inference() and not torch.equal(tensor, original)
+
+
 def _strides(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
     if tensor.layout is not torch.strided or tensor.is_nested:
         return None
@@ -74,18 +79,20 @@ class Program:
     ) -> None:
         """Compile the entry; `pause_observers` returns a context for calls of anything but the compiled program."""
         self.entry = entry
-        self.train = config.train
-        self.grad = config.train or bool(config.grad)
+        context = self._context = entry.context
+        self.train = config.train or bool(context and context.gradients)
+        self.grad = self.train or bool(config.grad) or bool(context and context.grad)
         """Whether calls are made with the file's own grad mode, not under `torch.no_grad()`."""
         self._pause_observers = pause_observers
-        self._config = config
+        self.config = config
         self.entry = entry = with_memory_format(entry, self.module, config)
         self._inputs = [(tensor, tensor.detach().clone()) for tensor in collect_tensors(entry.calls)]
         # The file's own compile is of the whole model.
         own = entry.compiled if config.regions == "whole" else None
         compiled = own or compile_target(entry.target, self.module, config)
         self.eager, self.compiled = (in_precision(each, self.device, config) for each in (entry.target, compiled))
-        self._loss: Function = getattr(module, "loss", None) or mean_of_floats
+        # A script's `loss` is a value.
+        self._loss: Function = (getattr(module, "loss", None) if context is None else None) or mean_of_floats
         self._metadata = [_Metadata.of(tensor) for tensor, _ in self._inputs]
         self._versions = self._read_versions()
 
@@ -98,13 +105,36 @@ class Program:
                 return function(*call.args, **call.kwargs)
 
     def _call_with_backward(self, function: Function, call: Call) -> Any:
-        output = function(*call.args, **call.kwargs)
+        output = self.forward(function, call)
+        if (gradients := self._gradients_of(output)) is not None:
+            torch.autograd.backward(*gradients)
+            return output
         loss = self._loss(output)
         loss.backward()
         return output
 
+    def forward(self, function: Function, call: Call) -> Any:
+        """Make the forward of a call with a backward."""
+        with nullcontext() if self._context is None else self._context.modes():
+            return function(*call.args, **call.kwargs)
+
+    def _gradients_of(self, output: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]] | None:
+        """Return outputs with the gradients that came for them in the script; None if there are none of their sizes."""
+        if self._context is None:
+            return None
+        leaves = pytree.tree_leaves(output)
+        pairs = [
+            (leaf, gradient.to(leaf.dtype))
+            for position, gradient in self._context.gradients.items()
+            if position < len(leaves) and isinstance(leaf := leaves[position], torch.Tensor)
+            if leaf.requires_grad and leaf.shape == gradient.shape
+        ]
+        return ([leaf for leaf, _ in pairs], [gradient for _, gradient in pairs]) if pairs else None
+
     def grad_context(self) -> AbstractContextManager[object]:
-        """Return a context with the grad mode of the calls."""
+        """Return a context with the modes of the calls; `forward` sets those of a captured call with a backward."""
+        if self._context is not None and not self.train:
+            return self._context.modes()
         return nullcontext() if self.grad else torch.no_grad()
 
     @property
@@ -120,7 +150,8 @@ class Program:
             for (tensor, _), metadata in zip(self._inputs, self._metadata, strict=True):
                 metadata.restore(tensor)
             for tensor, original in mutated:
-                tensor.copy_(original)
+                with torch.inference_mode() if tensor.is_inference() else nullcontext():
+                    tensor.copy_(original)
         self._versions = self._read_versions()
         if self.grad:
             for tensor in (*self._parameters(), *(tensor for tensor, _ in self._inputs)):
@@ -129,7 +160,7 @@ class Program:
     def mutated(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return the inputs that changed since the last `restore`, each with its original."""
         pairs = zip(self._inputs, self._versions, self._read_versions(), strict=True)
-        return [pair for pair, before, after in pairs if before != after]
+        return [pair for pair, before, after in pairs if before != after or _inference_changed(*pair)]
 
     def workload(self, mutates: bool) -> Workload:
         """Return all calls as one unit to time; `mutates` if a call changes its inputs."""
@@ -151,22 +182,22 @@ class Program:
             calls=self.entry.calls,
             call=self.call,
             restore=self.restore,
-            seed=partial(seed, self._config.seed),
+            seed=partial(seed, self.config.seed) if self._context is None else self._context.seed,
             train=self.train,
             module=self.module,
-            unrandomized=self._unrandomized if self._config.backend == "inductor" else None,
+            unrandomized=self._unrandomized if self.config.backend == "inductor" else None,
             state=state,
         )
 
     def gradient_compiled(self) -> Function:
         """Compile the program once more, for calls with gradients: with Dynamo and AOTAutograd, but no kernels."""
-        backend = "eager" if self._config.backend == "eager" else "aot_eager"
-        function: Function = torch.compile(self.eager, backend=backend, dynamic=self._config.dynamic)
+        backend = "eager" if self.config.backend == "eager" else "aot_eager"
+        function: Function = torch.compile(self.eager, backend=backend, dynamic=self.config.dynamic)
         return function
 
     def _unrandomized(self, warm_up: Callable[[Function], None]) -> Function:
         """Compile the program once more, with random numbers drawn as in eager mode, not by Inductor's generator."""
-        config = self._config
+        config = self.config
         options = {**torch._inductor.list_mode_options(config.mode, config.dynamic), "fallback_random": True}
         # Since torch 2.13, separate cache entries neither count towards the program's limit nor cause its recompiles.
         isolated = {"isolate_recompiles": True} if "isolate_recompiles" in signature(torch.compile).parameters else {}
@@ -190,7 +221,7 @@ class Program:
         return calls[0] if len(calls) == 1 else partial(_call_in_turn, calls)
 
     def _read_versions(self) -> list[tuple[int, bool]]:
-        # Inference tensors have no version, and cannot be changed in place either.
+        # Inference tensors have no version.
         return [(0 if tensor.is_inference() else tensor._version, tensor.requires_grad) for tensor, _ in self._inputs]
 
     @property
@@ -351,7 +382,7 @@ class ProgramState:
         self, model: torch.nn.Module | None, file: ModuleType, user_files: UserFiles, loaded: Collection[str]
     ) -> None:
         self._python = user_state(model, file, user_files, loaded, largest_copied=LARGEST_COPIED)
-        self._generators = _generators()
+        self._random = RandomState()
         self._copies, self._versions = copy_small(_registered(model), LARGEST_COPIED)
 
     def restore(self) -> tuple[str, ...]:
@@ -363,8 +394,7 @@ class ProgramState:
                 if tensor.grad_fn is not None and not tensor._is_view():
                     # A buffer that was updated with gradients would keep the graph of the calls.
                     tensor.detach_()
-        for restore in self._generators:
-            restore()
+        self._random.restore()
         return (*self._python.not_restored(), *self._versions.changed())
 
 
@@ -372,17 +402,3 @@ def _registered(module: torch.nn.Module | None) -> Iterator[tuple[str, torch.Ten
     if module is not None:
         yield from module.named_parameters()
         yield from module.named_buffers()
-
-
-def _generators() -> list[Callable[[], object]]:
-    """Return functions that set the random generators back to their present states."""
-    seeds, python = torch.get_rng_state(), random.getstate()
-    restorers: list[Callable[[], object]] = [lambda: torch.set_rng_state(seeds), lambda: random.setstate(python)]
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None:
-        state = numpy.random.get_state()
-        restorers.append(lambda: numpy.random.set_state(state))
-    if torch.cuda.is_initialized():
-        devices = torch.cuda.get_rng_state_all()
-        restorers.append(lambda: torch.cuda.set_rng_state_all(devices))
-    return restorers

@@ -17,10 +17,11 @@ import torch
 
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
+from tcexplore.capture.captured_calls import CallCapture
 from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
 from tcexplore.capture.compiled_regions import FailedCall, Regions
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
-from tcexplore.capture.entry import Entry, describe_call, find_entry
+from tcexplore.capture.entry import Entry, describe_call
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_cache_keys, install_graph_scripts
 from tcexplore.capture.inductor.unloaded_code import UnloadedCode
@@ -59,7 +60,9 @@ from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.recompile_trials import RecompileTrials
+from tcexplore.worker.region_shapes import emit_shapes
 from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_evaluation
+from tcexplore.worker.script_entry import capture_limit, load_entry
 from tcexplore.worker.target_codegen import TargetCodegen
 
 if TYPE_CHECKING:
@@ -152,10 +155,10 @@ class Run:
         self._overrides.install(self._hooks)
         model_file = ModelFile(self.job)
         self.progress.enter("importing")
-        if model_file.is_script:
+        if model_file.is_script and not self.job.config.region:
             self._run_script(model_file)
         else:
-            self._run_module(model_file)
+            self._run_module()
 
     def _install_observers(self) -> None:
         """Install the hooks into torch that observe the compile."""
@@ -177,10 +180,10 @@ class Run:
         self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
         queryable = self.job.time_for is None or bool(self.job.recompile_queries)
         queries = RegionQueries(self.user_files) if queryable else None
-        steps = self._step_timing()
+        steps, captures = self._step_timing(), self._call_capture()
         regions = Regions(
             self._hooks, self.user_files, self.progress.now, queries, self._answer_queries,
-            lambda: self._arguments.current, None if self.job.config.no_eager_steps else steps,
+            lambda: self._arguments.current, None if self.job.config.no_eager_steps else steps, captures,
         )  # fmt: skip
         regions.install(self._trace)
         steps.install()
@@ -193,6 +196,8 @@ class Run:
             with self._reporting_import():
                 script = partial(model_file.run_as_script, steps.step_function)
                 run_script(script, self.job.config.follow, regions.emit_calls, self._emit)
+                if captures is not None:
+                    captures.close()
                 if self.job.config.repeat and not self.job.structure_only:
                     self._repeat_script(script, regions, steps)
         except Exception as error:
@@ -200,6 +205,8 @@ class Run:
             raise
         finally:
             steps.finish()
+            if captures is not None:
+                emit_shapes(captures, self._emit)
             self._emit_sources()
         self._stages.compiled = True
         if self._numerics is not None:
@@ -212,7 +219,26 @@ class Run:
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         if self.job.structure_only:
             self._emit(TimingSkipped(reason=STRUCTURE_ONLY))
+        elif captures is not None:
+            self._examine_captured(captures, regions)
         self._answer_commands()
+
+    def _call_capture(self) -> CallCapture | None:
+        if not self.job.examine or self.job.structure_only or self.job.config.no_captured_calls:
+            return None
+        return CallCapture(capture_limit)
+
+    def _examine_captured(self, captures: CallCapture, regions: Regions) -> None:
+        """Make the captured calls again, and compare, time and profile both sides."""
+        from tcexplore.worker.captured_stage import CapturedStage
+
+        self._recorder.close_graphs()
+        regions.close()
+        stage = CapturedStage(
+            self.job, self._hooks, self._recorder, self._stages, self._frames, self.user_files, self._loaded,
+            pause=lambda: self._handle_commands(0), enter=self.progress.enter,
+        )  # fmt: skip
+        stage.run(captures, regions)
 
     def _repeat_script(self, script: Callable[[], object], regions: Regions, steps: StepTiming) -> None:
         """Run the script again until there are enough steps for a verdict, within its time limit."""
@@ -276,12 +302,11 @@ class Run:
             while True:
                 self._handle_commands(AN_HOUR_S)
 
-    def _run_module(self, model_file: ModelFile) -> None:
+    def _run_module(self) -> None:
         config = self.job.config
         dynamo = torch_settings.DynamoSettings() if self.job.baseline is not None else None
         with self._reporting_import():
-            module = model_file.run_as_module()
-            entry = find_entry(module, self.job, self.user_files)
+            module, entry = load_entry(self.job, self.user_files)
             if own := self._arguments.of(entry.compiled):
                 entry = replace(entry, notes=(*entry.notes, f"Its arguments to torch.compile: {', '.join(own)}."))
             entry = vary_calls(resize_calls(entry, config.dim, config.sizes), config)

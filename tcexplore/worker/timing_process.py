@@ -243,23 +243,21 @@ def _prepare(job: Job, order: ProcessOrder, threads: int) -> Callable[[float], C
 def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
     """Return both sides of a timing as its run makes them, but without observers."""
     from tcexplore.capture.compile_overrides import CompileOverrides
-    from tcexplore.capture.entry import find_entry
     from tcexplore.capture.hooks import Hooks
     from tcexplore.capture.user_files import UserFiles
     from tcexplore.capture.varied_calls import resize_calls, vary_calls
     from tcexplore.worker import torch_settings
     from tcexplore.worker.baseline import Baseline
-    from tcexplore.worker.model_file import ModelFile
     from tcexplore.worker.program import Program
     from tcexplore.worker.regional_compile import skip_guard_evaluation
+    from tcexplore.worker.script_entry import load_entry
 
     sys.dont_write_bytecode = True
     torch_settings.apply(job, threads, _ignore)
     overrides = CompileOverrides(job.config)
     overrides.install(Hooks(_ignore))
     loaded, dynamo, user_files = frozenset(sys.modules), torch_settings.DynamoSettings(), UserFiles(job.file)
-    module = ModelFile(job).run_as_module()
-    entry = find_entry(module, job, user_files)
+    module, entry = load_entry(job, user_files)
     program = Program(vary_calls(resize_calls(entry, job.config.dim, job.config.sizes), job.config), job.config, module)
     program.grad = order.grad
     program.call_all(program.compiled)

@@ -1,4 +1,4 @@
-"""Studies of scripts that call torch.compile themselves replace arguments in these calls, or refuse the script."""
+"""Studies of scripts that call torch.compile themselves: with other arguments, or on a captured call of a region."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.capture.compile_overrides import replace_arguments
+from tcexplore.events.config import ANY_REGION
 from tcexplore.studies.bisect import first_failure
+from tcexplore.studies.fix import FixOptions, by_break
 from tcexplore.studies.recompiles import RecompilesOptions
 from tcexplore.studies.runs import Runs
-from tcexplore.studies.study import SCRIPT_REFUSAL, StudyState, load_study, run_study
+from tcexplore.studies.study import StudyState, load_study, run_study
 from tcexplore.studies.sweep import SweepOptions
-from tcexplore.studies.timed_cells import MAX_AT_ONCE
 from tests.studies.playback import json_of, played, printed
 from tests.supervisor.runs import Runs as SharedRuns
 
@@ -70,11 +71,10 @@ def test_replaced_arguments_leave_no_contradiction(given: dict[str, Any], change
     ("name", "options"),
     [("sweep", SweepOptions(0, (1, 2, 4, 8))), ("recompiles", RecompilesOptions(("x.0=1..2",)))],
 )
-async def test_a_study_that_needs_inputs_refuses_a_script(name: str, options: object):
-    state, player = await played(name, lambda _: [SCRIPT, ev.Finished()], options)
-    assert state.refused == SCRIPT_REFUSAL
-    assert state.results == []
-    assert len(player.jobs) <= MAX_AT_ONCE
+async def test_a_study_that_needs_inputs_takes_a_captured_call_of_a_script(name: str, options: object):
+    _, player = await played(name, lambda _: [ev.Finished()], options)
+    assert player.jobs
+    assert {job.config.region for job in player.jobs} == {ANY_REGION}
 
 
 async def test_a_script_without_a_crash_is_not_called_correct():
@@ -125,3 +125,63 @@ async def test_an_eager_failure_of_a_script_is_not_a_stage_of_the_compiler():
     state, player = await played("bisect", lambda _: [SCRIPT, crash])
     assert json_of("bisect", state)["stage"] == "your own code"
     assert any(job.config.override == ("disable",) for job in player.jobs)
+
+
+BROKEN = """
+import torch
+torch.manual_seed(0)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.fc(x)
+        print("between")
+        return y.relu()
+
+
+@torch.compile(backend="aot_eager")
+def other(x):
+    return x * 2
+
+
+net = Net()
+model = torch.compile(net, backend="aot_eager")
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(3):
+    model(other(torch.randn(4, 8))).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_fix_of_a_script_is_verified_on_a_captured_call(tmp_path: Path, shared_runs: SharedRuns):
+    study = load_study("fix")
+    state = StudyState[Any, Any](job(tmp_path, BROKEN), FixOptions(), 60)
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
+        await run_study(study, state, runs, lambda _: None, lambda _: None)
+    (fixes,) = by_break(state.results)
+    assert fixes.verified is not None, [one.objection for one in fixes.verifications]
+    assert not fixes.verified.before.is_script
+    assert (len(fixes.verified.before.breaks), len(fixes.verified.after.breaks)) == (1, 0)
+    judged = fixes.verified.after.change_check
+    assert judged is not None
+    assert (judged.verdict, judged.train) == ("identical", True)
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_region_of_a_script_is_swept(tmp_path: Path, shared_runs: SharedRuns):
+    study = load_study("sweep")
+    state = StudyState[Any, Any](job(tmp_path, SIZES), SweepOptions(0, (2, 5)), 60)
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
+        await run_study(study, state, runs, lambda _: None, lambda _: None)
+    assert state.refused == ""
+    failures = [result.run.failure for result in state.results]
+    assert failures
+    assert not any(failures), failures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -42,14 +43,19 @@ for epoch in range(50):
 """
 
 
+async def run_steps(runs: Runs, source: str, **options: Any) -> list[Event]:
+    """Run a script without the captured calls that follow it."""
+    return await runs.run(source, no_captured_calls=True, **options)
+
+
 def losses(events: list[Event]) -> list[float]:
     text = "".join(event.text for event in only(events, Output))
     return [float(figure) for figure in re.findall(r"loss (\S+)", text)]
 
 
 async def test_alternation_leaves_graphs_recompiles_and_losses_as_they_are(runs: Runs) -> None:
-    alone = await runs.run(TRAINING, no_eager_steps=True, time_for=0.5)
-    events = await runs.run(TRAINING, time_for=0.5)
+    alone = await run_steps(runs, TRAINING, no_eager_steps=True, time_for=0.5)
+    events = await run_steps(runs, TRAINING, time_for=0.5)
     assert isinstance(events[-1], Finished), events[-1]
     assert [event.graph for event in only(events, GraphCaptured)] == [e.graph for e in only(alone, GraphCaptured)]
     assert [event.graph for event in only(events, Recompiled)] == [event.graph for event in only(alone, Recompiled)]
@@ -81,7 +87,7 @@ SHORT = TRAINING.replace("range(50)", "range(5)").replace("256", "2048").replace
 
 
 async def test_a_short_script_runs_again_on_request(runs: Runs) -> None:
-    events = await runs.run(SHORT, time_for=0.2, repeat=True)
+    events = await run_steps(runs, SHORT, time_for=0.2, repeat=True)
     assert isinstance(events[-1], Finished), events[-1]
     # How many runs a verdict takes depends on how long steps take here: tests/timing counts pairs over runs.
     assert only(events, StepsTimed)[-1].repeats > 0
@@ -113,8 +119,8 @@ for step in range(400):
 
 
 async def test_checkpoints_nested_regions_and_compiled_optimizers(runs: Runs) -> None:
-    alone = await runs.run(NESTED, no_eager_steps=True, time_for=0.2)
-    events = await runs.run(NESTED, time_for=0.2)
+    alone = await run_steps(runs, NESTED, no_eager_steps=True, time_for=0.2)
+    events = await run_steps(runs, NESTED, time_for=0.2)
     assert isinstance(events[-1], Finished), events[-1]
     assert [e.graph for e in only(events, GraphCaptured)] == [e.graph for e in only(alone, GraphCaptured)]
     assert len(only(events, Recompiled)) == len(only(alone, Recompiled))
@@ -140,7 +146,7 @@ with torch.inference_mode():
 
 
 async def test_a_step_may_be_a_call_of_a_function(runs: Runs) -> None:
-    events = await runs.run(GENERATION, step="generate", time_for=0.2)
+    events = await run_steps(runs, GENERATION, step="generate", time_for=0.2)
     assert isinstance(events[-1], Finished), events[-1]
     steps = only(events, StepsTimed)[-1]
     assert (steps.border, steps.step, steps.regions[0].calls) == ("function", "generate", 4)
@@ -151,5 +157,5 @@ DROPOUT = TRAINING.replace("torch.nn.Tanh()", "torch.nn.Dropout(0.1)")
 
 
 async def test_different_random_numbers_are_said(runs: Runs) -> None:
-    events = await runs.run(DROPOUT, time_for=0.2)
+    events = await run_steps(runs, DROPOUT, time_for=0.2)
     assert only(events, StepsTimed)[-1].random

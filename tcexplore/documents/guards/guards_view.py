@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import name_carried, recompile_rows
+from tcexplore.documents.guards.size_rows import size_rows
 from tcexplore.documents.guards.symbols_view import describe_fix, describe_useless
 from tcexplore.documents.locations import Places, explain_compile_id, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
@@ -29,9 +30,10 @@ EMPTY_TEXT = (
 
 def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
-    if not snapshot.guards and not snapshot.recompiles:
+    sizes = tuple(size_rows(snapshot, toggled, width))
+    if not snapshot.guards and not snapshot.recompiles and not sizes:
         return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
-    parts = [fixed((*_recompiles(snapshot, width), *guard_filter_rows(snapshot, width)))]
+    parts = [fixed((*_recompiles(snapshot, width), *sizes, *guard_filter_rows(snapshot, width)))]
     for installed in snapshot.guards:
         parts += _graph(installed, toggled, places(snapshot.file), width)
     return Parts(_title(snapshot), parts)

@@ -10,7 +10,6 @@ from tcexplore.events import Accuracy, Memory
 from tcexplore.keymap import hint
 from tcexplore.quantities import size
 from tcexplore.session import Snapshot
-from tcexplore.targets.target_names import NATIVE
 
 ACCURACY_SENTENCES = {
     "not judged": "results not compared",
@@ -54,7 +53,7 @@ def memory_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         return
     yield BLANK
     yield heading("Memory")
-    for name, text in memory_figures(memory, snapshot.code_for(NATIVE).saved_for_backward):
+    for name, text in memory_figures(memory, snapshot.saved_for_backward):
         if width >= 60:
             yield row((f" {name:<13}", "muted"), text)
         else:

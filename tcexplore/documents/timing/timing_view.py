@@ -14,6 +14,7 @@ from tcexplore.documents.guards.recompile_rows import describe_failed_guard
 from tcexplore.documents.module_folds import KernelGroup, kernel_groups
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
+from tcexplore.documents.timing.captured_rows import captured_rows
 from tcexplore.documents.timing.device_rows import (
     cuda_graph_rows,
     describe_device_share,
@@ -82,6 +83,7 @@ def timing_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         *_conditions(snapshot, toggled, width),
         *_cost(snapshot, width),
         *step_rows(snapshot, width),
+        *captured_rows(snapshot, width),
         *accuracy_rows(snapshot, width),
         *memory_rows(snapshot, width),
         *memory_peak_rows(snapshot, toggled, width),

@@ -46,7 +46,7 @@ class FixPreparation:
     def update(self, run: Snapshot, *, idle: bool) -> None:
         """Propose fixes once a run is complete; verify the next one once it is measured and nothing else runs."""
         job = self._engine.job
-        if job is None or job.run != run.run or not run.complete or run.is_script:
+        if job is None or job.run != run.run or not run.complete:
             self.stop()
             return
         self._forget_stopped()
@@ -115,6 +115,8 @@ class FixPreparation:
 
 def _measured(run: Snapshot) -> bool:
     """Return whether the timing of a run is settled, so that another run does not disturb it."""
+    if run.is_script and run.script_end is None:
+        return False  # another process would disturb the steps of the script
     timing = run.timing
     if run.status == "ok" or run.timing_skipped:
         return True

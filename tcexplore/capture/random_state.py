@@ -1,0 +1,33 @@
+"""The state of all random generators of a process."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+class RandomState:
+    """The states of the generators of torch, Python and NumPy when it was made; `restore` sets them back."""
+
+    def __init__(self) -> None:
+        seeds, python = torch.get_rng_state(), random.getstate()
+        self._restorers: list[Callable[[], object]] = [
+            lambda: torch.set_rng_state(seeds),
+            lambda: random.setstate(python),
+        ]
+        numpy: Any = sys.modules.get("numpy")
+        if numpy is not None:
+            state = numpy.random.get_state()
+            self._restorers.append(lambda: numpy.random.set_state(state))
+        if torch.cuda.is_initialized():
+            devices = torch.cuda.get_rng_state_all()
+            self._restorers.append(lambda: torch.cuda.set_rng_state_all(devices))
+
+    def restore(self) -> None:
+        """Set every generator back."""
+        for restore in self._restorers:
+            restore()

@@ -1,0 +1,68 @@
+"""Captured calls of a script's regions: time, results and memory of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.locations import places
+from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.timing.accuracy_rows import ACCURACY_SENTENCES, FAITHFUL_VERDICTS
+from tcexplore.documents.verdicts import MARKS, VERDICT_STYLES
+from tcexplore.events import CallExamined
+from tcexplore.quantities import count, duration, size
+from tcexplore.session import Snapshot
+from tcexplore.session.links import line_links
+
+MEANING = "Calls of the script that were kept, and made again after its end, eager and compiled."
+FIRST = "Memory, the parts of a call and the times of lines are those of the first one; results are the worst."
+
+
+def captured_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the rows about the captured calls of a script, if there are any."""
+    calls = snapshot.captured_calls
+    if not calls:
+        return
+    yield BLANK
+    yield row((" CAPTURED CALLS", "heading"))
+    yield from wrapped(f"{MEANING} {FIRST}" if len(calls) > 1 else MEANING, width, "muted")
+    for call in calls:
+        yield from _call_rows(snapshot, call, width)
+
+
+def call_title(snapshot: Snapshot, call: CallExamined) -> str:
+    """Return `call 2 of Net`."""
+    created = next((known for known in snapshot.regions if known.region == call.region), None)
+    return f"call {call.call} of {created.name if created is not None else f'region {call.region}'}"
+
+
+def _call_rows(snapshot: Snapshot, call: CallExamined, width: int) -> Iterator[Row]:
+    created = next((known for known in snapshot.regions if known.region == call.region), None)
+    at = created.location if created is not None else None
+    passes = "forward and backward" if call.backward else "forward"
+    where = places(snapshot.file).describe(at)
+    yield row((f" {call_title(snapshot, call)}", "title"), (f"  {where}", "muted"), links=line_links(at), location=at)
+    inputs = ", ".join(call.inputs)
+    yield from wrapped(f"{passes} with {inputs}; {count(call.calls, 'such call')} in the script", width, "muted")
+    if (timing := call.timing) is not None:
+        times = f"{duration(timing.eager_us / 1e6)} → {duration(timing.compiled_us / 1e6)}"
+        yield row((f"  {timing.speedup:.2f}× {MARKS.get(timing.verdict, ' ')}",
+                   VERDICT_STYLES.get(timing.verdict, "muted")),
+                  (f"  [{timing.low:.2f}, {timing.high:.2f}]", "interval"), (f"  {times}", ""))  # fmt: skip
+    for text, style in describe_results(call):
+        yield from wrapped(text, width, style)
+    for note in call.notes:
+        yield from wrapped(note, width, "muted")
+    for reason in call.missing:
+        yield from wrapped(reason, width, "warn", lead="! ")
+
+
+def describe_results(call: CallExamined) -> Iterator[tuple[str, str]]:
+    """Yield a sentence on the results of a captured call, and one on its memory, each with its style."""
+    if (accuracy := call.accuracy) is not None:
+        text = ACCURACY_SENTENCES.get(accuracy.verdict, accuracy.verdict)
+        good = accuracy.verdict in FAITHFUL_VERDICTS
+        yield text, "muted" if good or accuracy.verdict == "not judged" else "warn"
+    memory = call.memory
+    if memory is not None and memory.eager_peak is not None and memory.compiled_peak is not None:
+        yield f"memory of a call: {size(memory.eager_peak)} eager, {size(memory.compiled_peak)} compiled", "muted"

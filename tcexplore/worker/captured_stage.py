@@ -1,0 +1,340 @@
+"""Captured calls of a script, made again after its end: results, memory, time, account and lines of a call."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar, get_args
+
+import torch
+
+from tcexplore.capture.captured_calls import CallCapture, CapturedCall, NotCapturedError
+from tcexplore.capture.compiled_regions import CAPTURED_FACT as FACT
+from tcexplore.capture.compiled_regions import CAPTURED_SYMBOL as SYMBOL
+from tcexplore.capture.compiled_regions import Regions
+from tcexplore.capture.dynamo.frame_entries import CompiledFrames
+from tcexplore.capture.entry import Entry
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.user_files import UserFiles
+from tcexplore.events import (
+    Accuracy,
+    BreakCosts,
+    CallExamined,
+    CallProfiled,
+    Config,
+    EagerLinesTimed,
+    Event,
+    FactMissing,
+    Job,
+    Memory,
+    PaddedCall,
+    Phase,
+    RecompileFixTried,
+    RunFact,
+    SizesTried,
+    StageStarted,
+    TimingEstimate,
+    TimingSkipped,
+    VaryingSize,
+)
+from tcexplore.events.captured_events import Padding
+from tcexplore.timing.workload import Workload
+from tcexplore.worker import recompile_trials
+from tcexplore.worker.call_profiles import CallProfiles
+from tcexplore.worker.event_recorder import EventRecorder
+from tcexplore.worker.examination import Examination
+from tcexplore.worker.failure import OptionalStages
+from tcexplore.worker.program import Program, ProgramState
+from tcexplore.worker.recompile_trials import RecompileTrials
+from tcexplore.worker.region_shapes import time_padded, varying_sizes
+
+Kind = TypeVar("Kind", bound=Event)
+
+PADDINGS: tuple[Padding, ...] = get_args(Padding)
+
+
+BUDGET_S = 40.0
+"""No further call is timed after this many seconds; the first one is in any case."""
+
+STUDY_BUDGET_S = 8.0
+"""The same for a run of a study."""
+
+TIMED_S = 1.5
+"""Seconds of timing of a captured call."""
+
+DISTRIBUTED = "the script is one rank of a distributed job: a call may wait for the others"
+
+RECOMPILED = "it compiled again when it was repeated: the state that its guards check is gone"
+
+
+class CapturedStage:
+    """Examines the captured calls of a script, those of the region that takes the most time first."""
+
+    def __init__(
+        self,
+        job: Job,
+        hooks: Hooks,
+        recorder: EventRecorder,
+        stages: OptionalStages,
+        frames: CompiledFrames,
+        user_files: UserFiles,
+        loaded: Collection[str],
+        *,
+        pause: Callable[[], object],
+        enter: Callable[[Phase], None],
+    ) -> None:
+        """`pause` handles commands, and waits while timing is paused; `loaded` are modules imported before the file."""
+        self._job = job
+        self._hooks = hooks
+        self._emit = hooks.emit
+        self._recorder = recorder
+        self._stages = stages
+        self._frames = frames
+        self._user_files = user_files
+        self._loaded = loaded
+        self._pause = pause
+        self._enter = enter
+        self._varying: dict[int, tuple[VaryingSize, ...]] = {}
+        self._results: dict[int, CallExamined] = {}
+        """By the id of the captured call."""
+
+    def run(self, captures: CallCapture, regions: Regions) -> None:
+        """Examine the calls, and release what is kept of them."""
+        for name, reason in captures.reasons.items():
+            self._hooks.report_missing(FACT, SYMBOL, f"{name}: {reason}")
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            self._hooks.report_missing(FACT, SYMBOL, DISTRIBUTED)
+            captures.clear()
+            return
+        calls = _in_order(captures, regions)
+        self._varying = {region: varying_sizes(counts.values()) for region, counts in captures.counts.items()}
+        by_region = {region: list(kept.values()) for region, kept in captures.calls.items()}
+        captures.clear()
+        for captured in calls:
+            self._pause()
+            self._stages.run(FACT, SYMBOL, self._compare, captured, regions)
+        if self._job.time_for != 0:
+            self._measure_all(calls, regions)
+        calls.clear()
+        self._results.clear()
+        if self._job.try_recompile_fixes:
+            for region in [region for region in by_region if self._varying.get(region)]:
+                self._pause()
+                limit = 2 * recompile_trials.BUDGET_S
+                self._stages.run(
+                    recompile_trials.FACT, recompile_trials.SYMBOL, self._try_changes, region, by_region[region],
+                    limit_s=limit,
+                )  # fmt: skip
+        by_region.clear()
+        gc.collect()
+
+    def _measure_all(self, calls: Sequence[CapturedCall], regions: Regions) -> None:
+        """Time and profile the calls, the first one in any case, the others within the budget."""
+        budget = BUDGET_S if self._job.profile else STUDY_BUDGET_S
+        ends = time.monotonic() + budget
+        for captured in calls:
+            result = self._results.get(id(captured))
+            if result is None:
+                continue
+            if captured is not calls[0] and time.monotonic() > ends:
+                reason = f"{RunFact.TIMING}: the other captured calls took {budget:.0f} s"
+                self._emit(replace(result, missing=(*result.missing, reason)))
+                continue
+            self._pause()
+            self._stages.run(FACT, SYMBOL, self._measure, captured, result, regions)
+
+    def _compare(self, captured: CapturedCall, regions: Regions) -> None:
+        """Compare results and memory of both sides."""
+        self._enter("accuracy")
+        result = CallExamined(
+            region=captured.region, call=captured.number, inputs=captured.inputs, calls=captured.count.calls,
+            compiles=captured.count.compiles, backward=bool(captured.gradients), held=captured.copied_bytes,
+        )  # fmt: skip
+        try:
+            entry = captured.entry()
+        except NotCapturedError as error:
+            self._emit(replace(result, missing=(f"{error}",)))
+            return
+        events: list[Event] = []
+        with self._collecting(events):
+            program, restore = self._program(entry, captured, regions)
+            before = self._frames.count
+            program.call_all(program.compiled)
+            notes = entry.notes if self._frames.count == before else (*entry.notes, RECOMPILED)
+            Examination(program, self._hooks, self._recorder, self._stages, self._frames, restore).emit_results()
+        result = self._results[id(captured)] = _with_results(replace(result, notes=notes), events)
+        self._emit(result)
+
+    def _measure(self, captured: CapturedCall, result: CallExamined, regions: Regions) -> None:
+        """Time both sides, and profile them."""
+        self._enter("timing")
+        events: list[Event] = []
+        padded: tuple[PaddedCall, ...] = ()
+        with self._collecting(events):
+            program, restore = self._program(captured.entry(), captured, regions)
+            self._time(program, regions)
+            restore()
+            if varying := self._varying.get(captured.region):
+                padded = self._pad(program, varying)
+        self._emit(_with_results(replace(result, padded=padded), events))
+
+    def _program(
+        self, entry: Entry, captured: CapturedCall, regions: Regions
+    ) -> tuple[Program, Callable[[], tuple[str, ...]]]:
+        """Return the program of a captured call, and a function that sets its state back."""
+        module = sys.modules["__main__"]
+        program = Program(entry, self._config(captured, regions), module, partial(self._eagerly, regions))
+        state = ProgramState(program.module, module, self._user_files, self._loaded)
+
+        def restore() -> tuple[str, ...]:
+            program.restore()
+            return state.restore()
+
+        return program, restore
+
+    def _pad(self, program: Program, varying: tuple[VaryingSize, ...]) -> tuple[PaddedCall, ...]:
+        """Time the call padded, in the code that the script compiled."""
+        padded: list[PaddedCall | None] = []
+
+        def make(entry: Entry) -> Callable[[], object]:
+            own = Program(entry, program.config, sys.modules["__main__"])
+
+            def call() -> None:
+                own.call_all(own.compiled)
+                own.restore()
+
+            return call
+
+        for padding in PADDINGS:
+            self._stages.run(
+                "padded calls", "torch.nn.functional:pad",
+                lambda padding=padding: padded.append(time_padded(program.entry, varying, padding, make)),
+            )  # fmt: skip
+        return tuple(filter(None, padded))
+
+    def _try_changes(self, region: int, calls: Sequence[CapturedCall]) -> None:
+        """Repeat the calls of a region with changes that might avoid recompiles, each in a copy of the process."""
+        entries = []
+        for captured in sorted(calls, key=lambda call: call.number):
+            with suppress(NotCapturedError):
+                entries.append(captured.entry())
+        if len(entries) < 2:
+            return
+        entry = replace(entries[0], calls=tuple(call for each in entries for call in each.calls))
+        events: list[Event] = []
+        with self._collecting(events):
+            program = Program(entry, self._job.config, sys.modules["__main__"], self._hooks.paused)
+            RecompileTrials(program, self._job.config, sys.modules["__main__"], self._hooks).run()
+        for event in events:
+            if isinstance(event, RecompileFixTried):
+                self._emit(
+                    SizesTried(
+                        region=region, calls=len(entries), changes=event.changes, graphs_before=event.graphs_before,
+                        graphs_after=event.graphs_after, problem=event.problem,
+                    )
+                )  # fmt: skip
+            elif isinstance(event, FactMissing):
+                self._emit(event)
+
+    def _time(self, program: Program, regions: Regions) -> None:
+        """Time both sides in turns, then profile them."""
+        from tcexplore.timing.timing_run import measure_timing
+
+        workload = program.workload(mutates=True)
+        if regions.nest:
+            workload = replace(workload, eager=_with_originals(workload, regions))
+
+        def pause(_seconds: float) -> bool:
+            self._pause()
+            return False
+
+        seconds = min(TIMED_S, self._job.time_for or TIMED_S)
+        measure = partial(measure_timing, workload, self._note_timing, seconds, pause)
+        self._stages.run(RunFact.TIMING, "tcexplore.timing", measure)
+        if self._job.profile:
+            profiles = CallProfiles(
+                self._job, self._hooks, self._stages, self._frames, self._recorder, self._user_files
+            )  # fmt: skip
+            profiles.emit_all(program, workload)
+
+    def _note_timing(self, event: Event) -> None:
+        """Note the estimate, which the profiles are compared with."""
+        if isinstance(event, TimingEstimate):
+            self._recorder.timing = event
+        self._hooks.emit(event)
+
+    def _config(self, captured: CapturedCall, regions: Regions) -> Config:
+        """Return the configuration with the backend that the script chose for a region."""
+        given = next((region.arguments for region in regions.all if region.region == captured.region), ())
+        backend = next((text.partition("=")[2].strip("'\"") for text in given if text.startswith("backend=")), "")
+        return replace(self._job.config, backend=backend or "inductor", mode="default", regions="whole")
+
+    @contextmanager
+    def _eagerly(self, regions: Regions) -> Iterator[None]:
+        """Make calls of anything but the compiled program: no region is compiled, nothing is observed."""
+        with self._hooks.paused(), regions.calling_originals():
+            yield
+
+    @contextmanager
+    def _collecting(self, events: list[Event]) -> Iterator[None]:
+        """Collect events instead of emitting them, apart from those for the supervisor."""
+        emit, timing = self._hooks.emit, self._recorder.timing
+
+        def collect(event: Event) -> None:
+            if isinstance(event, StageStarted):
+                emit(event)
+            else:
+                events.append(event)
+
+        self._hooks.emit, self._recorder.timing = collect, None
+        try:
+            yield
+        finally:
+            self._hooks.emit, self._recorder.timing = emit, timing
+
+
+def _in_order(captures: CallCapture, regions: Regions) -> list[CapturedCall]:
+    """Return the calls, the most frequent of each region first, the region that takes the most time first."""
+    seconds = regions.seconds
+    by_region = sorted(captures.calls, key=lambda region: -seconds.get(region, 0.0))
+    queues = [sorted(captures.calls[region].values(), key=lambda call: -call.count.calls) for region in by_region]
+    longest = max(map(len, queues), default=0)
+    return [queue[index] for index in range(longest) for queue in queues if index < len(queue)]
+
+
+def _with_originals(workload: Workload, regions: Regions) -> Callable[[], None]:
+    """Return the eager side of a workload, with regions that it calls run eagerly, too."""
+
+    def run() -> None:
+        with regions.calling_originals():
+            workload.eager()
+
+    return run
+
+
+def _with_results(examination: CallExamined, events: list[Event]) -> CallExamined:
+    """Add the newest event of each kind."""
+    missing = [
+        f"{event.fact}: {event.reason}" if isinstance(event, FactMissing) else f"{RunFact.TIMING}: {event.reason}"
+        for event in events
+        if isinstance(event, FactMissing | TimingSkipped)
+    ]
+    return replace(
+        examination,
+        timing=_newest(events, TimingEstimate) or examination.timing,
+        accuracy=_newest(events, Accuracy) or examination.accuracy,
+        memory=_newest(events, Memory) or examination.memory,
+        profile=_newest(events, CallProfiled) or examination.profile,
+        eager_lines=_newest(events, EagerLinesTimed) or examination.eager_lines,
+        break_costs=_newest(events, BreakCosts) or examination.break_costs,
+        missing=tuple(dict.fromkeys([*examination.missing, *missing])),
+    )
+
+
+def _newest(events: list[Event], kind: type[Kind]) -> Kind | None:
+    return next((event for event in reversed(events) if isinstance(event, kind)), None)

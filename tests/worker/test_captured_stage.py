@@ -1,0 +1,172 @@
+"""Captured calls of real scripts, examined after their end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.events import (
+    Accuracy,
+    CallExamined,
+    EntryFound,
+    ExtraCompiles,
+    Finished,
+    GraphCaptured,
+    RegionCalls,
+    RegionCompiled,
+    SizesSeen,
+    TimingEstimate,
+)
+from tests.supervisor.runs import Runs, only, printed
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+TRAINING = """\
+import torch
+torch.manual_seed(0)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm, self.head = torch.nn.Linear(64, 512), torch.nn.BatchNorm1d(512), torch.nn.Linear(512, 1)
+    def forward(self, x):
+        return self.head(torch.tanh(self.norm(self.fc(x))))
+net = Net()
+compiled = torch.compile(net, backend="aot_eager")
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+loader = torch.utils.data.DataLoader(torch.randn(5 * 64 + 16, 64), batch_size=64)
+for epoch in range(4):
+    for x in loader:
+        loss = (compiled(x).squeeze(-1) - x.sum(-1)).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print(f"loss {loss.item():.9e}")
+"""
+
+
+async def test_captured_calls_of_a_training_loop_are_compared_and_timed(runs: Runs) -> None:
+    alone = await runs.run(TRAINING, no_eager_steps=True, no_captured_calls=True)
+    events = await runs.run(TRAINING, no_eager_steps=True, time_for=0.2)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert printed(events) == printed(alone), "the same losses, to the last digit"
+    assert not only(alone, CallExamined)
+    assert not only(events, ExtraCompiles)
+    assert len(only(events, GraphCaptured)) == len(only(alone, GraphCaptured))
+
+    last = {event.call: event for event in only(events, CallExamined)}
+    usual, rest = last.values()
+    assert (usual.inputs, usual.calls, rest.inputs, rest.calls) == (("f32[64, 64]",), 20, ("f32[16, 64]",), 4)
+    for examined in (usual, rest):
+        assert examined.backward
+        assert examined.notes == ()
+        assert examined.accuracy is not None
+        assert examined.accuracy.train
+        assert examined.accuracy.verdict in ("identical", "as accurate as eager")
+        assert {"output", "gradient of fc.weight", "buffer norm.running_mean"} <= {
+            value.name for value in examined.accuracy.values
+        }
+        assert examined.memory is not None
+        assert examined.memory.eager_peak
+    # The second call is timed only if the first one leaves time for it.
+    assert usual.missing == ()
+    assert usual.timing is not None
+    assert (usual.timing.unit, usual.timing.train) == ("call", True)
+    assert usual.profile is not None
+    assert usual.eager_lines is not None
+    assert only(events, RegionCalls)[-1].calls == 24, "tcexplore's own calls do not count"
+    assert not only(events, TimingEstimate), "that of a script is of its steps"
+    assert not only(events, Accuracy)
+
+
+INFERENCE = """\
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Embedding(10, 32), torch.nn.Linear(32, 10)).eval()
+decode = torch.compile(net, backend="aot_eager")
+with torch.inference_mode():
+    for length in (3, 3, 4, 5, 6, 9, 3):
+        decode(torch.ones(2, length, dtype=torch.long))
+net.train()
+"""
+
+
+async def test_sizes_are_counted_and_the_largest_call_is_kept(runs: Runs) -> None:
+    events = await runs.run(INFERENCE)
+    assert isinstance(events[-1], Finished), events[-1]
+    (seen,) = only(events, SizesSeen)
+    assert [(sizes.inputs, sizes.calls, sizes.first_call) for sizes in seen.sizes] == [
+        (("i64[2, 3]",), 3, 1), (("i64[2, 4]",), 1, 3), (("i64[2, 5]",), 1, 4), (("i64[2, 6]",), 1, 5),
+        (("i64[2, 9]",), 1, 6),
+    ]  # fmt: skip
+    assert sum(sizes.compiles for sizes in seen.sizes) == sum(
+        len(event.graphs) for event in only(events, RegionCompiled)
+    )
+    examined = {event.inputs[0]: event for event in only(events, CallExamined)}
+    assert list(examined) == ["i64[2, 3]", "i64[2, 4]", "i64[2, 5]", "i64[2, 9]"]
+    for event in examined.values():
+        assert not event.backward
+        assert event.missing == ()
+        assert event.notes == (), "the module is in evaluation mode again, so that its guards hold"
+        assert event.accuracy is not None
+        assert event.accuracy.verdict in ("identical", "as accurate as eager")
+
+
+NESTED = """\
+import torch
+@torch.compile(backend="eager")
+def inner(x):
+    return x.sin()
+@torch.compile(backend="eager")
+def outer(x):
+    y = inner(x) + 1
+    torch._dynamo.graph_break()
+    return inner(y)
+x = torch.ones(1 << 16)
+for _ in range(6):
+    outer(x)
+    x.mul_(0.5)
+"""
+
+
+async def test_an_argument_that_the_script_changes_is_copied(runs: Runs) -> None:
+    events = await runs.run(NESTED)
+    assert isinstance(events[-1], Finished), events[-1]
+    (examined,) = {event.region: event for event in only(events, CallExamined)}.values()
+    assert examined.missing == ()
+    assert examined.call > 1
+    assert examined.accuracy is not None
+    assert examined.accuracy.verdict == "identical"
+
+
+BROKEN = """\
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y = x.sin()
+        print("between")
+        return y.cos()
+net = torch.compile(Net(), backend="eager")
+for _ in range(50):
+    x = torch.ones(4, requires_grad=True)
+    net(x).mul(3).sum().backward()
+print("end")
+"""
+
+
+async def test_a_region_of_a_script_is_run_as_a_model_file(runs: Runs) -> None:
+    events = await runs.run(BROKEN, region="Net", time_for=0.2)
+    assert isinstance(events[-1], Finished), events[-1]
+    (entry,) = only(events, EntryFound)
+    assert (entry.name, entry.kind, entry.calls) == ("Net", "module", (("f32[4]",),))
+    assert "gradients that came" in entry.notes[-1]
+    assert "end" not in printed(events), "the script ends once the call is captured"
+    assert len(only(events, GraphCaptured)) == 2
+    (accuracy,) = only(events, Accuracy)
+    assert accuracy.train
+    assert "gradient of input[0]" in {value.name for value in accuracy.values}
+    assert only(events, TimingEstimate)
+
+
+async def test_an_unknown_region_is_named_with_those_that_exist(runs: Runs) -> None:
+    failed = await runs.failure(BROKEN, region="Other")
+    assert "Other" in failed.message
+    assert "Net" in failed.hint

@@ -31,6 +31,19 @@ class EventField(NamedTuple):
         return replace(record, **changes)  # type: ignore[type-var]
 
 
+def add_all(record: Record, events: Iterable[ev.Event]) -> Record:
+    """Return the record with more events, each of which has a field of its type. It is copied once."""
+    fields, last, more = event_fields(type(record)), dict[str, Any](), dict[str, list[ev.Event]]()
+    for event in events:
+        field = fields[type(event)]
+        if field.keeps_all:
+            more.setdefault(field.name, []).append(event)
+        else:
+            last[field.name] = event
+    changes = {**last, **{name: (*getattr(record, name), *added) for name, added in more.items()}}
+    return replace(record, **changes)  # type: ignore[type-var]
+
+
 @cache
 def event_fields(record: type) -> dict[type[ev.Event], EventField]:
     """Return the field of a dataclass that holds each type of event."""

@@ -12,11 +12,11 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from math import prod
 from typing import Literal
 
 from tcexplore import events as ev
+from tcexplore.session.identity_cache import by_identity
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.targets.target_names import NATIVE
 
@@ -95,7 +95,7 @@ def memory_peak(snapshot: Snapshot) -> MemoryPeak | None:
     return _peak(code.wrappers, code.kernels, code.aten_graphs, snapshot.graphs, snapshot.symbols)
 
 
-@lru_cache(maxsize=4)
+@by_identity(4)
 def _peak(
     wrappers: tuple[ev.Wrapper, ...], kernels: tuple[ev.Kernel, ...], aten: tuple[ev.AtenGraph, ...],
     graphs: tuple[ev.GraphCaptured, ...], symbols: tuple[ev.GraphSymbols, ...],

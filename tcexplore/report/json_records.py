@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -222,6 +222,7 @@ def _converter(schema: Schema) -> Convert:
         return lambda value: None if value is None else whole(value)
     if _is_number_or_text(schema):
         return _number_or_text
+    inner: Convert
     if "$ref" in schema:
         definition = schema["$ref"].rpartition("/")[2]
         inner = _pair if definition == "pair" else partial(fields, definition)
@@ -239,7 +240,11 @@ def _converter(schema: Schema) -> Convert:
 def _list_converter(schema: Schema) -> Convert:
     """Return what converts a list, or a number: one that JSON does not have is None."""
     items = schema.get("items") or {}
-    convert = list if items.get("type") == "string" else partial(_items, _converter(items) if items else _untyped)
+    convert: Convert = partial(_items, _converter(items) if items else _untyped)
+    if items.get("type") == "string":
+        convert = list
+    if _is_number_or_text(items):
+        convert = _sizes
     nullable = _nullable(schema)
 
     def list_or_number(value: Any) -> Any:
@@ -260,6 +265,15 @@ def _untyped(value: Any) -> Any:
 
 def _pair(location: Location) -> list[str | int]:
     return [display_path(location.file), location.line]
+
+
+def _sizes(texts: Sequence[str]) -> list[int | str]:
+    return list(_read_sizes(tuple(texts)))
+
+
+@lru_cache(maxsize=4096)  # a model has few shapes
+def _read_sizes(texts: tuple[str, ...]) -> tuple[int | str, ...]:
+    return tuple(map(_number_or_text, texts))
 
 
 def _number_or_text(text: str) -> int | str:

@@ -541,6 +541,7 @@ def nodes_below_dynamo(snapshot: Snapshot) -> int:
     """Return the number of nodes in that list."""
     return sum(len(graph.nodes) for graph in snapshot.code.aten_graphs)
 
+
 _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {
     frozenset({"file"}): lambda run: {"file": display_path(run.file)},
     frozenset({"config"}): lambda run: {"config": configuration(run)},

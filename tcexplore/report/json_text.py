@@ -79,7 +79,7 @@ class _ForkedList:
 
     def __init__(self, objects: Iterable[Any]) -> None:
         self._objects = objects
-        self._file = tempfile.TemporaryFile("w+", encoding="utf-8")
+        self._file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  closed at the end of the block
         self._pid = os.fork()
         if not self._pid:
             self._write_and_exit()

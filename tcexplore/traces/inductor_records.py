@@ -130,14 +130,15 @@ class CacheRecords:
 
     def _difference(self, cache: str, parts: Mapping[str, str]) -> str:
         """Return which parts of the key differ from the lookup with the most equal parts, if few do."""
-        best: tuple[int, str, list[str]] | None = None
+        best: tuple[int, str, Mapping[str, str]] | None = None
         for graph, other in self._keys.get(cache, ()):
-            names = [name for name in {**other, **parts} if other.get(name) != parts.get(name)]
-            if best is None or len(names) <= best[0]:
-                best = (len(names), graph, names)
+            unequal = len({name for name, _ in other.items() ^ parts.items()})
+            if best is None or unequal <= best[0]:
+                best = (unequal, graph, other)
         if best is None or not best[0] or best[0] > max(4, len(parts) // 10):
             return ""
-        return f"its key differs from that of {best[1]} in {', '.join(best[2][:4])}"
+        names = [name for name in {**best[2], **parts} if best[2].get(name) != parts.get(name)]
+        return f"its key differs from that of {best[1]} in {', '.join(names[:4])}"
 
 
 def key_parts(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,6 @@ from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.background_task import gc_paused
 from tcexplore.ui.engine import Deliver, RankEngine
 
-
 _LEAST_WAIT_S = 0.1
 _WAIT_SHARE = 1.0
 """Time between two updates of the panes, as a share of the time that was read before: an update takes as long as the

@@ -224,7 +224,7 @@ def delayed(trace: Path, into: Path, rank: int, seconds: float) -> Path:
     form = "%Y%m%d %H:%M:%S.%f"
 
     def later(head: re.Match[str]) -> str:
-        at = datetime.strptime(f"2000{head[2]}", form) + timedelta(seconds=seconds)  # noqa: DTZ007  a local time
+        at = datetime.strptime(f"2000{head[2]}", form) + timedelta(seconds=seconds)
         return f"{head[1]}{at.strftime('%m%d %H:%M:%S.%f')} "
 
     for path in into.glob(f"*_rank_{rank}_*"):
@@ -279,8 +279,9 @@ def run_equal(launcher: Launcher, equal: Equal, world: int, folder: Path, warm: 
     later = delayed(folder / "trace", folder / "later", world - 1, LATER_S)
     kinds = [verdict(traced).kind for traced in (folder / "trace", later)]
     holds = passed and set(kinds) <= ({"", "cache"} if equal.caches == "mixed" else {""})
-    text = f"{equal.name} on {world} ranks, {equal.caches} caches, {equal.delay_s} and {equal.delay_s + LATER_S} s later"
-    print(f"{text}: {'ok' if holds else 'FALSE:'} {' and '.join(filter(None, kinds))}")
+    delays = f"{equal.delay_s} and {equal.delay_s + LATER_S} s later"
+    outcome = f"{'ok' if holds else 'FALSE:'} {' and '.join(filter(None, kinds))}"
+    print(f"{equal.name} on {world} ranks, {equal.caches} caches, {delays}: {outcome}")
     return holds
 
 

@@ -125,7 +125,8 @@ class Figures(NamedTuple):
     """Resident memory of the process at its peak."""
 
     def __str__(self) -> str:
-        return f"{self.seconds:7.2f} s, CPU {self.cpu_s:6.2f} s, {self.own_mb:6.0f} MB of its own, {self.peak_mb:.0f} MB"
+        memory = f"{self.own_mb:6.0f} MB of its own, {self.peak_mb:.0f} MB"
+        return f"{self.seconds:7.2f} s, CPU {self.cpu_s:6.2f} s, {memory}"
 
 
 def multiplied(data: bytes, size: int) -> Iterator[bytes]:
@@ -147,7 +148,7 @@ def multiplied(data: bytes, size: int) -> Iterator[bytes]:
         kept = (record for record in records if not (copy and b'{"str"' in record[:90]))
         if copy and graph_size is not None:
             own = b"%d" % (1000 + copy)
-            kept = (with_payload(record, lambda text, own=own: graph_size.sub(own, text)) for record in kept)
+            kept = (with_payload(record, substitution(graph_size, own)) for record in kept)
         text = b"".join(FRAME.sub(renumber, record, count=1) for record in kept)
         yield text
         written += len(text)
@@ -163,6 +164,10 @@ def with_payload(record: bytes, edit: Callable[[bytes], bytes]) -> bytes:
         digest = hashlib.md5(body, usedforsecurity=False).hexdigest().encode()
         head = CHECKSUM.sub(b'"has_payload": "' + digest + b'"', head)
     return head + newline + edited
+
+
+def substitution(pattern: re.Pattern[bytes], replacement: bytes) -> Callable[[bytes], bytes]:
+    return lambda text: pattern.sub(replacement, text)
 
 
 def of_rank(data: bytes, rank: int) -> bytes:

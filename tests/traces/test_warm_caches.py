@@ -75,7 +75,7 @@ def test_a_later_rank_with_a_warm_cache_does_not_differ(ranks: Path):
 
 def test_a_rank_whose_cache_was_warm_before_differs_in_the_cache_only(ranks: Path, tmp_path: Path):
     def earlier(head: re.Match[str]) -> str:
-        at = datetime.strptime(f"2000{head[2]}", "%Y%m%d %H:%M:%S.%f") - timedelta(minutes=5)  # noqa: DTZ007
+        at = datetime.strptime(f"2000{head[2]}", "%Y%m%d %H:%M:%S.%f") - timedelta(minutes=5)
         return f"{head[1]}{at.strftime('%m%d %H:%M:%S.%f')} "
 
     for path in ranks.iterdir():

@@ -54,6 +54,8 @@ def test_the_condition_of_an_early_return_is_on_the_main_screen(tmp_path: Path):
     session = Session().begin(run.start())
     for batch in run.batches():
         session = session.apply_all(batch)
+    assert session.shown is not None
+    assert session.shown.source == PROGRAM  # whose guarded line ends with a comment
     session = session.apply_all([replace(compare_ranks(job), run=1)])
     assert f" ✖ BRANCH   ranks 0 and 1 differ at line {CONDITION}" in verdict_row(session).text
     cause = alert_row(session).text

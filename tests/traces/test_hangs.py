@@ -145,6 +145,12 @@ def test_a_missing_rank_is_the_headline_if_one_rank_is_left():
     assert "No readable trace of rank 1 of 2." in alert_row(session).text
 
 
+def test_a_cause_that_begins_with_a_name_keeps_its_case():
+    divergence = Divergence(kind="config", ranks=(0, 1), detail="torch._dynamo.config.assume_static differs")
+    session = session_with(RanksCompared(run=1, rows=(WAITING, other()), divergence=divergence))
+    assert alert_row(session).text.strip() == "torch._dynamo.config.assume_static differs."
+
+
 @pytest.mark.parametrize(("kind", "style"), [("branch", "badge.break"), ("cache", "badge.warn")])
 def test_what_a_correct_program_may_have_is_a_warning(kind: str, style: str):
     divergence = Divergence(kind=kind, ranks=(1,))  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
 """Headlines of jobs that hang: `python -m tests.benchmarks.rank_hangs [NAME…]`. It needs py-spy.
 
-Each job has real Gloo ranks, of which rank 1 hangs in one way. It is followed as in the app; the headline of the main
-screen must name rank 1, what it does, its line and the collective in which the others wait, 15 s after the hang began.
+Each job has real Gloo ranks, of which rank 1 hangs in one way. It is followed as in the app; within 15 s after the hang
+began, the headline of the main screen must name rank 1, what it does, its line, and the line of the collective in which
+the others wait. The reason of an exception, which ends the job, is in the row below.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.documents.rank_alert import alert_row
 from tcexplore.documents.strip import verdict_row
 from tcexplore.session import Session
 from tcexplore.traced_job import TracedJob
@@ -57,7 +59,7 @@ SEEDS = (
     HangSeed("loop", 2, "it runs"),
     HangSeed("stopped", 4, "it is stopped"),
     HangSeed("compile", 2, "it compiles"),
-    HangSeed("autotuning", 2, "autotuning"),
+    HangSeed("autotuning", 2, "_template_"),
     HangSeed("exception", 2, "ValueError: the loss is not finite", reached=False),
 )
 
@@ -132,7 +134,8 @@ async def headline_of(seed: HangSeed, job: Job) -> tuple[str, float]:
         while time.monotonic() < (hung + LIMIT_S if hung else started + START_S):
             await asyncio.sleep(0.2)
             hung = hung or (time.monotonic() if job.began.exists() else 0.0)
-            headline = verdict_row(session, 400).text if session.shown is not None else ""
+            if session.shown is not None:
+                headline = f"{verdict_row(session, 400).text}  {alert_row(session).text}"
             if hung and not lacks(headline, seed):
                 break
         return headline, time.monotonic() - hung if hung else -1.0

@@ -5,7 +5,7 @@ line, the condition if there is one, and both sides. The SPMD programs do the sa
 cache, with a cache for each rank, and with a warm cache for some ranks, which may find more in it. The last rank of
 some programs begins up to 10 s later; the ranks are compared once more with its clock 50 s ahead.
 The traces stay in the folder that `--keep` names. With `DEVICE=cuda`, two ranks run on two GPUs, with NCCL.
-`--only equal` or `--only seeds` chooses one of both.
+`--only equal` or `--only seeds` chooses one of both; `--again` judges the traces in `--keep` without running anything.
 """
 
 from __future__ import annotations
@@ -65,6 +65,13 @@ for line in sys.stdin:
         ranks.append(pid)
     print(max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0 for pid in ranks), flush=True)
 """
+
+
+class Recorded:
+    """Stands for a launcher if the traces of an earlier run are judged again."""
+
+    def record(self, *_: object, **__: object) -> bool:
+        return True
 
 
 class Launcher:
@@ -232,16 +239,18 @@ def delayed(trace: Path, into: Path, rank: int, seconds: float) -> Path:
     return into
 
 
-def with_compiled_code(warm: Path, cache: Path) -> Path:
+def new_cache(launcher: Launcher | Recorded, warm: Path, cache: Path) -> Path:
     """Copy a cache with its compiled kernels but without its graphs, since every rank has to compile those."""
+    if isinstance(launcher, Recorded):
+        return cache
     shutil.copytree(warm, cache, ignore=shutil.ignore_patterns("fxgraph", "aotautograd"))
     return cache
 
 
-def run_seed(launcher: Launcher, seed: Seed, folder: Path, warm: Path) -> bool:
+def run_seed(launcher: Launcher | Recorded, seed: Seed, folder: Path, warm: Path) -> bool:
     """Return whether the verdict names the seed."""
     world = 2 if GPU else seed.ranks
-    caches = [with_compiled_code(warm, folder / f"cache{rank}") for rank in range(world)]
+    caches = [new_cache(launcher, warm, folder / f"cache{rank}") for rank in range(world)]
     argv = ["seeded.py", "--seed", seed.name]
     if seed.name == "cache":
         launcher.record(argv, world, folder / "before", [caches[1]])
@@ -253,7 +262,7 @@ def run_seed(launcher: Launcher, seed: Seed, folder: Path, warm: Path) -> bool:
     return holds
 
 
-def run_branch(launcher: Launcher, branch: Branch, folder: Path) -> bool:
+def run_branch(launcher: Launcher | Recorded, branch: Branch, folder: Path) -> bool:
     """Return whether the screen names the condition of a seed of `branches.py`, or its op if there is none."""
     launcher.record(["branches.py", "--seed", branch.name], branch.ranks, folder / "trace", [folder / "cache"])
     found = verdict(folder / "trace")
@@ -268,14 +277,15 @@ def run_branch(launcher: Launcher, branch: Branch, folder: Path) -> bool:
     return holds
 
 
-def run_equal(launcher: Launcher, equal: Equal, world: int, folder: Path, warm: Path) -> bool:
+def run_equal(launcher: Launcher | Recorded, equal: Equal, world: int, folder: Path, warm: Path) -> bool:
     """Return whether the ranks agree, except for what some find in a warm cache."""
     argv = ["spmd.py", "--program", equal.name]
     number = 1 if equal.caches == "shared" else world
-    caches = [with_compiled_code(warm, folder / f"cache{rank}") for rank in range(number)]
+    caches = [new_cache(launcher, warm, folder / f"cache{rank}") for rank in range(number)]
     if equal.caches == "mixed":
         launcher.record(argv, world, folder / "before", caches[1:])
     passed = launcher.record(argv, world, folder / "trace", caches, DELAY=str(equal.delay_s))
+    shutil.rmtree(folder / "later", ignore_errors=True)
     later = delayed(folder / "trace", folder / "later", world - 1, LATER_S)
     kinds = [verdict(traced).kind for traced in (folder / "trace", later)]
     holds = passed and set(kinds) <= ({"", "cache"} if equal.caches == "mixed" else {""})
@@ -297,9 +307,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.rank_divergence")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--only", choices=("equal", "seeds"))
     given = parser.parse_args()
-    launcher = Launcher()
+    launcher = Recorded() if given.again else Launcher()
     right = total = 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
@@ -313,7 +324,7 @@ def main() -> None:
             if other or (given.names and name not in given.names):
                 continue
             folder = root / f"{number:02}_{name}"
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=given.again)
             total += 1
             if isinstance(item, Seed):
                 right += run_seed(launcher, item, folder, warm)

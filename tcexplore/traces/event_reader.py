@@ -269,10 +269,6 @@ class _Span(NamedTuple):
     """Kernel that the span works on, if torch names it."""
 
 
-_TUNING = ("_template_autotuning", "_template_precompiling")
-"""Ends of the names of torch's spans around the choice of an algorithm."""
-
-
 class SpanRecords:
     """torch's spans (`chromium_event`): the time of each phase, from a stack of open spans for each thread."""
 
@@ -287,10 +283,8 @@ class SpanRecords:
 
     @property
     def innermost(self) -> _Span | None:
-        """The span that began last of those under way; autotuning rather than the compile of one of its choices."""
-        open_spans = [span for stack in self._open.values() for span in stack]
-        tuning = [span for span in open_spans if span.name.endswith(_TUNING)]
-        return max(tuning or open_spans, key=lambda span: span.began_us, default=None)
+        """The span that began last of those under way."""
+        return max((stack[-1] for stack in self._open.values() if stack), key=lambda s: s.began_us, default=None)
 
     def read(self, context: TraceContext, record: Record) -> None:
         """Process a begin or an end; ignore other events and an end without a begin."""

@@ -59,7 +59,7 @@ SEEDS = (
     HangSeed("loop", 2, "it runs"),
     HangSeed("stopped", 4, "it is stopped"),
     HangSeed("compile", 2, "it compiles"),
-    HangSeed("autotuning", 2, "_template_"),
+    HangSeed("autotuning", 2, "it compiles"),
     HangSeed("exception", 2, "ValueError: the loss is not finite", reached=False),
 )
 

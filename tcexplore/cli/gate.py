@@ -422,11 +422,12 @@ def refuse_unread(request: Request, message: str) -> int:
 def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
     limits = result.sentences
     if request.json:
-        from tcexplore.report.json_report import report
-        from tcexplore.report.json_text import json_lines
+        from tcexplore.report.json_report import LONGEST, nodes_below_dynamo, report, report_pieces
+        from tcexplore.report.json_text import write_report
 
         if request.select is None:
-            sys.stdout.writelines(json_lines(report(outcome.snapshot, outcome.machine, limits, request.calls)))
+            pieces = report_pieces(outcome.snapshot, outcome.machine, limits, request.calls)
+            write_report(pieces, sys.stdout, LONGEST, nodes_below_dynamo(outcome.snapshot))
             return
         from tcexplore.answers.selection import parse_selection, selected_report
 

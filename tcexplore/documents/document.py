@@ -6,14 +6,13 @@ Documents are pure: they are built from a `Snapshot`, cheap to make, and build l
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tcexplore.events import Location
+from tcexplore.session.identity_cache import by_identity as by_identity
 from tcexplore.session.links import Link
 
 if TYPE_CHECKING:
@@ -178,35 +177,3 @@ class StaticDocument:
 def message(*lines: str, style: str = "muted") -> StaticDocument:
     """Return a document of a few lines of text."""
     return StaticDocument("", tuple(Row((Span(f" {line}", style),)) for line in lines))
-
-
-Made = TypeVar("Made")
-From = TypeVarTuple("From")
-
-_SMALL = (int, str, frozenset)
-"""Types compared by value."""
-
-
-def by_identity(size: int) -> Callable[[Callable[[*From], Made]], Callable[[*From], Made]]:
-    """Cache the newest `size` results of a function of immutable arguments, records compared by identity.
-
-    Comparing thousands of records by value would cost as much as most results.
-    """
-
-    def decorate(make: Callable[[*From], Made]) -> Callable[[*From], Made]:
-        known: OrderedDict[tuple[object, ...], tuple[tuple[object, ...], Made]] = OrderedDict()
-
-        def remembered(*given: *From) -> Made:
-            key = tuple(value if isinstance(value, _SMALL) else id(value) for value in given)
-            cached = known.get(key)
-            if cached is None:
-                cached = known[key] = (given, make(*given))
-            with suppress(KeyError):  # another thread may have removed it, or the oldest
-                known.move_to_end(key)
-                while len(known) > size:
-                    known.popitem(last=False)
-            return cached[1]
-
-        return remembered
-
-    return decorate

@@ -83,9 +83,15 @@ def alert_row(session: Session) -> Row:
 
 
 def _cause_spans(divergence: Divergence, file: str) -> Iterator[Span]:
-    yield Span(f"  {divergence.detail[:1].upper()}{divergence.detail[1:]}.".replace("..", "."), "")
+    yield Span(f"  {_sentence(divergence.detail)}", "")
     for side in divergence.sides[:MOST_SIDES]:
         yield Span(f"   {name_ranks(side.ranks)}: {_side_text(side, file)} ", "strong")
+
+
+def _sentence(detail: str) -> str:
+    """Return a cause as a sentence; a name such as `torch._dynamo.config` keeps its first letter."""
+    named = set("._`") & set(detail.partition(" ")[0])
+    return f"{detail[:1] if named else detail[:1].upper()}{detail[1:].rstrip('.')}."
 
 
 def _side_text(side: DivergenceSide, file: str) -> str:

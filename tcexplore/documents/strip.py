@@ -176,7 +176,7 @@ def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
     from tcexplore.documents.rank_alert import newest_comparison, verdict_pieces  # not imported before the first frame
 
     comparison = newest_comparison(session, shown)
-    if comparison is None or (len(comparison.rows) < 2 and comparison.hang is None):
+    if comparison is None or (len(comparison.rows) < 2 and comparison.hang is None and comparison.divergence is None):
         return
     if comparison.divergence is not None or comparison.hang is not None:
         yield from verdict_pieces(comparison, shown.file)

@@ -11,8 +11,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache, partial
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tcexplore.documents.code.fusion_view import explain_refusal
@@ -106,15 +107,19 @@ COMPUTED: dict[str, Callable[[Any], Fields]] = {
 
 def fields(definition: str, record: Any, **values: Any) -> Fields:
     """Return a record as the object of a definition. `values` replace its fields, or add to them."""
-    computed = COMPUTED[definition](record) if definition in COMPUTED else {}
-    return _object(record, definitions()[definition], _renamed(definition), {**computed, **values})
+    if definition in COMPUTED:
+        values = {**COMPUTED[definition](record), **values}
+    return _object(definitions()[definition], _renamed(definition), record, values)
 
 
 def selected_fields(definition: str, record: Any, keys: Iterable[str], values: Fields) -> Fields:
     """Return only some keys of the object of a definition, in its order."""
-    schema, wanted = definitions()[definition], set(keys)
-    properties = {key: form for key, form in schema["properties"].items() if key in wanted}
-    return _object(record, {**schema, "properties": properties}, _renamed(definition), values)
+    steps, wanted = _steps(definitions()[definition], _renamed(definition), record), set(keys)
+    return {
+        step.key: step.convert(values[step.key] if step.key in values else step.read(record))
+        for step in steps
+        if step.key in wanted
+    }
 
 
 @cache
@@ -130,26 +135,76 @@ def definitions() -> dict[str, Any]:
     return {**schema["$defs"], "report": schema}
 
 
-def _object(record: Any, schema: Schema, names: Mapping[str, str], computed: Fields) -> Fields:
-    properties: dict[str, Schema] = schema["properties"]
+Convert = Callable[[Any], Any]
+
+_PLAIN = (str, int, bool)
+_NUMBER_OR_TEXT = ["integer", "string"]
+
+
+class _Step(NamedTuple):
+    """How one key of an object gets its value."""
+
+    key: str
+    read: Convert
+    """Returns the field of the record."""
+    convert: Convert
+    """Brings a value into the form of the schema."""
+    kept: tuple[type, ...]
+    """Types of values that `convert` leaves as they are: most values of a large report have one of them."""
+
+
+_known_steps: dict[tuple[int, type], tuple[_Step, ...]] = {}
+"""By the identity of the schema, and the class of the record: a large report has a million records of a few classes."""
+
+
+def _object(schema: Schema, names: Mapping[str, str], record: Any, values: Fields) -> Fields:
     if isinstance(record, tuple) and not hasattr(record, "_fields"):
-        computed = dict(zip(properties, record, strict=True))
-    return {
-        key: _json(computed[key] if key in computed else _field(record, names.get(key, key), form), form)
-        for key, form in properties.items()
-    }
+        values = dict(zip(schema["properties"], record, strict=True))
+    made: Fields = {}
+    for key, read, convert, kept in _steps(schema, names, record):
+        value = values[key] if key in values else read(record)
+        made[key] = value if type(value) in kept else convert(value)
+    return made
 
 
-def _field(record: Any, name: str, schema: Schema) -> Any:
-    if name in ("file", "line", "function"):
-        location = _location(record)
-        if location is None:
-            return None
-        return display_path(location.file) if name == "file" else getattr(location, name)
+def _steps(schema: Schema, names: Mapping[str, str], record: Any) -> tuple[_Step, ...]:
+    kind = id(schema), type(record)
+    known = _known_steps.get(kind)
+    if known is None:
+        known = _known_steps[kind] = tuple(
+            _Step(key, _reader(names.get(key, key), form, record), _converter(form), _kept(form))
+            for key, form in schema["properties"].items()
+        )
+    return known
+
+
+def _kept(schema: Schema) -> tuple[type, ...]:
+    if _is_number_or_text(schema):
+        return ()
+    return _PLAIN if "$ref" in schema or "properties" in schema else (*_PLAIN, type(None))
+
+
+def _reader(name: str, schema: Schema, record: Any) -> Convert:
+    """Return what reads a field of the records of this one's class."""
+    if name == "file":
+        return _file
+    if name in ("line", "function"):
+        return lambda each: getattr(_location(each), name, None)
     if not hasattr(record, name):
-        name = name.removesuffix(next(unit for unit in UNITS if name.endswith(unit)))
-    value = getattr(record, name)
-    return None if value == "" and _nullable(schema) else value
+        name = name.removesuffix(next((unit for unit in UNITS if name.endswith(unit)), ""))
+    if not _nullable(schema):
+        return attrgetter(name)
+
+    def read(each: Any) -> Any:
+        value = getattr(each, name)
+        return None if value == "" else value
+
+    return read
+
+
+def _file(record: Any) -> str | None:
+    location = _location(record)
+    return display_path(location.file) if location is not None else None
 
 
 def _location(record: Any) -> Location | None:
@@ -160,34 +215,73 @@ def _location(record: Any) -> Location | None:
     return location
 
 
-_PLAIN = (str, int, bool)
-_NUMBER_OR_TEXT = ["integer", "string"]
-
-
-def _json(value: Any, schema: Schema) -> Any:
-    """Return a value in the form that its schema describes. Objects that are complete stay as they are."""
-    if type(value) in _PLAIN and schema.get("type") != _NUMBER_OR_TEXT:  # most values of a large report
-        return value
+def _converter(schema: Schema) -> Convert:
+    """Return what brings a value into the form of a schema. Objects that are complete stay as they are."""
     if "anyOf" in schema:
-        return None if value is None else _json(value, schema["anyOf"][0])
-    if isinstance(value, dict):
-        return value
+        whole = _converter(schema["anyOf"][0])
+        return lambda value: None if value is None else whole(value)
+    if _is_number_or_text(schema):
+        return _number_or_text
+    inner: Convert
     if "$ref" in schema:
         definition = schema["$ref"].rpartition("/")[2]
-        return [display_path(value.file), value.line] if definition == "pair" else fields(definition, value)
-    if "properties" in schema:
-        return _object(value, schema, {}, {})
-    if isinstance(value, tuple | list):
-        return [_json(item, schema.get("items") or {}) for item in value]
-    return _scalar(value, schema)
+        inner = _pair if definition == "pair" else partial(fields, definition)
+    elif "properties" in schema:
+        inner = partial(_object, schema, {}, values={})
+    else:
+        inner = _list_converter(schema)
+
+    def convert(value: Any) -> Any:
+        return value if type(value) in _PLAIN or isinstance(value, dict) else inner(value)
+
+    return convert
 
 
-def _scalar(value: Any, schema: Schema) -> Any:
-    """Return a number or text. A number that JSON does not have is None."""
-    if schema.get("type") == _NUMBER_OR_TEXT:
-        return int(value) if value.lstrip("-").isdecimal() else value
-    infinite = isinstance(value, float) and not math.isfinite(value)
-    return None if infinite and _nullable(schema) else value
+def _list_converter(schema: Schema) -> Convert:
+    """Return what converts a list, or a number: one that JSON does not have is None."""
+    items = schema.get("items") or {}
+    convert: Convert = partial(_items, _converter(items) if items else _untyped)
+    if items.get("type") == "string":
+        convert = list
+    if _is_number_or_text(items):
+        convert = _sizes
+    nullable = _nullable(schema)
+
+    def list_or_number(value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            return convert(value)
+        return None if nullable and isinstance(value, float) and not math.isfinite(value) else value
+
+    return list_or_number
+
+
+def _items(convert: Convert, values: Iterable[Any]) -> list[Any]:
+    return [convert(value) for value in values]
+
+
+def _untyped(value: Any) -> Any:
+    return [_untyped(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def _pair(location: Location) -> list[str | int]:
+    return [display_path(location.file), location.line]
+
+
+def _sizes(texts: Sequence[str]) -> list[int | str]:
+    return list(_read_sizes(tuple(texts)))
+
+
+@lru_cache(maxsize=4096)  # a model has few shapes
+def _read_sizes(texts: tuple[str, ...]) -> tuple[int | str, ...]:
+    return tuple(map(_number_or_text, texts))
+
+
+def _number_or_text(text: str) -> int | str:
+    return int(text) if text.lstrip("-").isdecimal() else text
+
+
+def _is_number_or_text(schema: Schema) -> bool:
+    return schema.get("type") == _NUMBER_OR_TEXT
 
 
 def _nullable(schema: Schema) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
@@ -69,9 +70,21 @@ def report(
     for names, build in _PARTS.items():
         if not wanted.isdisjoint(names):
             values |= build(snapshot)
+    values |= {key: list(objects(snapshot)) for key, objects in _LISTS.items() if key in wanted}
     if "timing" in wanted:
         values["timing"] = timing_fields(snapshot, calls)
     return selected_fields("report", snapshot, wanted, values)
+
+
+def report_pieces(
+    snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str] = (), calls: int | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of the report in order. Long lists are iterators: a large report is never in memory."""
+    keys = definitions()["report"]["properties"]
+    short = report(snapshot, machine, exceeded, calls, [key for key in keys if key not in _LISTS])
+    stable_ids(snapshot).number_ops()  # once for all processes that write a part
+    for key in keys:
+        yield key, _LISTS[key](snapshot) if key in _LISTS else short[key]
 
 
 def break_list(snapshot: Snapshot) -> list[Fields]:
@@ -144,24 +157,18 @@ def _subgraphs(ids: StableIds, subgraphs: Iterable[ev.Subgraph]) -> list[Fields]
     return [fields("subgraph", subgraph, nodes=_nodes(ids, subgraph.nodes)) for subgraph in subgraphs]
 
 
-def graph_fields(snapshot: Snapshot) -> Fields:
-    """Return the graphs of Dynamo."""
+def _graphs(snapshot: Snapshot) -> Iterator[Fields]:
+    """Yield the graphs of Dynamo."""
     ids = stable_ids(snapshot)
-    graphs = [
-        fields("graph", graph, nodes=_nodes(ids, graph.nodes), subgraphs=_subgraphs(ids, graph.subgraphs))
-        for graph in snapshot.graphs
-    ]
-    return {"graphs": graphs}
+    for graph in snapshot.graphs:
+        yield fields("graph", graph, nodes=_nodes(ids, graph.nodes), subgraphs=_subgraphs(ids, graph.subgraphs))
 
 
-def aten_fields(snapshot: Snapshot) -> Fields:
-    """Return the graphs below Dynamo's, for the target in view."""
+def _aten_graphs(snapshot: Snapshot) -> Iterator[Fields]:
+    """Yield the graphs below Dynamo's, for the target in view."""
     ids = stable_ids(snapshot)
-    graphs = [
-        fields("aten_graph", graph, nodes=_nodes(ids, graph.nodes), subgraphs=_subgraphs(ids, graph.subgraphs))
-        for graph in snapshot.code.aten_graphs
-    ]
-    return {"aten_graphs": graphs}
+    for graph in snapshot.code.aten_graphs:
+        yield fields("aten_graph", graph, nodes=_nodes(ids, graph.nodes), subgraphs=_subgraphs(ids, graph.subgraphs))
 
 
 def module_fields(snapshot: Snapshot) -> Fields:
@@ -196,20 +203,16 @@ _ADDRESS = re.compile(r"(?<=[\w)\]}]), \d{6,}(?=\))|\b0x[0-9a-f]{6,}\b")
 """Identity of an object in a guard: it is another one in each process."""
 
 
-def _guard_fields(snapshot: Snapshot) -> Fields:
+def _guards(snapshot: Snapshot) -> Iterator[Fields]:
     ids = stable_ids(snapshot)
+    for installed in snapshot.guards:
+        for guard in installed.guards:
+            code = [_ADDRESS.sub("", code) for code in guard.code]
+            yield fields("guard", guard, id=ids.guard(guard), graph=installed.graph, code=code)
+
+
+def _guard_fields(snapshot: Snapshot) -> Fields:
     return {
-        "guards": [
-            fields(
-                "guard",
-                guard,
-                id=ids.guard(guard),
-                graph=installed.graph,
-                code=[_ADDRESS.sub("", code) for code in guard.code],
-            )
-            for installed in snapshot.guards
-            for guard in installed.guards
-        ],
         "guard_latency_us": {installed.graph: installed.latency_us for installed in snapshot.guards},
         "frames": cache_entries(snapshot),
         "graphless_compiles": graphless_compiles(snapshot),
@@ -345,14 +348,12 @@ def code_fields(snapshot: Snapshot) -> Fields:
     }
 
 
-def kernel_list(snapshot: Snapshot) -> list[Fields]:
-    """Return the kernels of every target with code, the target in view first."""
-    kernels: list[Fields] = []
+def _kernels(snapshot: Snapshot) -> Iterator[Fields]:
+    """Yield the kernels of every target with code, the target in view first."""
     others = (snapshot.with_target(code.target) for code in snapshot.other_codes if code.kernels)
     for run in (snapshot, *others):
         fusions = Fusions(run)
-        kernels += [_kernel(run, k, fusions.fused(k)) for k in run.code.kernels if k.target == run.target]
-    return kernels
+        yield from (_kernel(run, k, fusions.fused(k)) for k in run.code.kernels if k.target == run.target)
 
 
 def _kernel(snapshot: Snapshot, kernel: ev.Kernel, fused: FusedKernel) -> Fields:
@@ -557,10 +558,26 @@ def compile_time_fields(snapshot: Snapshot) -> Fields:
 # ---- the parts of the report
 
 
+_LISTS: dict[str, Callable[[Snapshot], Iterator[Fields]]] = {
+    "graphs": _graphs,
+    "guards": _guards,
+    "aten_graphs": _aten_graphs,
+    "kernels": _kernels,
+}
+"""Functions that compute the long lists of the report, object by object."""
+
+LONGEST = "aten_graphs"
+"""The list with most of a large report."""
+
+
+def nodes_below_dynamo(snapshot: Snapshot) -> int:
+    """Return the number of nodes in that list."""
+    return sum(len(graph.nodes) for graph in snapshot.code.aten_graphs)
+
+
 _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {
     frozenset({"file"}): lambda run: {"file": display_path(run.file)},
     frozenset({"config"}): lambda run: {"config": configuration(run)},
-    frozenset({"graphs"}): graph_fields,
     frozenset({"breaks"}): lambda run: {"breaks": break_list(run)},
     frozenset({"uncompiled_functions"}): lambda run: {"uncompiled_functions": uncompiled_functions(run)},
     frozenset({"missing"}): lambda run: {"missing": list(_missing(run))},
@@ -573,9 +590,7 @@ _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {
     frozenset({"profiled_ranks"}): lambda run: {
         "profiled_ranks": run.profiled_ranks.ranks if run.profiled_ranks else ()
     },
-    frozenset({"guards", "guard_latency_us", "frames", "graphless_compiles", "recompile_fixes"}): _guard_fields,
-    frozenset({"aten_graphs"}): aten_fields,
-    frozenset({"kernels"}): lambda run: {"kernels": kernel_list(run)},
+    frozenset({"guard_latency_us", "frames", "graphless_compiles", "recompile_fixes"}): _guard_fields,
     frozenset({"unfused_neighbors"}): lambda run: {
         "unfused_neighbors": [_not_fused(pair) for pair in Fusions(run).neighbors()]
     },

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import PurePath
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from tcexplore import events as ev
 
@@ -29,6 +29,19 @@ class EventField(NamedTuple):
         value = (*getattr(record, self.name), event) if self.keeps_all else event
         changes: dict[str, Any] = {self.name: value}
         return replace(record, **changes)  # type: ignore[type-var]
+
+
+def add_all(record: Record, events: Iterable[ev.Event]) -> Record:
+    """Return the record with more events, each of which has a field of its type. It is copied once."""
+    fields, last, more = event_fields(cast("type", type(record))), dict[str, Any](), dict[str, list[ev.Event]]()
+    for event in events:
+        field = fields[type(event)]
+        if field.keeps_all:
+            more.setdefault(field.name, []).append(event)
+        else:
+            last[field.name] = event
+    changes = {**last, **{name: (*getattr(record, name), *added) for name, added in more.items()}}
+    return replace(record, **changes)  # type: ignore[type-var]
 
 
 @cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -149,6 +149,11 @@ class Session:
         if newest is None or event.run != newest.run:
             return self
         return replace(self, runs=(*self.runs[:-1], newest.apply(event)))
+
+    def apply_all(self, events: Iterable[ev.Event]) -> Session:
+        """Return the session with more events; drop those of any run but the newest."""
+        newest = self.newest
+        return self if newest is None else replace(self, runs=(*self.runs[:-1], newest.apply_all(events)))
 
     def without_answer(self, number: int) -> Session:
         """Return the session without the answer to the recompile queries of this number."""

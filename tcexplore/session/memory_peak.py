@@ -11,12 +11,12 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
 from tcexplore import events as ev
+from tcexplore.session.identity_cache import by_identity
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.targets.target_names import NATIVE
 
@@ -95,7 +95,7 @@ def memory_peak(snapshot: Snapshot) -> MemoryPeak | None:
     return _peak(code.wrappers, code.kernels, code.aten_graphs, snapshot.graphs, snapshot.symbols)
 
 
-@lru_cache(maxsize=4)
+@by_identity(4)
 def _peak(
     wrappers: tuple[ev.Wrapper, ...], kernels: tuple[ev.Kernel, ...], aten: tuple[ev.AtenGraph, ...],
     graphs: tuple[ev.GraphCaptured, ...], symbols: tuple[ev.GraphSymbols, ...],
@@ -185,7 +185,12 @@ class _Call:
         self._all: list[_Tensor] = []
         self._bytes = 0
         self._best = -1
-        self._at: tuple[int, ev.GraphPhase, list[_Tensor]] = (0, "forward", [])
+        self._at: tuple[int, ev.GraphPhase] = (0, "forward")
+        self._at_peak: dict[int, _Tensor] = {}
+        """The tensor in each storage at the peak so far."""
+        self._changed: set[int] = set()
+        """Storages that have another tensor than at the peak so far: most of a large run stays."""
+        self._nodes: dict[tuple[str, ev.AtenStage, ev.GraphPhase], dict[str, ev.FxNode]] = {}
         self._history: list[int] = []
         self._kernel_names: list[str] = []
         self._unknown: list[str] = []
@@ -267,12 +272,21 @@ class _Call:
             return self._graphs.get((graph, "backward", "backward"))
         return self._graphs.get((graph, "forward", "forward")) or self._graphs.get((graph, "inference", "forward"))
 
+    def _nodes_of(self, graph: str, stage: ev.AtenStage, phase: ev.GraphPhase) -> dict[str, ev.FxNode]:
+        """Return the nodes of a graph below Dynamo's by name."""
+        key = graph, stage, phase
+        if key not in self._nodes:
+            aten = self._graphs.get(key)
+            self._nodes[key] = {node.name: node for node in aten.all_nodes} if aten is not None else {}
+        return self._nodes[key]
+
     # ---- storages
 
     def _add(self, name: str, tensor: _Tensor) -> None:
         self._next += 1
         tensor.storage = self._next
         self._live[self._next] = tensor
+        self._changed.add(self._next)
         self._all.append(tensor)
         self._storages[self._next] = tensor.bytes if tensor.counts else 0
         self._bytes += self._storages[self._next]
@@ -294,6 +308,7 @@ class _Call:
         if not self._holders[storage]:
             self._bytes -= self._storages[storage]
             self._live.pop(storage, None)
+            self._changed.add(storage)
 
     def _rename(self, name: str, other: str, deleted: str) -> None:
         storage = self._vars.get(other)
@@ -305,6 +320,7 @@ class _Call:
         if old.written and old.counts:
             tensor = _Tensor(name, old.bytes, "temporary", graph=old.graph, storage=storage, replaces=old)
             self._live[storage] = tensor
+            self._changed.add(storage)
             self._all.append(tensor)
         elif old.counts:
             old.name = name
@@ -325,8 +341,13 @@ class _Call:
     def _note(self, phase: ev.GraphPhase) -> None:
         if self._bytes > self._best:
             self._best = self._bytes
-            self._at = (self._step, phase, [replace(tensor) for tensor in self._live.values()])
-            self._peak_storages = dict(self._live)
+            self._at = (self._step, phase)
+            for storage in sorted(self._changed):
+                if storage in self._live:
+                    self._at_peak[storage] = self._live[storage]
+                else:
+                    self._at_peak.pop(storage, None)
+            self._changed.clear()
 
     def _run_kernel(self, wrapper: ev.Wrapper, code: str, order: int) -> None:
         known = self._kernels.get((wrapper.graph, wrapper.phase), {}).get(order)
@@ -368,8 +389,7 @@ class _Call:
 
     def _library_result(self, wrapper: ev.Wrapper, name: str, known: tuple[ev.Kernel, ev.KernelCall] | None) -> None:
         """Add the result of a library call that allocates it: its size is that of its node."""
-        graph = self._graphs.get((wrapper.graph, "post_grad", wrapper.phase))
-        nodes = {node.name: node for node in graph.all_nodes} if graph is not None else {}
+        nodes = self._nodes_of(wrapper.graph, "post_grad", wrapper.phase)
         node = nodes.get(known[1].nodes[0]) if known is not None and known[1].nodes else None
         size = self._node_bytes(node, wrapper.graph)
         items = [other for other in nodes.values() if node and node.name in other.inputs and "getitem" in other.target]
@@ -400,8 +420,7 @@ class _Call:
 
     def _node_of(self, wrapper: ev.Wrapper, call: ev.KernelCall, tensor: _Tensor) -> ev.FxNode | None:
         """Return the node of a kernel that a buffer holds: the last one of its size."""
-        graph = self._graphs.get((wrapper.graph, "post_grad", wrapper.phase))
-        nodes = {node.name: node for node in graph.all_nodes} if graph is not None else {}
+        nodes = self._nodes_of(wrapper.graph, "post_grad", wrapper.phase)
         own = [nodes[name] for name in call.nodes if name in nodes]
         fitting = [node for node in own if self._node_bytes(node, wrapper.graph) == tensor.bytes]
         candidates = fitting or own
@@ -441,8 +460,8 @@ class _Call:
         """Return the peak with what lives at it."""
         if not self._history:
             return None
-        step, phase, _ = self._at
-        live = [tensor for tensor in self._peak_storages.values() if tensor.bytes]
+        step, phase = self._at
+        live = [tensor for tensor in self._at_peak.values() if tensor.bytes]
         alive_before = [tensor for tensor in live if not tensor.counts]
         allocated = [tensor for tensor in live if tensor.counts]
         known = {id(tensor) for tensor in alive_before}

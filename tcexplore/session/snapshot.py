@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 from tcexplore import events as ev
 from tcexplore.session.call_account import CallAccount, call_account
-from tcexplore.session.code import Code, code_in_view, event_fields, target_of
+from tcexplore.session.code import Code, add_all, code_in_view, event_fields, target_of
 from tcexplore.targets.target_names import NATIVE
 
 RunStatus = Literal["running", "ok", "failed", "superseded"]
@@ -216,6 +216,21 @@ class Snapshot:
             return field.add(self, event)
         return _add_code(self, event) if kind in event_fields(Code) else self
 
+    def apply_all(self, events: Iterable[ev.Event]) -> Snapshot:
+        """Return the snapshot with more events. Those that only have a field of their type are added together: a
+        large trace has a hundred thousand of them.
+        """
+        snapshot, waiting = self, list[ev.Event]()
+        own, of_code, special = event_fields(Snapshot), event_fields(Code), _special_steps()
+        for event in events:
+            kind = type(event)
+            if kind in special or event.run != self.run or (kind not in own and kind not in of_code):
+                snapshot = _add_plain(snapshot, waiting).apply(event)
+                waiting = []
+            else:
+                waiting.append(event)
+        return _add_plain(snapshot, waiting)
+
     def has_code(self, target: str) -> bool:
         """Return whether code for a target was generated or failed to generate."""
         code = self.code_for(target)
@@ -246,10 +261,28 @@ def end_snapshot(snapshot: Snapshot) -> Snapshot:
 
 
 def _add_code(snapshot: Snapshot, event: Any) -> Snapshot:
-    grown = snapshot.code_for(event.target).add(event)
-    if all(code.target != event.target for code in snapshot.codes):
+    return _with_code(snapshot, snapshot.code_for(event.target).add(event))
+
+
+def _with_code(snapshot: Snapshot, grown: Code) -> Snapshot:
+    if all(code.target != grown.target for code in snapshot.codes):
         return replace(snapshot, codes=(*snapshot.codes, grown))
-    return replace(snapshot, codes=tuple(grown if code.target == event.target else code for code in snapshot.codes))
+    return replace(snapshot, codes=tuple(grown if code.target == grown.target else code for code in snapshot.codes))
+
+
+def _add_plain(snapshot: Snapshot, events: Sequence[Any]) -> Snapshot:
+    """Add events that have a field of their type in the snapshot or in its code."""
+    if not events:
+        return snapshot
+    own = event_fields(Snapshot)
+    snapshot = add_all(snapshot, (event for event in events if type(event) in own))
+    of_target: dict[str, list[ev.Event]] = {}
+    for event in events:
+        if type(event) not in own:
+            of_target.setdefault(event.target, []).append(event)
+    for target, added in of_target.items():
+        snapshot = _with_code(snapshot, add_all(snapshot.code_for(target), added))
+    return snapshot
 
 
 def _begin_phase(snapshot: Snapshot, event: ev.PhaseStarted) -> Snapshot:

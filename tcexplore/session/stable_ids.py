@@ -52,6 +52,10 @@ class StableIds:
         self._snapshot = snapshot
         self._used: dict[str, tuple[object, ...]] = {}
         self._files: dict[str, SourcePlaces] = {}
+        self._places: dict[ev.Location, SourcePlace] = {}
+        """Statements by location: a large graph names a line many times."""
+        self._reprs: dict[int, tuple[object, str]] = {}
+        """Parts of the content of ids, by identity, with their texts."""
         self.linked: dict[str, dict[Link, str]] = {}
         """Ids by link, by target."""
 
@@ -85,6 +89,10 @@ class StableIds:
         """Return the id of a node of a graph of the run, of any stage and target."""
         return self._ops[id(node)]
 
+    def number_ops(self) -> None:
+        """Compute the ids of all ops now."""
+        _ = self._ops
+
     def line(self, file: str, line: int) -> str:
         """Return the id of a line."""
         return self._claim("line", self._source(file).at(line), owner=file)
@@ -97,7 +105,12 @@ class StableIds:
         """Return the statement of a location, on whichever of its lines; None for none."""
         if location is None:
             return None
-        return self._source(location.file).at(location.line, location.function, code)._replace(part="")
+        known = self._places.get(location) if not code else None
+        if known is None:
+            known = self._source(location.file).at(location.line, location.function, code)._replace(part="")
+            if not code:
+                self._places[location] = known
+        return known
 
     # ---- how they are made
 
@@ -187,10 +200,23 @@ class StableIds:
     def _claim(self, kind: IdKind, *content: object, owner: str = "") -> str:
         """Return the id of a part, another one if a different part has it."""
         whole = (*content, owner)
-        made = _hashed(kind, *content)
+        made = _digest(kind, self._text(content))
         while self._used.setdefault(made, whole) != whole:
             made = _hashed(kind, made, owner)
         return made
+
+    def _text(self, content: tuple[object, ...]) -> str:
+        """Return `repr(content)`; the texts of tuples in it are kept, since many ids share them."""
+        parts: list[str] = []
+        for part in content:
+            if isinstance(part, tuple):
+                known = self._reprs.get(id(part))
+                if known is None:
+                    known = self._reprs[id(part)] = part, repr(part)
+                parts.append(known[1])
+            else:
+                parts.append(repr(part))
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
 def _checked(guard: ev.Guard) -> tuple[object, ...]:
@@ -200,7 +226,11 @@ def _checked(guard: ev.Guard) -> tuple[object, ...]:
 
 
 def _hashed(kind: IdKind, *content: object) -> str:
-    digest = hashlib.sha256(repr(content).encode("utf-8", "backslashreplace")).hexdigest()
+    return _digest(kind, repr(content))
+
+
+def _digest(kind: IdKind, text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
     return f"{LETTERS[kind]}-{digest[:DIGITS]}"
 
 

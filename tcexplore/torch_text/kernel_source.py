@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import NamedTuple
 
 from tcexplore.events import KernelLine, Location, UserOp
 
 _LANGUAGES = {"cpp": "cpp", "cpp_pybinding": "cpp", "triton": "triton"}
+
+
+_SETUP = re.compile(r"(?:import |from |#|[\w.]+\([\w.]*\)$|$)")
+"""A line before the definition of a Triton kernel as Inductor writes it."""
 
 
 class KernelSource(NamedTuple):
@@ -86,6 +91,11 @@ def _call(body: str) -> ast.Call | None:
 
 def _preamble(text: str) -> int:
     """Count the lines of imports and setup before the first definition."""
+    for number, line in enumerate(text.split("\n")):
+        if line.startswith(("@", "def ", "class ")):
+            return number
+        if not _SETUP.match(line):
+            break  # something that only the parser understands
     try:
         statements = ast.parse(text).body
     except (SyntaxError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,6 +12,9 @@ from tcexplore.events.python_source import parse_source
 
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+_COMMENT = re.compile(r"\s+#[^'\"]*$")
 
 
 class Condition(NamedTuple):
@@ -144,5 +148,5 @@ def _expression(source: str, function: ast.AST, line: int) -> Condition | None:
 
 def _condition(source: str, node: ast.AST) -> Condition:
     line = function_line(node)
-    text = source.split("\n")[line - 1].strip()
+    text = _COMMENT.sub("", source.split("\n")[line - 1]).strip()
     return Condition(line, text, isinstance(node, ast.For | ast.AsyncFor | ast.While))

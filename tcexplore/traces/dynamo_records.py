@@ -97,10 +97,7 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
     graph, code = record.graph, context.payload(record)
     place = partial(context.location, graph)
     nodes = context.with_collective_lines(graph, read_graph(code, place, context.input_names))
-    nodes = tuple(
-        replace(node, target=context.sources.qualify(node.target)) if node.op == "call_function" else node
-        for node in name_sizes(nodes)
-    )
+    nodes = tuple(_qualified(context, node) for node in name_sizes(nodes))
     start = context.starts.get(graph)
     frame = start.frame if start else None
     known = context.modules[graph] = GraphModules(plain=nodes)
@@ -114,6 +111,12 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
             subgraphs=read_subgraphs(code, nodes, place),
         )
     )  # fmt: skip
+
+
+def _qualified(context: TraceContext, node: ev.FxNode) -> ev.FxNode:
+    """Return a call of a function of the user with the name of its module."""
+    target = context.sources.qualify(node.target) if node.op == "call_function" else node.target
+    return node if target == node.target else replace(node, target=target)
 
 
 # ---- graph breaks

@@ -254,6 +254,12 @@ MOST_SPANS = 20_000
 LONG_US = 10_000.0
 
 
+_PHASE = re.compile(rb'"ph": "(\w)",\s*"cat": "[^"\\]*",\s*(?:"\w+": (?:\d+|"\w*"),?\s*)*\}\s*$')
+"""The end of the JSON of an event, which tells its kind without the rest."""
+
+_PHASE_BYTES = 200
+
+
 class _Span(NamedTuple):
     name: str
     began_us: float
@@ -282,6 +288,9 @@ class SpanRecords:
 
     def read(self, context: TraceContext, record: Record) -> None:
         """Process a begin or an end; ignore other events and an end without a begin."""
+        kind = _PHASE.search(context.index.payload_end(record.number, _PHASE_BYTES))
+        if kind is not None and kind[1] not in (b"B", b"E"):
+            return  # such as a cache lookup, with all of its key
         span = context.json(record)
         if not isinstance(span, dict) or not isinstance(at := span.get("ts"), int | float):
             return

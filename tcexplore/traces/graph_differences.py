@@ -122,6 +122,10 @@ def _call(node: ev.FxNode) -> str:
     return f"{node.target}({node.args})"
 
 
+GRAPH_ENDS = "the graph ends"
+"""A side without a further op; its line is that of the function."""
+
+
 def _extra(mine: list[ev.FxNode], other: list[ev.FxNode], my_side: RankNodes, other_side: RankNodes) -> Difference:
     at = min(len(mine), len(other))
     a, b = (mine[at] if at < len(mine) else None), (other[at] if at < len(other) else None)
@@ -130,7 +134,7 @@ def _extra(mine: list[ev.FxNode], other: list[ev.FxNode], my_side: RankNodes, ot
     if extra is not None and is_collective(extra) and _same_collectives(my_side.nodes, other_side.nodes):
         kind = "collective order"
     return Difference(
-        kind, "", "one graph has more ops", _call(a) if a else "the graph ends", _call(b) if b else "the graph ends",
+        kind, "", "one graph has more ops", _call(a) if a else GRAPH_ENDS, _call(b) if b else GRAPH_ENDS,
         a.location if a else None, b.location if b else None,
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from sys import intern
 from typing import NamedTuple
 
 from tcexplore.events import FxNode, Location, Subgraph
@@ -212,12 +213,13 @@ class _GraphReader:
 
     def _add(self, name: str, expression: Expression, annotation: str | None, location: Location | None) -> None:
         tensor = read_tensor(annotation)
+        name = intern(name)  # as a part of the text, each of a million names would be a string of its own
         self.nodes[name] = FxNode(
             name=name,
             op=expression.op,
-            target=expression.target,
+            target=intern(expression.target),
             args=expression.args,
-            inputs=expression.inputs,
+            inputs=tuple(map(intern, expression.inputs)),
             dtype=tensor.dtype if tensor else None,
             shape=tensor.shape if tensor else None,
             stride=tensor.stride if tensor else None,
@@ -388,6 +390,9 @@ class Expression(NamedTuple):
 
 def read_expression(code: str, nodes: Collection[str]) -> Expression:
     """Return the node that an expression computes; `nodes` are the names of the earlier nodes."""
+    if (simple := _SIMPLE_CALL.match(code)) and "torch" not in nodes:
+        args = _KEYWORD_EQUALS.sub("=", simple[2])
+        return Expression("call_function", _public(simple[1]), args, _distinct(_NAME.findall(args), nodes))
     try:
         tree = _parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -395,6 +400,17 @@ def read_expression(code: str, nodes: Collection[str]) -> Expression:
         target = code.partition("(")[0].strip()
         return Expression("call_function", _public(target), code[len(target) + 1 :].removesuffix(")"), inputs)
     return Expression(*_read(tree, nodes), tuple(dict.fromkeys(_names_in(code, tree, nodes))))
+
+
+_ITEM = r"(?:-?\d{1,20}(?:\.\d{1,20})?(?:e[-+]\d{1,3})?|(?!Ellipsis\b|torch\.ops\.)[A-Za-z_][\w.]*)"
+_SIMPLE_ARGUMENT = rf"(?:\w+ = )?(?:{_ITEM}|\[(?:{_ITEM}(?:, {_ITEM}){{0,{MAX_ITEMS - 1}}})?\])"
+_SIMPLE_CALL = re.compile(rf"(torch(?:\.\w+)+)\(((?:{_SIMPLE_ARGUMENT}(?:, {_SIMPLE_ARGUMENT})*)?)\)$")
+"""A call of which the text of the arguments is already in the form of `_text`, as that of most ATen ops."""
+_KEYWORD_EQUALS = re.compile(r"(?<=\w) = ")
+
+
+def _distinct(names: Iterable[str], nodes: Collection[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name in nodes))
 
 
 @lru_cache(maxsize=4096)

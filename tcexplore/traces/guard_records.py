@@ -169,7 +169,8 @@ def _guard(
     name = readable_source(leaf.manager.source)
     location = context.sources.find(*check.place) if check.place else None
     if location is not None:
-        context.sources.observe_line(location.file, location.line, check.comment.partition("  # ")[0].strip())
+        code = check.comment.rpartition("  # ")[0]  # the line itself may end with a comment
+        context.sources.observe_line(location.file, location.line, code.strip())
     if location is None and name in inputs:
         location = readers.get(inputs[name].name)
     return ev.Guard(

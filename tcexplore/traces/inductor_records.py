@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
@@ -98,11 +99,16 @@ def _partition(graph: str, forward: tuple[ev.FxNode, ...], backward: tuple[ev.Fx
 # ---- caches
 
 
+MOST_KEYS = 50
+"""Lookups of a cache that the next one is compared with."""
+
+
 class CacheRecords:
     """Cache lookups; a miss names the parts of its key that differ from the newest similar lookup."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, list[tuple[str, dict[str, str]]]] = {}
+        self._keys: dict[str, deque[tuple[str, dict[str, str]]]] = {}
+        """Compile id and parts of the key of the newest lookups, by cache."""
         self._graph_keys: set[tuple[str, str]] = set()
 
     def read_lookup(self, context: TraceContext, record: Record) -> None:
@@ -115,7 +121,7 @@ class CacheRecords:
         if outcome == "miss" and parts:
             reason = self._difference(cache, parts)
         if parts:
-            self._keys.setdefault(cache, []).append((record.graph, parts))
+            self._keys.setdefault(cache, deque(maxlen=MOST_KEYS)).append((record.graph, parts))
         context.emit(ev.CacheLookup(graph=record.graph, cache=cache, outcome=outcome, reason=reason))
         key = facts.get("key")
         if cache == "fx_graph" and isinstance(key, str) and key and (record.graph, key) not in self._graph_keys:
@@ -124,14 +130,15 @@ class CacheRecords:
 
     def _difference(self, cache: str, parts: Mapping[str, str]) -> str:
         """Return which parts of the key differ from the lookup with the most equal parts, if few do."""
-        best: tuple[int, str, list[str]] | None = None
+        best: tuple[int, str, Mapping[str, str]] | None = None
         for graph, other in self._keys.get(cache, ()):
-            names = [name for name in {**other, **parts} if other.get(name) != parts.get(name)]
-            if best is None or len(names) <= best[0]:
-                best = (len(names), graph, names)
+            unequal = len({name for name, _ in other.items() ^ parts.items()})
+            if best is None or unequal <= best[0]:
+                best = (unequal, graph, other)
         if best is None or not best[0] or best[0] > max(4, len(parts) // 10):
             return ""
-        return f"its key differs from that of {best[1]} in {', '.join(best[2][:4])}"
+        names = [name for name in {**best[2], **parts} if best[2].get(name) != parts.get(name)]
+        return f"its key differs from that of {best[1]} in {', '.join(names[:4])}"
 
 
 def key_parts(facts: Mapping[str, Any]) -> dict[str, str]:

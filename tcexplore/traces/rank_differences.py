@@ -14,7 +14,7 @@ from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readabl
 from tcexplore.torch_text.guard_text import cause_of_text, split_check
 from tcexplore.traces.branch_conditions import condition_at, condition_between
 from tcexplore.traces.environment_differences import Difference, environment_difference
-from tcexplore.traces.graph_differences import InductorPair, RankNodes, graph_difference
+from tcexplore.traces.graph_differences import GRAPH_ENDS, InductorPair, RankNodes, graph_difference
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.guard_records import GuardCheck, guard_checks
 from tcexplore.traces.rank_fingerprint import CacheTimes, ComparedRecord, RankFingerprint, RecordKey
@@ -221,7 +221,10 @@ class _Pair:
                 if unequal.kind == "collective order":
                     known = (self._collective_line(self._mine, graph, a), self._collective_line(self._other, graph, b))
                     lines = [line or guess for line, guess in zip(known, lines, strict=True)]
-                lines = [line or user for line, user in zip(lines, self._lines(graph), strict=True)]
+                # The line of the function would say nothing of where its code ends.
+                ends = [text == GRAPH_ENDS and any(lines) for text in (unequal.mine, unequal.other)]
+                users = zip(lines, self._lines(graph), ends, strict=True)
+                lines = [line or (None if end else user) for line, user, end in users]
                 return unequal._replace(graph=graph, my_line=lines[0], other_line=lines[1])
         if kind == "dynamo_output_graph" and bool(mine) != bool(other):
             return self._one_graph(graph, mine or other, mine=bool(mine))
@@ -256,7 +259,8 @@ class _Pair:
         return self._with_statement(difference, my_graph or other_graph)
 
     def _with_statement(self, difference: Difference, graph: str) -> Difference:
-        lines = [line for line in (difference.my_line, difference.other_line) if line is not None]
+        sides = ((difference.my_line, difference.mine), (difference.other_line, difference.other))
+        lines = [line for line, text in sides if line is not None and text != GRAPH_ENDS]
         defined = [frame.line for side in (self._mine, self._other) if (frame := side.frames.get(graph)) is not None]
         if not lines or any(line.line in defined or line.file != lines[0].file for line in lines):
             return difference  # the line of an op in a library is that of the function

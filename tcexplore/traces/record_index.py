@@ -55,6 +55,16 @@ def _cleaned(value: Any) -> Any:
     return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
+_SAFE = b"\t\n" + bytes(range(0x20, 0x7F))
+
+
+def _decoded(raw: bytes) -> str:
+    """Return a text, cleaned. Only its other characters are searched for unsafe ones: most payloads are ASCII."""
+    text = raw.decode("utf-8", "replace")
+    rest = raw.translate(None, _SAFE).decode("utf-8", "replace")
+    return text if clean(rest) == rest else clean(text)
+
+
 class BadRecordError(ValueError):
     """A record cannot be decoded; the message names its place."""
 
@@ -235,7 +245,12 @@ class RecordIndex:
         raw = bytes(self._data[head_end + 2 : end]).replace(b"\n\t", b"\n")
         if checksum and hashlib.md5(raw, usedforsecurity=False).hexdigest() != checksum:
             raise BadRecordError(f"record {number + 1} at byte {self.starts[number]}: wrong checksum of its payload")
-        return clean(raw.decode("utf-8", "replace"))
+        return _decoded(raw)
+
+    def payload_end(self, number: int, most: int) -> bytes:
+        """Return the last bytes of a payload."""
+        _, head_end, end = self._bounds(number)
+        return bytes(self._data[max(head_end, end - most) : end])
 
     def seconds(self, number: int, year: int) -> float:
         """Return the local time of a record as a timestamp, without its time zone. Records have no year."""

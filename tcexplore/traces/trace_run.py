@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal, Protocol
 
 from tcexplore import events as ev
@@ -116,8 +115,11 @@ class TraceRun:
             self._events.append(ev.PhaseStarted(phase=phase[0], graph=phase[1], at=at))
 
     def _taken(self) -> list[ev.Event]:
-        events = [replace(event, run=self.run, rank=self.process.number) for event in self._events]
+        events = self._events[:]
         self._events.clear()
+        for event in events:  # nobody else has them yet: a copy of each would take longer than to read it
+            object.__setattr__(event, "run", self.run)
+            object.__setattr__(event, "rank", self.process.number)
         return events
 
 
@@ -132,7 +134,4 @@ class RunReader(Protocol):
 def read_snapshot(run: RunReader) -> Snapshot:
     """Return the finished run."""
     snapshot = start_snapshot(run.start())
-    for batch in run.batches():
-        for event in batch:
-            snapshot = snapshot.apply(event)
-    return snapshot
+    return snapshot.apply_all(event for batch in run.batches() for event in batch)

@@ -39,6 +39,8 @@ class TraceSources:
         self._lines: dict[str, dict[int, str]] = defaultdict(dict)
         self._owned: dict[str, bool] = {}
         self._texts: dict[str, str] = {}
+        self._places: dict[tuple[str, int, str], Location] = {}
+        """Locations so far: a large graph names a line many times."""
 
     def owns(self, file: str) -> bool:
         """Return whether a file is the user's.
@@ -73,7 +75,11 @@ class TraceSources:
         if not self.owns(file):
             return None
         self.observe_line(file, line, code)
-        return Location(file, line, function_name(function))
+        key = file, line, function
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = Location(file, line, function_name(function))
+        return place
 
     def find(self, ending: str, line: int, function: str) -> Location | None:
         """Return the location in the user's file whose path has this ending."""

@@ -283,9 +283,10 @@ class ExplorerApp(RunActions):
         """Apply what was delivered to the session."""
         self._update_timer, self._last_update = None, asyncio.get_running_loop().time()
         items, self._delivered = self._delivered, []
-        session = self.session
+        session, events = self.session, list[ev.Event]()
         for item in items:
             if isinstance(item, ev.Job):
+                session, events = session.apply_all(events), []
                 if item.config.target.endswith(".toml"):
                     self.target_files = tuple(dict.fromkeys((*self.target_files, item.config.target)))
                 self._started = self._phase_started = self._now()
@@ -302,8 +303,8 @@ class ExplorerApp(RunActions):
                 continue
             elif isinstance(item, ev.PhaseStarted):
                 self._phase_started = self._now()
-            session = session.apply(item)
-        self.session = session
+            events.append(item)
+        self.session = session.apply_all(events)
 
     async def close_answers(self) -> None:
         """Stop answering `tcexplore ask`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -12,6 +13,11 @@ from tcexplore.traces.trace_job import TraceJob, TraceProcess, finish_index
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.background_task import gc_paused
 from tcexplore.ui.engine import Deliver, RankEngine
+
+_LEAST_WAIT_S = 0.1
+_WAIT_SHARE = 1.0
+"""Time between two updates of the panes, as a share of the time that was read before: an update takes as long as the
+run is large, and updates at equal intervals would take most of the time of a large trace."""
 
 
 class TraceEngine(RankEngine):
@@ -68,15 +74,26 @@ class TraceEngine(RankEngine):
             self.runs[process.number] = self._count
         ranks = self._trace.ranks if own or self._before is None else self._before.ranks
         reader = TraceRun(process, self._count, len(ranks), "" if own else "before, ")
+        began = shown_at = time.monotonic()
         self._deliver(await asyncio.to_thread(reader.start))
         batches = reader.batches()
         machine_shown = False
+        waiting: list[Event] = []
         while (batch := await asyncio.to_thread(next_batch, batches)) is not None:
-            for event in batch:
-                self._deliver(event)
+            waiting += batch
             if not machine_shown and (machine := reader.machine) is not None:
                 machine_shown = True
                 self._deliver(machine)
+            now = time.monotonic()
+            if now - shown_at >= max(_LEAST_WAIT_S, _WAIT_SHARE * (shown_at - began)):
+                shown_at = now
+                self._deliver_all(waiting)
+        self._deliver_all(waiting)
+
+    def _deliver_all(self, events: list[Event]) -> None:
+        for event in events:
+            self._deliver(event)
+        events.clear()
 
     def _compare(self) -> RanksCompared:
         with gc_paused():

@@ -1,9 +1,11 @@
 """Verdicts on real Gloo ranks: `python -m tests.benchmarks.rank_divergence [NAME…]`.
 
-Each seeded program differs in one way on rank 1 of 2 to 4 ranks; the SPMD programs do the same on all ranks: with one
+Each seeded program differs in one way on rank 1 of 2 to 4 ranks: the main screen must name the kind, the ranks, the
+line, the condition if there is one, and both sides. The SPMD programs do the same on all ranks: with one
 cache, with a cache for each rank, and with a warm cache for some ranks, which may find more in it. The last rank of
-some programs begins later.
+some programs begins up to 10 s later; the ranks are compared once more with its clock 50 s ahead.
 The traces stay in the folder that `--keep` names. With `DEVICE=cuda`, two ranks run on two GPUs, with NCCL.
+`--only equal` or `--only seeds` chooses one of both; `--again` judges the traces in `--keep` without running anything.
 """
 
 from __future__ import annotations
@@ -11,17 +13,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from tcexplore.documents.locations import places
+from tcexplore.documents.rank_alert import alert_row
+from tcexplore.documents.strip import verdict_row
+from tcexplore.events.rank_events import Divergence, RanksCompared, name_ranks
+from tcexplore.session import Session
 from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.trace_inputs import trace_inputs
-from tcexplore.traces.trace_job import open_inputs
+from tcexplore.traces.trace_job import TraceJob, open_inputs
+from tcexplore.traces.trace_run import TraceRun
 
 LIMIT_S = 300
 """Seconds after which the ranks of a program end."""
@@ -53,6 +65,13 @@ for line in sys.stdin:
         ranks.append(pid)
     print(max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0 for pid in ranks), flush=True)
 """
+
+
+class Recorded:
+    """Stands for a launcher if the traces of an earlier run are judged again."""
+
+    def record(self, *_: object, **__: object) -> bool:
+        return True
 
 
 class Launcher:
@@ -114,15 +133,29 @@ SEEDS = (
     Seed("version", "library version", "", 3),
     Seed("missing", "missing rank", "", 2),
     Seed("missing", "missing rank", "", 4),
+    Seed("unfinished", "unfinished rank", "def forward", 2),
 )
 SPMD = ("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter", "fsdp", "tensor_parallel", "sequence",
-        "experts", "restarts", "nested_breaks", "sizes")  # fmt: skip
+        "experts", "restarts", "nested_breaks", "sizes", "floats")  # fmt: skip
 BRANCHES = {
     "data": "branch", "one_sided": "branch", "collective_in_branch": "branch", "statement": "branch",
     "without_else": "branch", "chain": "branch", "loop": "branch", "early_return": "branch", "expression": "branch",
     "helper": "branch", "break_on_one": "break", "order": "collective order", "size": "shape", "kind": "dtype",
 }  # fmt: skip
 """Seeds of `branches.py` with the kind of the verdict."""
+CONDITIONS = frozenset(BRANCHES) - {"break_on_one", "size", "kind"}
+"""Seeds whose cause is a condition, which the main screen must name."""
+
+
+class Branch(NamedTuple):
+    """A seed of `branches.py`, and how many ranks run it."""
+
+    name: str
+    ranks: int = 2
+
+
+MORE_RANKS = {"data": 3, "statement": 4, "loop": 3, "order": 4, "early_return": 3, "helper": 3, "size": 4, "kind": 3}
+BRANCH_JOBS = (*map(Branch, BRANCHES), *(Branch(*job) for job in MORE_RANKS.items()))
 
 
 class Equal(NamedTuple):
@@ -136,6 +169,9 @@ class Equal(NamedTuple):
 
 
 DELAYS = (0, 2, 10)
+LATER_S = 50
+"""Seconds by which the clock of the last rank is put ahead, in a copy of the trace."""
+
 EQUAL = tuple(
     Equal(name, caches, DELAYS[(number + place) % len(DELAYS)])
     for number, name in enumerate(SPMD)
@@ -143,61 +179,119 @@ EQUAL = tuple(
 )
 
 
-def verdict(trace: Path) -> tuple[str, tuple[int, ...], str]:
-    """Return the kind, the ranks and the text of the line of the verdict; an empty kind if the ranks agree."""
+class Verdict(NamedTuple):
+    """What the main screen says of a job."""
+
+    kind: str = ""
+    """Empty if the ranks agree."""
+    ranks: tuple[int, ...] = ()
+    line: str = ""
+    """The user's line that is named."""
+    condition: str = ""
+    lacks: tuple[str, ...] = ()
+    """What of the verdict is not on the screen."""
+
+
+def verdict(trace: Path) -> Verdict:
+    """Return the verdict on the ranks of a trace."""
     (job,) = open_inputs(trace_inputs([str(trace)])).jobs
-    divergence = compare_ranks(job).divergence
+    compared = compare_ranks(job)
+    divergence = compared.divergence
     if divergence is None:
-        return "", (), ""
+        return Verdict()
     at = divergence.location
     line = Path(at.file).read_text().split("\n")[at.line - 1].strip() if at else ""
-    print(f"    {divergence.detail}; {' | '.join(side.text for side in divergence.sides)}")
-    return divergence.kind, divergence.ranks, line
+    lacks = tuple(not_on_screen(job, compared, divergence))
+    return Verdict(divergence.kind, divergence.ranks, line, divergence.condition or "", lacks)
 
 
-def with_compiled_code(warm: Path, cache: Path) -> Path:
+def not_on_screen(job: TraceJob, compared: RanksCompared, divergence: Divergence) -> Iterator[str]:
+    """Yield the parts of a verdict that the two lines at the top of the main screen lack, 160 columns wide."""
+    run = TraceRun(job.ranks[0], 1, len(job.ranks))
+    start = run.start()
+    session = Session().begin(start)
+    for event in (event for batch in run.batches() for event in batch):
+        session = session.apply(event)
+    session = session.apply(replace(compared, run=1))
+    headline, cause = verdict_row(session).text, alert_row(session).text
+    print(f"    {headline[:110]}\n    {cause}")
+    names = places(start.file)
+    wanted = [divergence.kind.upper(), *([names.describe(divergence.location)] if divergence.location else [])]
+    yield from (text for text in wanted if text not in headline)
+    wanted = [divergence.condition or divergence.detail[1:], *(name_ranks(side.ranks) for side in divergence.sides)]
+    yield from (text for text in wanted if text not in cause)
+
+
+RECORD_HEAD = re.compile(r"(?m)^([VIWE])(\d{4} \d\d:\d\d:\d\d\.\d+) ")
+
+
+def delayed(trace: Path, into: Path, rank: int, seconds: float) -> Path:
+    """Copy a trace with the clock of one rank ahead."""
+    shutil.copytree(trace, into)
+    form = "%Y%m%d %H:%M:%S.%f"
+
+    def later(head: re.Match[str]) -> str:
+        at = datetime.strptime(f"2000{head[2]}", form) + timedelta(seconds=seconds)
+        return f"{head[1]}{at.strftime('%m%d %H:%M:%S.%f')} "
+
+    for path in into.glob(f"*_rank_{rank}_*"):
+        path.write_text(RECORD_HEAD.sub(later, path.read_text()))
+    return into
+
+
+def new_cache(launcher: Launcher | Recorded, warm: Path, cache: Path) -> Path:
     """Copy a cache with its compiled kernels but without its graphs, since every rank has to compile those."""
+    if isinstance(launcher, Recorded):
+        return cache
     shutil.copytree(warm, cache, ignore=shutil.ignore_patterns("fxgraph", "aotautograd"))
     return cache
 
 
-def run_seed(launcher: Launcher, seed: Seed, folder: Path, warm: Path) -> bool:
+def run_seed(launcher: Launcher | Recorded, seed: Seed, folder: Path, warm: Path) -> bool:
     """Return whether the verdict names the seed."""
     world = 2 if GPU else seed.ranks
-    caches = [with_compiled_code(warm, folder / f"cache{rank}") for rank in range(world)]
+    caches = [new_cache(launcher, warm, folder / f"cache{rank}") for rank in range(world)]
     argv = ["seeded.py", "--seed", seed.name]
     if seed.name == "cache":
         launcher.record(argv, world, folder / "before", [caches[1]])
     launcher.record(argv, world, folder / "trace", caches, WRAP=seed.wrap)
-    kind, ranks, line = verdict(folder / "trace")
-    names = (0, 1) if world == 2 and seed.kind != "missing rank" else (1,)
-    holds = (kind, ranks) == (seed.kind, names) and line.startswith(seed.code)
-    outcome = "ok" if holds else "WRONG"
-    print(f"{seed.name} {seed.wrap} on {world} ranks: {kind}, ranks {ranks}, {line!r}: {outcome}")
+    found = verdict(folder / "trace")
+    names = (0, 1) if world == 2 and seed.kind not in ("missing rank", "unfinished rank") else (1,)
+    holds = found[:2] == (seed.kind, names) and found.line.startswith(seed.code) and not found.lacks
+    print(f"{seed.name} {seed.wrap} on {world} ranks: {found}: {'ok' if holds else 'WRONG'}")
     return holds
 
 
-def run_branch(launcher: Launcher, seed: str, folder: Path) -> bool:
-    """Return whether the verdict names the condition of a seed of `branches.py`, or its op if there is none."""
-    launcher.record(["branches.py", "--seed", seed], 2, folder / "trace", [folder / "cache"])
-    kind, ranks, line = verdict(folder / "trace")
-    holds = (kind, ranks) == (BRANCHES[seed], (0, 1)) and line.endswith(f"# seed: {seed}")
-    print(f"{seed}: {kind}, ranks {ranks}, {line!r}: {'ok' if holds else 'WRONG'}")
+def run_branch(launcher: Launcher | Recorded, branch: Branch, folder: Path) -> bool:
+    """Return whether the screen names the condition of a seed of `branches.py`, or its op if there is none."""
+    launcher.record(["branches.py", "--seed", branch.name], branch.ranks, folder / "trace", [folder / "cache"])
+    found = verdict(folder / "trace")
+    names = (0, 1) if branch.ranks == 2 else (1,)
+    holds = (
+        found[:2] == (BRANCHES[branch.name], names)
+        and found.line.endswith(f"# seed: {branch.name}")
+        and bool(found.condition) >= (branch.name in CONDITIONS)
+        and not found.lacks
+    )
+    print(f"{branch.name} on {branch.ranks} ranks: {found}: {'ok' if holds else 'WRONG'}")
     return holds
 
 
-def run_equal(launcher: Launcher, equal: Equal, world: int, folder: Path, warm: Path) -> bool:
+def run_equal(launcher: Launcher | Recorded, equal: Equal, world: int, folder: Path, warm: Path) -> bool:
     """Return whether the ranks agree, except for what some find in a warm cache."""
     argv = ["spmd.py", "--program", equal.name]
     number = 1 if equal.caches == "shared" else world
-    caches = [with_compiled_code(warm, folder / f"cache{rank}") for rank in range(number)]
+    caches = [new_cache(launcher, warm, folder / f"cache{rank}") for rank in range(number)]
     if equal.caches == "mixed":
         launcher.record(argv, world, folder / "before", caches[1:])
     passed = launcher.record(argv, world, folder / "trace", caches, DELAY=str(equal.delay_s))
-    kind = verdict(folder / "trace")[0]
-    holds = passed and (not kind or (kind == "cache" and equal.caches == "mixed"))
-    text = f"{equal.name} on {world} ranks, {equal.caches} caches, {equal.delay_s} s later"
-    print(f"{text}: {f'ok {kind}' if holds else f'FALSE: {kind}'}")
+    shutil.rmtree(folder / "later", ignore_errors=True)
+    later = delayed(folder / "trace", folder / "later", world - 1, LATER_S)
+    kinds = [verdict(traced).kind for traced in (folder / "trace", later)]
+    holds = passed and set(kinds) <= ({"", "cache"} if equal.caches == "mixed" else {""})
+    delays = f"{equal.delay_s} and {equal.delay_s + LATER_S} s later"
+    outcome = f"{'ok' if holds else 'FALSE:'} {' and '.join(filter(None, kinds))}"
+    print(f"{equal.name} on {world} ranks, {equal.caches} caches, {delays}: {outcome}")
     return holds
 
 
@@ -213,21 +307,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.rank_divergence")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--only", choices=("equal", "seeds"))
     given = parser.parse_args()
-    launcher = Launcher()
+    launcher = Recorded() if given.again else Launcher()
     right = total = 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
         root = given.keep or Path(temporary)
         warm = root / "compiled"
         launcher.record(["seeded.py"], 1, root / "first", [warm])
-        items: tuple[Seed | Equal | str, ...] = (*SEEDS, *BRANCHES, *EQUAL)
+        items: tuple[Seed | Equal | Branch, ...] = (*SEEDS, *BRANCH_JOBS, *EQUAL)
         for number, item in enumerate(items):
-            name = item if isinstance(item, str) else item.name
-            if given.names and name not in given.names:
+            name = item.name
+            other = given.only is not None and isinstance(item, Equal) != (given.only == "equal")
+            if other or (given.names and name not in given.names):
                 continue
             folder = root / f"{number:02}_{name}"
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=given.again)
             total += 1
             if isinstance(item, Seed):
                 right += run_seed(launcher, item, folder, warm)

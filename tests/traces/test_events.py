@@ -14,6 +14,8 @@ from tcexplore.documents.ranks_view import collective_rows, split_rows
 from tcexplore.documents.timing.timing_view import COMPILE_TIME, compile_time_rows
 from tcexplore.session import Snapshot
 from tcexplore.session.communication import collective_calls
+from tcexplore.session.snapshot import start_snapshot
+from tcexplore.traces import event_reader
 from tcexplore.traces.graph_text import read_expression, read_graph
 from tcexplore.traces.kernel_records import read_wrapper
 from tcexplore.traces.trace_inputs import trace_inputs
@@ -30,6 +32,29 @@ def snapshot_of(folder: Path, rank: int = 0) -> Snapshot:
 @pytest.fixture(scope="module")
 def same(traces: Path) -> Snapshot:
     return snapshot_of(traces / "same")
+
+
+def test_events_added_together_make_the_same_snapshot(traces: Path, same: Snapshot):
+    job = open_inputs(trace_inputs([str(traces / "same")])).jobs[0]
+    run = TraceRun(job.ranks[0], 1, len(job.ranks))
+    snapshot = start_snapshot(run.start())
+    for event in (event for batch in run.batches() for event in batch):
+        snapshot = snapshot.apply(event)
+    assert snapshot == same
+
+
+@pytest.mark.parametrize(
+    ("end", "phase"),
+    [
+        ('"ph": "i",\n\t"cat": "dynamo_timed",\n\t"tid": 0,\n\t"pid": 0,\n\t"s": "p"\n\t}', "i"),
+        ('"ph": "B",\n\t"cat": "dynamo_timed",\n\t"tid": 0,\n\t"pid": 0\n\t}', "B"),
+        ('"args": {"ph": "i", "cat": "x", "tid": 0}}', None),
+        ('"args": {"a": "\\"ph\\": \\"i\\", \\"cat\\": \\"\\"}"}', None),
+    ],
+)
+def test_the_kind_of_a_span_is_told_by_the_end_of_its_record(end: str, phase: str | None):
+    found = event_reader._PHASE.search(end.encode())
+    assert (found[1].decode() if found else None) == phase
 
 
 def test_a_graph_has_nodes_with_the_users_lines(same: Snapshot):

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.traces import graph_text
 from tcexplore.traces.graph_text import name_sizes, read_graph, read_subgraphs, read_tensor
 from tcexplore.traces.guard_records import guard_checks
 from tcexplore.traces.kernel_records import read_wrapper
 from tcexplore.traces.trace_sources import TraceSources
+
+SIMPLE = (
+    "torch.ops.aten.mul.Tensor(x, y)",
+    "torch.ops.aten.view.default(x, [4, 64, -1])",
+    "torch.ops.aten.add.Tensor(x, 1e-05, alpha = 2)",
+    "torch.ops.aten.sum.dim_IntList(x, [0], True, dtype = torch.float32)",
+    "torch.ops.aten.clone.default(x, memory_format = torch.contiguous_format)",
+    "torch._C._nn.gelu(x)",
+    "torch.nn.functional.dropout(x, 0.5, False, False)",
+    "torch.ops.aten.cat.default([x, y, x])",
+    "torch.ops.aten.empty.default([])",
+    "torch.ops.aten.bernoulli.p(x)",
+    "torch.ops.aten.pow.Tensor_Scalar(x, -0.5)",
+    "torch.ops.aten.zeros()",
+)
+
+
+@pytest.mark.parametrize("code", SIMPLE)
+def test_a_simple_call_is_read_without_the_parser_and_alike(code: str, monkeypatch: pytest.MonkeyPatch):
+    assert graph_text._SIMPLE_CALL.match(code)
+    read = graph_text.read_expression(code, {"x", "y"})
+    monkeypatch.setattr(graph_text, "_SIMPLE_CALL", re.compile("(?!)"))
+    assert read == graph_text.read_expression(code, {"x", "y"})
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["torch.ops.aten.f(x[0])", "torch.f((1, 2))", "torch.f('a')", "torch.f(x.y())", "torch.f(torch.ops.aten.g)",
+     f"torch.f([{', '.join(['x'] * 17)}])", "x.view(1)", "torch.f(Ellipsis)"],
+)  # fmt: skip
+def test_any_other_call_is_parsed(code: str):
+    assert not graph_text._SIMPLE_CALL.match(code)
+
 
 LOOP = """\
 class GraphModule(torch.nn.Module):

@@ -138,6 +138,19 @@ def test_the_first_difference_has_its_cause_and_both_sides_on_the_main_screen():
     assert "rank 0: sin(x)  line 10" in text
 
 
+def test_a_missing_rank_is_the_headline_if_one_rank_is_left():
+    divergence = Divergence(kind="missing rank", ranks=(1,), detail="no readable trace of rank 1 of 2")
+    session = session_with(RanksCompared(run=1, rows=(WAITING,), divergence=divergence))
+    assert "✖ MISSING RANK   rank 1 cannot be compared" in verdict_row(session).text
+    assert "No readable trace of rank 1 of 2." in alert_row(session).text
+
+
+def test_a_cause_that_begins_with_a_name_keeps_its_case():
+    divergence = Divergence(kind="config", ranks=(0, 1), detail="torch._dynamo.config.assume_static differs")
+    session = session_with(RanksCompared(run=1, rows=(WAITING, other()), divergence=divergence))
+    assert alert_row(session).text.strip() == "torch._dynamo.config.assume_static differs."
+
+
 @pytest.mark.parametrize(("kind", "style"), [("branch", "badge.break"), ("cache", "badge.warn")])
 def test_what_a_correct_program_may_have_is_a_warning(kind: str, style: str):
     divergence = Divergence(kind=kind, ranks=(1,))  # type: ignore[arg-type]

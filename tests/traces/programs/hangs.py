@@ -1,9 +1,14 @@
-"""A program of several ranks that hangs in its third step. `--hang KIND` chooses why, on rank 1."""
+"""A program of several ranks that hangs in its third step. `--hang NAME` chooses why, on rank 1.
+
+A line that rank 1 does not leave ends with the name. The file that `HANG_BEGAN` names is made before.
+"""
 
 import argparse
 import os
 import queue
 import signal
+import socket
+import threading
 import time
 
 import torch
@@ -13,7 +18,10 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--hang", default="")
 hang = parser.parse_args().hang
 rank = int(os.environ["RANK"])
-lock: queue.Queue[None] = queue.Queue()
+empty: queue.Queue[None] = queue.Queue()
+taken = threading.Lock()
+other = None
+"""A second group of all ranks."""
 
 
 @torch.compile(backend="aot_eager")
@@ -21,45 +29,98 @@ def scaled(x: torch.Tensor) -> torch.Tensor:
     return (x * 2).relu() + rank
 
 
-def average(x: torch.Tensor) -> torch.Tensor:
-    dist.all_reduce(x)
+def average(x: torch.Tensor, *, in_other: bool = False) -> torch.Tensor:
+    dist.all_reduce(x, group=other if in_other else None)  # reached
     return x / dist.get_world_size()
 
 
-def load(step: int) -> torch.Tensor:
-    if hang == "loading" and rank == 1 and step == 2:
-        lock.get()
+class Stuck(torch.utils.data.Dataset[torch.Tensor]):
+    """A data set whose worker waits for ever, such as for a file on a server."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, _: int) -> torch.Tensor:
+        while True:
+            time.sleep(60)
+
+
+def load(wrong: bool) -> torch.Tensor:
+    if wrong and hang == "loading":
+        empty.get()  # hang: loading
+    if wrong and hang == "dataloader":
+        loader = torch.utils.data.DataLoader(Stuck(), num_workers=1)
+        next(iter(loader))  # hang: dataloader
     return torch.randn(4, 4)
 
 
 def skip_a_step() -> None:
     while True:
+        time.sleep(1)  # hang: sleep
+
+
+def never(*_):
+    while True:
         time.sleep(1)
 
 
+def busy(*_):
+    while True:
+        pass
+
+
+def product(a: torch.Tensor) -> torch.Tensor:  # hang: compile
+    return a @ a
+
+
+def tuned(a: torch.Tensor) -> torch.Tensor:  # hang: autotuning
+    return a @ a.t()
+
+
+def stuck_in_compile(x: torch.Tensor) -> None:
+    if hang == "compile":
+        torch.compile(product, backend=never)(x)
+    if hang == "autotuning":
+        from torch._inductor import select_algorithm
+
+        torch._inductor.config.max_autotune = torch._inductor.config.freezing = True
+        select_algorithm.AlgorithmSelectorCache.benchmark_choice = staticmethod(busy)
+        with torch.no_grad():
+            torch.compile(tuned)(torch.randn(64, 64))
+
+
 def train(step: int) -> torch.Tensor:
-    x = scaled(load(step))
-    if step == 2 and rank == 1:
+    wrong = step == 2 and rank == 1
+    if wrong and (began := os.environ.get("HANG_BEGAN")):
+        open(began, "w").close()
+    x = scaled(load(wrong))
+    if wrong:
+        stuck_in_compile(x)
         if hang == "collective":
-            dist.broadcast(x, 1)
+            dist.broadcast(x, 0)  # hang: collective
         if hang == "barrier":
-            dist.barrier()
+            dist.barrier()  # hang: barrier
         if hang == "sleep":
             skip_a_step()
+        if hang == "lock":
+            taken.acquire()
+            taken.acquire()  # hang: lock
+        if hang == "socket":
+            pair = socket.socketpair()
+            pair[0].recv(1)  # hang: socket
         if hang == "stopped":
-            os.kill(os.getpid(), signal.SIGSTOP)
+            os.kill(os.getpid(), signal.SIGSTOP)  # hang: stopped
         if hang == "loop":
-            while step:
-                x = x + 1
+            sum(iter(int, 1))  # hang: loop
         if hang == "exception":
-            raise ValueError("the loss is not finite")
-        if hang == "ended":
-            os._exit(0)
-    return average(x)
+            raise ValueError("the loss is not finite")  # hang: exception
+    return average(x, in_other=wrong and hang == "groups")
 
 
 def main() -> None:
+    global other
     dist.init_process_group("gloo")
+    other = dist.new_group(list(range(dist.get_world_size())))
     for step in range(4):
         train(step)
     dist.barrier()

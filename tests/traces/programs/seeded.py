@@ -58,6 +58,8 @@ def seed_process() -> None:
         torch.__version__ = "2.12.1"  # what torch writes into its records
     if differs and seed == "missing":
         logging.getLogger("torch.__trace").handlers.clear()
+    if differs and seed == "unfinished":
+        graph.GraphLowering.run = lambda *_: os._exit(1)
     if seed == "autotuning":
         torch._inductor.config.max_autotune = torch._inductor.config.freezing = True
         select_algorithm.AlgorithmSelectorCache.benchmark_choice = staticmethod(time_choice)
@@ -97,7 +99,7 @@ def main() -> None:
 if __name__ == "__main__":
     import logging
 
-    from torch._inductor import select_algorithm
+    from torch._inductor import graph, select_algorithm
     from torch.distributed.fsdp import fully_shard
 
     main()

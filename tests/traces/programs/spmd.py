@@ -184,6 +184,22 @@ def sizes():
         f(torch.ones(rows, 8, device=device), rows / 2)
 
 
+def floats():
+    """Call with floats: torch traces again without the ones that it can make tensors of."""
+
+    @torch.compile
+    def f(x, scale: float):
+        return (x * scale + scale).relu()
+
+    @torch.compile
+    def g(x, scale: float):
+        return x.sin() if scale > 0.5 else x * scale
+
+    for scale in (1.5, 2.5, 0.75):
+        f(torch.ones(4, 8, device=device), scale)
+        g(torch.ones(4, 8, device=device), scale)
+
+
 def main() -> None:
     time.sleep(float(os.environ.get("DELAY", "0")) * (rank == world - 1))
     if gpu:

@@ -1,0 +1,168 @@
+"""Headlines of jobs that hang: `python -m tests.benchmarks.rank_hangs [NAME…]`. It needs py-spy.
+
+Each job has real Gloo ranks, of which rank 1 hangs in one way. It is followed as in the app; within 15 s after the hang
+began, the headline of the main screen must name rank 1, what it does, its line, and the line of the collective in which
+the others wait. The reason of an exception, which ends the job, is in the row below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tcexplore import events as ev
+from tcexplore.documents.rank_alert import alert_row
+from tcexplore.documents.strip import verdict_row
+from tcexplore.session import Session
+from tcexplore.traced_job import TracedJob
+from tcexplore.traces.followed_trace import FollowedTrace
+from tcexplore.ui.follow_engine import FollowEngine
+
+PROGRAM = Path(__file__).parents[1] / "traces" / "programs" / "hangs.py"
+
+LIMIT_S = 15.0
+START_S = 120.0
+"""Seconds within which a job must begin to hang."""
+
+
+class HangSeed(NamedTuple):
+    """A job that hangs, and what its headline must say of rank 1."""
+
+    name: str
+    ranks: int
+    says: str
+    reached: bool = True
+    """Whether the others are said to wait at the line of the collective."""
+
+
+SEEDS = (
+    HangSeed("collective", 2, "waits in `broadcast`"),
+    HangSeed("collective", 4, "waits in `broadcast`"),
+    HangSeed("barrier", 2, "waits in `barrier`"),
+    HangSeed("groups", 2, "all ranks wait in `all_reduce`"),
+    HangSeed("loading", 2, "it waits"),
+    HangSeed("loading", 4, "it waits"),
+    HangSeed("dataloader", 2, "it waits"),
+    HangSeed("lock", 2, "it waits"),
+    HangSeed("socket", 2, "it waits"),
+    HangSeed("sleep", 2, "it waits"),
+    HangSeed("loop", 2, "it runs"),
+    HangSeed("stopped", 4, "it is stopped"),
+    HangSeed("compile", 2, "it compiles"),
+    HangSeed("autotuning", 2, "it compiles"),
+    HangSeed("exception", 2, "ValueError: the loss is not finite", reached=False),
+)
+
+
+def line_ending(comment: str) -> int:
+    """Return the line of the program that ends with a comment, 0 if there is none."""
+    lines = PROGRAM.read_text().split("\n")
+    return next((number for number, line in enumerate(lines, 1) if line.endswith(f"# {comment}")), 0)
+
+
+def lacks(headline: str, seed: HangSeed) -> list[str]:
+    """Return what the headline of a hang does not say."""
+    own, reached = line_ending(f"hang: {seed.name}"), line_ending("reached")
+    wanted = ["✖ " if "it compiles" not in headline and "it runs" not in headline else "◐ ", seed.says]
+    wanted += [] if seed.name == "groups" else ["rank 1"]
+    wanted += [f"line {own}"] if own else []
+    wanted += [f"line {reached}"] if seed.reached else []
+    return [text for text in wanted if text not in headline]
+
+
+class Job:
+    """The ranks of a job that runs."""
+
+    def __init__(self, seed: HangSeed, folder: Path) -> None:
+        self.trace = folder / "trace"
+        self.trace.mkdir()
+        self.began = folder / "began"
+        self.launched: TracedJob | None = None
+        self._ranks: list[subprocess.Popen[bytes]] = []
+        with socket.create_server(("localhost", 0)) as free:
+            port = free.getsockname()[1]
+        variables = {
+            "TORCH_TRACE": str(self.trace), "HANG_BEGAN": str(self.began), "WORLD_SIZE": str(seed.ranks),
+            "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        }  # fmt: skip
+        program = [str(PROGRAM), "--hang", seed.name]
+        if not seed.reached:  # its launcher ends the other ranks
+            os.environ.update(variables)
+            run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(seed.ranks), "--master-port"]
+            self.launched = TracedJob([*run, str(port), *program], str(self.trace))
+            self.launched.start(capture=True)
+            return
+        for rank in range(seed.ranks):
+            environment = {**os.environ, **variables, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            self._ranks.append(
+                subprocess.Popen([sys.executable, *program], env=environment, start_new_session=True,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            )  # fmt: skip
+
+    def end(self) -> None:
+        if self.launched is not None:
+            self.launched.end()
+        for process in self._ranks:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+async def headline_of(seed: HangSeed, job: Job) -> tuple[str, float]:
+    """Return the headline that is right, or the last one after the limit, and its seconds after the hang began."""
+    session = Session()
+
+    def deliver(item: ev.Job | ev.Event) -> None:
+        nonlocal session
+        session = session.begin(item) if isinstance(item, ev.Job) else session.apply(item)
+
+    engine = FollowEngine(FollowedTrace([str(job.trace)]), None, job.launched)
+    await engine.start(deliver)
+    started, hung, headline = time.monotonic(), 0.0, ""
+    try:
+        while time.monotonic() < (hung + LIMIT_S if hung else started + START_S):
+            await asyncio.sleep(0.2)
+            hung = hung or (time.monotonic() if job.began.exists() else 0.0)
+            if session.shown is not None:
+                headline = f"{verdict_row(session, 400).text}  {alert_row(session).text}"
+            if hung and not lacks(headline, seed):
+                break
+        return headline, time.monotonic() - hung if hung else -1.0
+    finally:
+        await engine.close()
+
+
+def main() -> None:
+    """Print each headline, and how many are right."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.rank_hangs")
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    seeds = [seed for seed in SEEDS if not given.names or seed.name in given.names]
+    right = 0
+    for seed in seeds:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            job = Job(seed, Path(folder))
+            try:
+                headline, seconds = asyncio.run(headline_of(seed, job))
+            finally:
+                job.end()
+        missing = lacks(headline, seed)
+        right += not missing
+        outcome = f"ok after {seconds:.1f} s" if not missing else f"WRONG, without {missing}"
+        print(f"{seed.name} on {seed.ranks} ranks: {headline[:200]}: {outcome}", flush=True)
+    print(f"{right} of {len(seeds)} headlines right")
+
+
+if __name__ == "__main__":
+    main()

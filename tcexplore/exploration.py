@@ -123,6 +123,7 @@ class Explorer:
         hooks = Hooks(events.append)
 
         def result() -> Exploration:
+            hooks.run_deferred()
             snapshot = Snapshot(run=0, file=file, source="", config=ev.Config())
             for event in events:
                 # The wire format cleans untrusted text.

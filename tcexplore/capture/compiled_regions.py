@@ -406,6 +406,8 @@ class Regions:
             self._emit_compiled(call, seconds, args, kwargs)
         if call.graphs or self._now() - self._emitted_at > EMIT_EVERY_S:
             self.emit_calls()
+            if call.outer is None:
+                self._hooks.run_deferred()
             if not self._thread.calls and threading.current_thread() is threading.main_thread():
                 self._between_calls()
         if self._steps is not None:

@@ -26,6 +26,7 @@ class Hooks:
         self._failed: set[tuple[str, str]] = set()
         self._patched: list[tuple[Any, str, Any, bool]] = []
         self._paused = False
+        self._deferred: list[Callable[[], None]] = []
 
     def watch(
         self,
@@ -89,14 +90,25 @@ class Hooks:
             else:
                 delattr(owner, name)
 
+    def defer(self, fact: str, symbol: str, function: Callable[..., None], *args: Any) -> None:
+        """Call a function that emits `fact` with `attempt` once the call that compiles now is over."""
+        self._deferred.append(functools.partial(self.attempt, fact, symbol, function, *args))
+
+    def run_deferred(self) -> None:
+        """Call the deferred functions, outside of what a compile or a call takes."""
+        deferred, self._deferred = self._deferred, []
+        for call in deferred:
+            call()
+
     @contextmanager
     def silenced(self) -> Iterator[None]:
         """Emit nothing inside this context, for compiles that are not part of the user's program."""
         emit, self.emit = self.emit, lambda _: None
+        deferred, self._deferred = self._deferred, []
         try:
             yield
         finally:
-            self.emit = emit
+            self.emit, self._deferred = emit, deferred
 
     @contextmanager
     def paused(self) -> Iterator[None]:

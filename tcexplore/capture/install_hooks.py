@@ -22,6 +22,7 @@ DYNAMO_MODULES = (
     "dynamo.frame_entries",
     "dynamo.eager_ops",
     "dynamo.break_costs",
+    "dynamo.rewritten_functions",
 )
 """Modules of `tcexplore.capture` with a function `install(hooks, trace, user_files)`, installed before the run."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
 
+from tcexplore.documents.bytecode_view import break_step_rows, known_steps, rewritten_at
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
 from tcexplore.documents.line_facts import broken_expression
@@ -100,6 +101,7 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
         yield row(" ", *line, links=links, location=at)
     if opened:
         yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, fix, width))
+        yield from _bytecode(snapshot, graph_break, f"{name} bytecode", toggled, width)
         yield from _torch_notes(snapshot, graph_break, name, name + " more" in toggled, width)
         yield BLANK
 
@@ -170,6 +172,20 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
         yield from wrapped(f"{lost}{explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
     if costed.contradicted:
         yield from wrapped(f"Doubtful: {costed.contradicted}.", width, "warn", indent=3)
+
+
+def _bytecode(
+    snapshot: Snapshot, graph_break: GraphBreak, name: str, toggled: frozenset[str], width: int
+) -> Iterator[Row]:
+    """Yield a fold with the steps that Dynamo put in place of the function that breaks."""
+    function = next(iter(rewritten_at(snapshot, graph_break)), None)
+    if function is None:
+        return
+    links, opened = (break_link(graph_break),), name in toggled
+    text = f"what runs in place of {function.name}, in {count(len(known_steps(function)), 'step')}"
+    yield fold(name, opened, (text, "muted"), indent=3, links=links, location=graph_break.location, keys_only=True)
+    if opened:
+        yield from break_step_rows(snapshot, graph_break, width)
 
 
 def _torch_notes(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:

@@ -225,6 +225,63 @@ class FrameSkipped(Event):
     """Whether it may run tensor operations, which then run eagerly."""
 
 
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A bytecode instruction."""
+
+    offset: int
+    op: str
+    """Name of the opcode, as in `dis`."""
+    arg: int | None = None
+    value: str = ""
+    """What `arg` stands for, as in `dis`: a name, a constant, `NULL + print`; empty for none."""
+    line: int | None = None
+    """The user's line; None for what Dynamo adds."""
+    target: int | None = None
+    """Offset that it may jump to."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeFunction:
+    """A function with the rest of another one, after a graph break."""
+
+    variable: str
+    """The global variable that holds it."""
+    code_name: str
+    """torch's name: `torch_dynamo_resume_in_forward_at_12`; empty if unknown, as in a trace."""
+    line: int | None
+    """The line of the graph break; None if unknown."""
+    parameters: tuple[str, ...] = ()
+    goes_on: int | None = None
+    """The line that it begins with: after a branch, another one than that of the break; None if unknown."""
+    number: int = 0
+    """Number of its code in this run; 0 if unknown. Two functions after one branch have the same name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionRewritten(Event):
+    """The bytecode that runs in place of a function with a graph break, or of the rest of one."""
+
+    graph: str
+    """Compile id."""
+    name: str
+    """The user's name: `forward`."""
+    code_name: str
+    """torch's name: of a resume function, `torch_dynamo_resume_in_forward_at_12`."""
+    resumed: int | None = None
+    """The line of the graph break that a resume function follows; None for any other function."""
+    frame: Location | None = None
+    """First line of the function, of a resume function the line of the break; None if it is not in the user's files."""
+    goes_on: int | None = None
+    """As in `ResumeFunction`, like `number`."""
+    number: int = 0
+    instructions: tuple[Instruction, ...]
+    resumes: tuple[ResumeFunction, ...] = ()
+    """The resume functions that it may call."""
+    dropped: int = 0
+    """Further instructions, which are not kept."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileRestarted(Event):
     """An attempt to trace a frame that torch gave up: it traced the frame again, and only the last attempt counts."""

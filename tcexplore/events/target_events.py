@@ -124,6 +124,8 @@ class KernelAssembled(Event):
     config: str
     """`XBLOCK=8, num_warps=2, num_stages=1`."""
     stages: tuple[KernelStage, ...]
+    missing: str = ""
+    """Why the last stage and the resources are missing; empty if they are not."""
     resources: KernelResources | None = None
     """None for code of a CPU."""
     vectors: Vectors | None = None

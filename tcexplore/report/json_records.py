@@ -20,9 +20,13 @@ from tcexplore.documents.code.fusion_view import explain_refusal
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.events import Location
+from tcexplore.session.bytecode_steps import bytecode_steps
 
 Fields = dict[str, Any]
 Schema = Mapping[str, Any]
+
+MOST_STEPS = 100
+"""Steps of a rewritten function."""
 
 UNITS = ("_us", "_s", "_bytes", "_mhz", "_w", "_c")
 """Endings of keys that the names of their fields may lack."""
@@ -97,6 +101,14 @@ COMPUTED: dict[str, Callable[[Any], Fields]] = {
         "failed_guards": [recompile.failed_guard for recompile in mark.causes],
     },
     "resources": lambda resources: {"instruction_mix": dict(resources.mix)},
+    "rewritten_function": lambda function: {
+        "steps": bytecode_steps(function)[:MOST_STEPS],
+        "instructions": len(function.instructions) + function.dropped,
+    },
+    "bytecode_step": lambda step: {
+        "line": step.line,
+        "resumes": step.resumes.code_name or None if step.resumes else None,
+    },
     "script_end": lambda end: {"timed_out": end.time_limit is not None},
     "step_tried": lambda tried: {"ci95": None if tried.speedup is None else (tried.low, tried.high)},
     "timed_process": lambda process: {"ci95": (process.low, process.high)},

@@ -371,7 +371,7 @@ def _kernel(snapshot: Snapshot, kernel: ev.Kernel, fused: FusedKernel) -> Fields
         vectors=assembled.vectors if assembled else None,
         stages={stage.name: fields("stage", stage) for stage in assembled.stages} if assembled else None,
         assembled_config=assembled.config or None if assembled else None,
-        not_assembled=facts.not_assembled.reason if facts.not_assembled else None,
+        not_assembled=facts.not_assembled.reason if facts.not_assembled else (assembled and assembled.missing) or None,
         roofline=facts.roofline,
         measured=_measured(snapshot, kernel, facts),
     )

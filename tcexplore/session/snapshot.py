@@ -58,6 +58,8 @@ class Snapshot:
     skipped_frames: tuple[ev.FrameSkipped, ...] = ()
     restarts: tuple[ev.CompileRestarted, ...] = ()
     """Attempts to trace that torch gave up."""
+    rewritten: tuple[ev.FunctionRewritten, ...] = ()
+    """Functions with a graph break, and their resume functions."""
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
     frames: tuple[ev.FrameEntered, ...] = ()

@@ -93,8 +93,8 @@ class Assembler:
             yield KernelNotAssembled(reason=answer["error"], **key)
             return
         for compiled in answer["configs"]:
-            stages, resources = machine_code(compiled, target, _FILE, added_lines)
-            yield KernelAssembled(config=compiled["config"], stages=stages, resources=resources, **key)
+            made = machine_code(compiled, target, _FILE, added_lines)
+            yield KernelAssembled(config=compiled["config"], **made._asdict(), **key)
 
     def close(self) -> None:
         """End the process after its current answer."""

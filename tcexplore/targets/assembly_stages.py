@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tcexplore.events.target_events import KernelResources, KernelStage
 from tcexplore.targets.device_table import Target
@@ -39,21 +39,32 @@ class NoDisassemblerError(RuntimeError):
     """Neither the triton package nor the PATH has the tool."""
 
 
-def machine_code(
-    compiled: dict[str, Any], target: Target, file: str, added_lines: int
-) -> tuple[tuple[KernelStage, ...], KernelResources | None]:
+class MachineCode(NamedTuple):
+    """The stages of a compiled kernel."""
+
+    stages: tuple[KernelStage, ...]
+    resources: KernelResources | None
+    missing: str = ""
+    """Why SASS and resources are missing."""
+
+
+def machine_code(compiled: dict[str, Any], target: Target, file: str, added_lines: int) -> MachineCode:
     """Return stages and resources of a compiled kernel (`asm` by stage, `cubin` in hex, `metadata`).
 
-    `added_lines` lines precede the kernel's displayed source in `file`. Raises `NoDisassemblerError`, `OSError`.
+    `added_lines` lines precede the kernel's displayed source in `file`. Raises `OSError` if a tool fails.
     """
     asm: dict[str, str] = compiled["asm"]
     stages = [make_stage(name, asm[name], file, added_lines) for name in STAGE_ORDER if name in asm]
     if target.backend == "hip":
-        return tuple(stages), amd_resources(target, compiled["metadata"], asm.get("amdgcn", ""))
+        return MachineCode(tuple(stages), amd_resources(target, compiled["metadata"], asm.get("amdgcn", "")))
     cubin = bytes.fromhex(compiled["cubin"])
-    sass = _run_tool("nvdisasm", ["-g", "-c"], cubin)
-    resources = nvidia_resources(target, _resource_usage(cubin), compiled["metadata"], sass)
-    return (*stages, make_stage("sass", sass, file, added_lines)), resources
+    try:
+        sass = _run_tool("nvdisasm", ["-g", "-c"], cubin)
+        usage = _resource_usage(cubin)
+    except NoDisassemblerError as error:
+        return MachineCode(tuple(stages), None, f"No SASS and no resources: {error}.")
+    resources = nvidia_resources(target, usage, compiled["metadata"], sass)
+    return MachineCode((*stages, make_stage("sass", sass, file, added_lines)), resources)
 
 
 def make_stage(name: str, text: str, file: str, added_lines: int = 0) -> KernelStage:

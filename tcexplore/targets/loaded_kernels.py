@@ -60,8 +60,8 @@ def loaded_kernel(kernel: Kernel, path: str, device: Target) -> Iterator[Event]:
     for result in results:
         compiled = _cached_files(result.kernel.hash, _device_index(tuner))
         file, added_lines = _source_file(compiled["asm"].get("ttir", ""), kernel)
-        stages, resources = machine_code(compiled, device, file, added_lines)
-        yield KernelAssembled(config=_describe_config(result.config), stages=stages, resources=resources, **key)
+        made = machine_code(compiled, device, file, added_lines)
+        yield KernelAssembled(config=_describe_config(result.config), **made._asdict(), **key)
 
 
 def _tuner(name: str, path: str) -> Any:

@@ -20,7 +20,15 @@ from tcexplore.torch_text.break_text import (
     explain_reason,
     parse_reason,
 )
-from tcexplore.torch_text.dynamo_names import describe_carried, function_name, is_carried, is_resumed, readable_source
+from tcexplore.torch_text.bytecode_text import read_instructions, resume_variables
+from tcexplore.torch_text.dynamo_names import (
+    describe_carried,
+    function_name,
+    is_carried,
+    is_resumed,
+    readable_source,
+    resumed_line,
+)
 from tcexplore.torch_text.guard_text import (
     BACKEND_MATCH,
     OTHER_BACKEND,
@@ -117,6 +125,28 @@ def _qualified(context: TraceContext, node: ev.FxNode) -> ev.FxNode:
     """Return a call of a function of the user with the name of its module."""
     target = context.sources.qualify(node.target) if node.op == "call_function" else node.target
     return node if target == node.target else replace(node, target=target)
+
+
+REWRITTEN = "_MODIFIED_BYTECODE"
+"""End of the kind of record with the bytecode that runs in place of a resume function."""
+
+ORIGINAL = "_ORIGINAL_BYTECODE"
+
+
+def read_rewritten(context: TraceContext, record: Record) -> None:
+    """Emit the bytecode that runs in place of a resume function."""
+    function = record.kind.removesuffix(REWRITTEN)
+    instructions = read_instructions(context.payload(record))
+    start = context.starts.get(record.graph)
+    own = start.frame if start else None
+    frame = context.sources.place(own.file, own.line, function_name(own.function)) if own else None
+    resumes = (ev.ResumeFunction(variable, "", None) for variable in resume_variables(instructions))
+    context.emit(
+        ev.FunctionRewritten(
+            graph=record.graph, name=function_name(function), code_name=function, resumed=resumed_line(function),
+            frame=frame, instructions=instructions, resumes=tuple(resumes),
+        )
+    )  # fmt: skip
 
 
 # ---- graph breaks

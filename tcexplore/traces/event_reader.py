@@ -53,6 +53,7 @@ NOT_IN_TRACES: tuple[tuple[str, str], ...] = (
         "a trace holds only the innermost line; that of the module or function is shown",
     ),
     ("frames that Dynamo skips before it compiles them", "a trace holds only frames that Dynamo began to compile"),
+    ("bytecode of functions that break", "a trace holds only that of their resume functions"),
 )
 """Facts that only a live run has, with the reasons."""
 
@@ -147,8 +148,9 @@ class EventReader:
 
     def _convert(self, number: int) -> None:
         kind = self._index.kind(number)
-        converter = self._converters.get(kind)
-        known = self._kinds.setdefault(kind, _KindCount(number, converter is not None or kind in _SILENT))
+        converter = self._converter(kind)
+        silent = kind in _SILENT or kind.endswith(dynamo_records.ORIGINAL)
+        known = self._kinds.setdefault(kind, _KindCount(number, converter is not None or silent))
         known.count += 1
         if converter is None:
             if not known.read and len(known.graphs) < MOST_GRAPHS:
@@ -163,6 +165,11 @@ class EventReader:
             self._report(str(error))
         except Exception as error:  # noqa: BLE001  a record of another torch may have any form; the others are still read
             self._report(f"record {number + 1} ({kind}) has an unknown form: {type(error).__name__}: {error}")
+
+    def _converter(self, kind: str) -> Converter | None:
+        if kind.endswith(dynamo_records.REWRITTEN):  # the kind begins with the name of the function
+            return dynamo_records.read_rewritten
+        return self._converters.get(kind)
 
     def _graph_of(self, number: int) -> str:
         try:

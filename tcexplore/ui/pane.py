@@ -323,9 +323,9 @@ class Pane(Container):
         self._show_and_reveal([link for link in near if link.kind not in _WIDE])
         self.post_message(self.Changed(self.spec.id))
 
-    def open_folds(self, folds: frozenset[str], near: Sequence[Link]) -> None:
-        """Open folds, and scroll to the first row of these links."""
-        self.toggled |= folds
+    def open_folds(self, folds: frozenset[str], near: Sequence[Link], closing: frozenset[str] = frozenset()) -> None:
+        """Open folds, close others, and scroll to the first row of these links."""
+        self.toggled = self.toggled - closing | folds
         self._opened_for = tuple(near)
         self._show_and_reveal(near)
         self.post_message(self.Changed(self.spec.id))

@@ -181,6 +181,9 @@ PANES: tuple[PaneSpec, ...] = (
         View("breaks", "tcexplore.documents.breaks_view:breaks_document",
              shown_with=("breaks", "graphs", "skipped_frames", "restarts"), kinds=frozenset({"break", "line"}),
              keywords="graph fix reason item print where"),
+        View("bytecode", "tcexplore.documents.bytecode_view:bytecode_document",
+             shown_with=("rewritten", "graphs"), kinds=frozenset({"break", "line"}),
+             keywords="resume function dynamo rewritten instructions dis", listed_with=None),
     )),
     PaneSpec("guards", 4, "Guards", (
         View("guards", "tcexplore.documents.guards.guards_view:guards_document",

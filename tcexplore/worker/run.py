@@ -207,6 +207,7 @@ class Run:
             steps.finish()
             if captures is not None:
                 emit_shapes(captures, self._emit)
+            self._hooks.run_deferred()
             self._emit_sources()
         self._stages.compiled = True
         if self._numerics is not None:
@@ -373,6 +374,7 @@ class Run:
                 use_compiled_ahead(program, self.job, self._emit)
                 self.calls.make_compiled(program, self._frames)
         except Exception:
+            self._hooks.run_deferred()
             stage = self.progress.stage
             self._restore(program, state)
             self._call_eagerly(program)
@@ -380,6 +382,7 @@ class Run:
             self.progress.stage = stage
             raise
         examination.note_compiled()
+        self._hooks.run_deferred()
         if self._numerics is not None:
             self._numerics.close()
         self._recorder.close_graphs()

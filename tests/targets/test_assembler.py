@@ -14,9 +14,11 @@ from typing import IO, Any
 
 import pytest
 
+from tcexplore.documents.code.instructions import stage_code
 from tcexplore.events import Kernel
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
 from tcexplore.targets import assembler as assembler_module
+from tcexplore.targets import assembly_stages
 from tcexplore.targets.assembler import Assembler
 from tcexplore.targets.cpu_assembly import compile_to_assembly
 from tcexplore.targets.device_table import find_target
@@ -69,6 +71,34 @@ def test_a_source_without_imports_gives_the_same_code_and_lines(assembler: Assem
     short = replace(kernel, source="\n".join(lines[cut:]))
     (whole, *_), (bare, *_) = (list(assembler.assemble(k, find_target("h200"))) for k in (kernel, short))
     assert [line - cut for _, line in whole.stages[-1].lines] == [line for _, line in bare.stages[-1].lines]
+
+
+def test_instructions_of_a_real_kernel_have_their_statements(assembler: Assembler, recorded: tuple[Kernel, Any]):
+    kernel, _ = recorded
+    source = kernel.source.split("\n")
+    made = next(iter(assembler.assemble(kernel, find_target("h200"), first=1)))
+    assert type(made) is KernelAssembled, made
+    for stage in made.stages[-2:]:
+        code = stage_code(stage)
+        text = "\n".join(line.text for line in code.lines)
+        assert code.hidden > 10
+        assert not re.search(r"\.loc|\.file|//|/\*", text), stage.name
+        assert sum(bool(line.origin) for line in code.lines) > 0.9 * code.instructions
+        loads = {source[line.origin - 1] for line in code.lines if re.search(r"ld\.global|LDG", line.text)}
+        assert loads
+        assert all("tl.load" in statement for statement in loads)
+
+
+def test_without_a_disassembler_there_is_ptx_and_a_reason(
+    assembler: Assembler, recorded: tuple[Kernel, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(assembly_stages, "find_spec", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    made = next(iter(assembler.assemble(recorded[0], find_target("h200"), first=1)))
+    assert type(made) is KernelAssembled, made
+    assert [stage.name for stage in made.stages] == ["ttir", "ttgir", "llir", "ptx"]
+    assert made.resources is None
+    assert made.missing == "No SASS and no resources: nvdisasm is neither in the triton package nor on the PATH."
 
 
 def test_amd_machine_code(assembler: Assembler, recorded: tuple[Kernel, Any]):

@@ -11,6 +11,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
+from tcexplore.session.bytecode_steps import bytecode_steps
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.session.stable_ids import stable_ids
 from tcexplore.traces.trace_inputs import trace_inputs
@@ -74,7 +75,17 @@ async def test_a_trace_has_the_facts_of_the_live_run(shared_runs: Runs, traced: 
         assert sorted(map(_guard, mine_guards.guards)) == sorted(map(_guard, other_guards.guards))
     assert [_kernel(kernel) for kernel in traced.code.kernels] == [_kernel(kernel) for kernel in live.code.kernels]
     assert traced.source == live.source
+    assert any(function.resumed for function in live.rewritten)
+    steps = {(function.graph, function.code_name): _steps(function) for function in live.rewritten}
+    for function in traced.rewritten:  # torch writes them since 2.13, those of resume functions only
+        assert _steps(function) == steps[function.graph, function.code_name]
     assert _ids(traced) == _ids(live)
+
+
+def _steps(function: ev.FunctionRewritten) -> list[tuple[str, str]]:
+    """Return the steps without arguments by name, which a trace lacks, and lines, which it has for some."""
+    kinds = {"python": "other"}
+    return [(kinds.get(step.kind, step.kind), re.sub(r"\w+=", "", step.text)) for step in bytecode_steps(function)]
 
 
 def _ids(run: Snapshot) -> dict[str, list[str]]:

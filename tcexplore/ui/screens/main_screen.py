@@ -73,6 +73,8 @@ class MainScreen(ReadingScreen):
         """The run whose rows the panes have room for, and whether its last facts were there."""
         self._assembly_awaited = False
         """Whether the assembly of the selection opens once it is known."""
+        self._next_form = 0
+        """Places from the form of the assembly that is open to the one to show."""
         self._alerted: Link | None = None
         """The line of the last headline of a job."""
         self._title = RowLine(partial(title_row, self.session, None, Elapsed(0.0, 0.0)), id="title")
@@ -250,26 +252,31 @@ class MainScreen(ReadingScreen):
         self.post_message(MachineCodeRequested())
 
     def show_assembly(self) -> None:
-        """Show the stages of the kernels, with the assembly of the selected row open, now or once it is known."""
+        """Show the instructions of the selected row, now or once they are known; those of the next form if they are
+        in view: PTX, then SASS."""
         if not self.selection.links:
             self.selection.select(self._links_at_cursor, self.session)
+        self._next_form = int(self.grid.current == "code" and self.grid.pane.view.name == "device")
         self.navigation.leave()
         self.show_view("code", "device")
         self._assembly_awaited = True
         self._highlight(everywhere=False)
 
     def _open_assembly(self) -> None:
-        from tcexplore.documents.code.stages_view import find_assembly_folds, find_hiding_folds
+        from tcexplore.documents.code.stages_view import instruction_folds, list_statements
         from tcexplore.documents.code.target_notes import is_assembled
 
         pane, snapshot = self.grid.panes["code"], self._code_snapshot
         if snapshot is None or pane.view.name != "device":
             return
         statements = [link for link in self.selection.chain if link.kind == "statement"]
-        if folds := find_assembly_folds(snapshot, statements):
+        folds = instruction_folds(snapshot, statements, pane.toggled, self._next_form)
+        if folds.opened:
             self._assembly_awaited = False
-            pane.toggled -= find_hiding_folds(snapshot, statements)  # the source has the same statements, further up
-            pane.open_folds(folds, statements)
+            pane.open_folds(folds.opened, statements, folds.closed)
+        elif not statements and (whole := list_statements(snapshot, self.selection.links)):
+            self.selection.select((*whole, *self.selection.links), self.session)
+            self._highlight(everywhere=False)
         elif is_assembled(snapshot):
             self._assembly_awaited = False
             self.say("No generated kernel comes from this row: library calls and lines outside the graphs have none.")

@@ -7,27 +7,23 @@ on the dtype gives another result in float64.
 
 from __future__ import annotations
 
-import operator
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.aten_graphs import compile_id
-from tcexplore.numerics.kernel_replay import GraphValues, is_random, mutated_nodes
+from tcexplore.numerics.graph_runs import output_nodes, run_graph
+from tcexplore.numerics.kernel_replay import GraphValues
 from tcexplore.numerics.lowered_graphs import FACT, LoweredGraph
-from tcexplore.numerics.replayed_values import op_name, run_exactly, widened
+from tcexplore.numerics.replayed_values import op_name, run_exactly
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
 """Largest difference of equivalent nodes, relative to the largest value of the tensor."""
-
-LARGEST_BYTES = 4 << 30
-"""Bytes of the float64 values of one graph up to which it is checked."""
 
 
 class Decomposed(NamedTuple):
@@ -114,8 +110,7 @@ class GraphCheck:
     def __init__(self, graph: LoweredGraph, real: GraphValues, in_time: Callable[[], bool]) -> None:
         self._graph = graph
         self._in_time = in_time
-        self._arguments = [real.real[node] for node in graph.module.graph.nodes if node.op == "placeholder"]
-        self._known = {node.name: value for node, value in real.real.items()}
+        self._real = real
         self._runs: dict[tuple[int, torch.dtype], _Values] = {}
 
     def wrong_decomposition(self, decompositions: Sequence[Decomposed]) -> WrongNode | None:
@@ -160,7 +155,7 @@ class GraphCheck:
     def _wrong_output(self, before: _Values, after: _Values) -> WrongNode | None:
         """Return an output whose node has another name after the passes, and another value."""
         assert self._graph.before is not None
-        pairs = zip(_outputs(self._graph.before), _outputs(self._graph.module), strict=False)
+        pairs = zip(output_nodes(self._graph.before), output_nodes(self._graph.module), strict=False)
         for one, other in pairs:
             if not isinstance(one, torch.fx.Node) or not isinstance(other, torch.fx.Node):
                 continue
@@ -199,38 +194,10 @@ class GraphCheck:
         return None
 
     def _run(self, module: Any, dtype: torch.dtype) -> _Values:
-        """Run a graph op by op in a dtype; nodes that don't run so are left out, with those that depend on them."""
-        if (id(module), dtype) in self._runs:
-            return self._runs[id(module), dtype]
-        values: dict[str, Any] = {}
-        arguments, mutated = iter(self._arguments), mutated_nodes(module)
-        size = 0
-        for node in module.graph.nodes:
-            if node.op == "placeholder":
-                values[node.name] = tree_map(lambda leaf: widened(leaf, dtype), next(arguments))
-                continue
-            if node.op == "output" or not self._in_time() or size > LARGEST_BYTES:
-                break
-            value = None if node in mutated else self._value(node, module, values, dtype)
-            if value is not None:
-                values[node.name] = value
-                size += sum(leaf.numel() * 8 for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
-        return self._runs.setdefault((id(module), dtype), _Values(dtype, values))
-
-    def _value(self, node: Any, module: Any, values: dict[str, Any], dtype: torch.dtype) -> Any:
-        if node.op == "get_attr":
-            return tree_map(lambda leaf: widened(leaf, dtype), operator.attrgetter(node.target)(module))
-        if node.op != "call_function" or any(each.name not in values for each in node.all_input_nodes):
-            return None
-        if is_random(node):
-            return self._known.get(node.name)
-        args, kwargs = map_arg((node.args, node.kwargs), lambda each: values[each.name])
-        try:
-            if node.target is operator.getitem:
-                return args[0][args[1]]
-            return run_exactly(node.target, args, kwargs, dtype)
-        except Exception:  # noqa: BLE001  what does not run in this dtype is not checked
-            return None
+        key = id(module), dtype
+        if key not in self._runs:
+            self._runs[key] = _Values(dtype, run_graph(module, self._real, dtype, self._in_time))
+        return self._runs[key]
 
 
 _NO_OPS = ("aten.detach", "aten.alias", "aten.lift_fresh_copy")
@@ -262,10 +229,6 @@ def _same_node(traced: Any, known: dict[str, Any]) -> bool:
 
 def _draws(op: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
-
-
-def _outputs(module: Any) -> Iterator[Any]:
-    yield from tree_leaves(next(node for node in reversed(module.graph.nodes) if node.op == "output").args)
 
 
 def _agree(right: Any, wrong: Any, dtype: torch.dtype) -> bool:

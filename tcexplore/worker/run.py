@@ -41,6 +41,7 @@ from tcexplore.events import (
     RestartNeed,
     RunFact,
     SourceRead,
+    StepSide,
     TimingSkipped,
 )
 from tcexplore.events.commands import RecompileQuery
@@ -152,7 +153,9 @@ class Run:
         self._overrides.install(self._hooks)
         model_file = ModelFile(self.job)
         self.progress.enter("importing")
-        if model_file.is_script:
+        if model_file.is_script and self.job.step_side is not None:
+            self._record_steps(model_file, self.job.step_side)
+        elif model_file.is_script:
             self._run_script(model_file)
         else:
             self._run_module(model_file)
@@ -212,6 +215,26 @@ class Run:
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         if self.job.structure_only:
             self._emit(TimingSkipped(reason=STRUCTURE_ONLY))
+        self._answer_commands()
+
+    def _record_steps(self, model_file: ModelFile, side: StepSide) -> None:
+        """Run a script only to record its parameters after each step."""
+        from tcexplore.numerics.step_values import StepValues
+
+        refuse_for_script(self.job)
+        self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
+        values = StepValues(self._hooks, side, self.job.steps, self.job.config.seed)
+        regions = Regions(self._hooks, self.user_files, self.progress.now, steps=values)
+        regions.install(self._trace)
+        values.install()
+        try:
+            with self._reporting_import():
+                script = partial(model_file.run_as_script, lambda function: function)
+                run_script(script, self.job.config.follow, regions.emit_calls, self._emit)
+        finally:
+            values.finish()
+            self._emit_sources()
+        self._stages.compiled = True
         self._answer_commands()
 
     def _repeat_script(self, script: Callable[[], object], regions: Regions, steps: StepTiming) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -118,7 +119,7 @@ class ErrorGrowth:
         same = isinstance(exact, Tensor) and isinstance(given, Tensor) and exact.shape == given.shape
         return exact if same else given
 
-    @property
+    @cached_property
     def _saved_names(self) -> dict[str, str]:
         """The nodes of the forward by the inputs of this graph. Passes may have replaced a node that is saved."""
         assert self._forward is not None

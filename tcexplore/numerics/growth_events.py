@@ -17,24 +17,31 @@ FACT = "how errors grow"
 
 
 def emit_growth(hooks: Hooks, judged: Sequence[CalledKernel]) -> None:
-    """Emit the errors of all results, and of what they are made."""
+    """Emit the errors of all results, and of what they are made, one Dynamo graph after the other."""
     in_time = time_limit(GROWTH_S)
-    forwards: dict[str, ErrorGrowth] = {}
-    graphs: list[tuple[ErrorGrowth, list[CalledKernel]]] = []
+    graphs: dict[str, list[list[CalledKernel]]] = {}
     for kernels in kernels_by_graph(judged):
-        values = kernels[0].values
+        graphs.setdefault(kernels[0].kernel.graph, []).append(kernels)
+    for graph, parts in graphs.items():
         try:
-            growth = ErrorGrowth(values, in_time, forwards.pop(values.graph.graph, None))
+            _emit_graph(hooks, parts, in_time)
         except NotMeasuredError as error:
-            hooks.report_missing(FACT, "tcexplore.numerics", f"graph {values.graph.graph}: {error}")
-            continue
-        if values.graph.phase == "forward":
-            forwards[values.graph.graph] = growth
-        graphs.append((growth, kernels))
-    for growth, _ in graphs:
+            hooks.report_missing(FACT, "tcexplore.numerics", f"graph {graph}: {error}")
+
+
+def _emit_graph(hooks: Hooks, parts: Sequence[list[CalledKernel]], in_time: Callable[[], bool]) -> None:
+    """Emit the errors of a graph and its backward."""
+    forward: ErrorGrowth | None = None
+    measured: list[tuple[ErrorGrowth, list[CalledKernel]]] = []
+    for kernels in parts:
+        backward = kernels[0].kernel.phase == "backward"
+        growth = ErrorGrowth(kernels[0].values, in_time, forward if backward else None)
+        forward = None if backward else growth
+        measured.append((growth, kernels))
+    for growth, _ in measured:
         _emit_results(hooks, growth)
-    _emit_kernels(hooks, graphs, in_time)
-    for growth, _ in graphs:
+    _emit_kernels(hooks, measured, in_time)
+    for growth, _ in measured:
         _emit_modules(hooks, growth)
 
 

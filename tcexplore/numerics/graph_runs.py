@@ -54,8 +54,13 @@ class NodeRunner:
             return None
 
 
-def run_graph(module: Any, real: GraphValues, dtype: torch.dtype | None, in_time: Callable[[], bool]) -> dict[str, Any]:
-    """Run a graph on the arguments of a call; return the values by node, without those that are not known."""
+def run_graph(
+    module: Any, real: GraphValues, dtype: torch.dtype | None, in_time: Callable[[], bool], *, stored: bool = False
+) -> dict[str, Any]:
+    """Run a graph on the arguments of a call; return the values by node, without those that are not known.
+
+    With `stored`, a node whose value a kernel stored has this one.
+    """
     runner, values = NodeRunner(module, real, dtype), dict[str, Any]()
     arguments = iter(real.arguments)
     size = 0
@@ -65,7 +70,7 @@ def run_graph(module: Any, real: GraphValues, dtype: torch.dtype | None, in_time
             continue
         if node.op == "output" or not in_time() or size > LARGEST_BYTES:
             break
-        value = runner.value(node, values)
+        value = real.real[node] if stored and node in real.real else runner.value(node, values)
         if value is not None:
             values[node.name] = value
             size += byte_count(value)

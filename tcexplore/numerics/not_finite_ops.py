@@ -17,6 +17,7 @@ from tcexplore.numerics.called_kernels import CalledKernel, kernels_by_graph, st
 from tcexplore.numerics.exposed_kernels import exposed_values
 from tcexplore.numerics.graph_runs import NodeRunner, output_nodes, run_graph
 from tcexplore.numerics.graph_stages import time_limit
+from tcexplore.numerics.kernel_replay import Replay
 from tcexplore.numerics.not_finite import Origin, first_origin, is_finite, operands_at, spoiled_nodes, value_text
 from tcexplore.numerics.replayed_values import op_name, run_op
 
@@ -42,55 +43,60 @@ class NotFiniteOps:
     def _first_not_finite(self, kernels: Sequence[CalledKernel]) -> Iterator[FirstOp]:
         """Yield the first op of a graph whose value is not finite in eager, and in the compiled program."""
         values = kernels[0].values
-        module, in_time = values.graph.module, time_limit(EAGER_S)
-        named = run_graph(module, values, None, in_time)
-        eager = {node: named[node.name] for node in module.graph.nodes if node.name in named}
-        spoiled = spoiled_nodes(output_nodes(module), eager.get)
-        of_eager = first_origin((node for node in module.graph.nodes if node in spoiled), eager.get)
-        compiled = self._first_compiled(kernels)
-        if compiled is not None and (of_eager is None or compiled[0].node is not of_eager.node):
-            origin, real = compiled
-            yield self._not_finite("compiled", origin, kernels, {**eager, **values.real}, real)
+        nodes = values.graph.module.graph.nodes
+        in_time = time_limit(EAGER_S)
+        named = run_graph(values.graph.module, values, None, in_time)
+        eager = {node: named[node.name] for node in nodes if node.name in named}
+        named = run_graph(values.graph.module, values, None, in_time, stored=True)
+        stored = {node: named[node.name] for node in nodes if node.name in named}
+        spoiled = spoiled_nodes(output_nodes(values.graph.module), eager.get)
+        of_eager = first_origin((node for node in nodes if node in spoiled), eager.get)
+        compiled = self._first_compiled(kernels, stored)
+        both = compiled is not None and of_eager is not None and compiled[0].node is of_eager.node
+        if compiled is not None and not both:
+            origin, known = compiled
+            yield self._not_finite("compiled", origin, kernels, known, known.get(origin.node))
         if of_eager is not None:
-            both = compiled is not None and compiled[0].node is of_eager.node
-            real = compiled[1] if both and compiled else self._real(of_eager.node, kernels)
-            yield self._not_finite("both" if both else "eager", of_eager, kernels, eager, real)
+            known = compiled[1] if compiled is not None and both else self._known(of_eager.node, kernels, stored)
+            yield self._not_finite("both" if both else "eager", of_eager, kernels, eager, known.get(of_eager.node))
 
-    def _first_compiled(self, kernels: Sequence[CalledKernel]) -> tuple[Origin, torch.Tensor] | None:
-        """Return where the compiled program first has a value that is not finite, and the value of that op."""
-        values = kernels[0].values
-        module = values.graph.module
-        spoiled = spoiled_nodes(output_nodes(module), values.real.get)
+    def _first_compiled(
+        self, kernels: Sequence[CalledKernel], stored: dict[Any, Any]
+    ) -> tuple[Origin, dict[Any, Any]] | None:
+        """Return where the compiled program first has a value that is not finite, and its values there."""
+        module = kernels[0].values.graph.module
+        spoiled = spoiled_nodes(output_nodes(module), stored.get)
         inputs = [node for node in module.graph.nodes if node.op == "placeholder" and node in spoiled]
-        if origin := first_origin(inputs, values.real.get):
-            return origin, values.real[origin.node]
+        if origin := first_origin(inputs, stored.get):
+            return origin, stored
         for called in kernels:
-            bad = [node for node in called.outputs if node in spoiled and not is_finite(values.real[node])]
+            bad = [node for node in called.outputs if node in spoiled and not is_finite(stored[node])]
             if not bad:
                 continue
-            known = self._exposed_or_stored(called, bad)
-            if origin := first_origin(known, known.get):
-                return origin, known[origin.node]
+            replay = called.values.replay(bad, only_eager=True)
+            known = {**stored, **self._intermediates(called, replay), **{node: stored[node] for node in bad}}
+            if origin := first_origin(replay.computed, known.get):
+                return origin, known
         return None
 
-    def _exposed_or_stored(self, called: CalledKernel, outputs: Sequence[Any]) -> dict[Any, Any]:
-        """Return the values that a kernel reads, its intermediates if it can be compiled with them, and its outputs."""
-        replay = called.values.replay(outputs, only_eager=True)
-        known = {node: value.eager for node, value in replay.values.items() if node in replay.inputs}
-        if called.kernel.generated:
-            try:
-                known |= exposed_values(replay)
-            except Exception as error:  # noqa: BLE001  a kernel that does not compile alone costs its intermediates only
-                self._hooks.report_missing("the op of a kernel", "torch._inductor:compile_fx_inner", str(error))
-        return known | {node: called.values.real[node] for node in outputs if node not in known}
+    def _intermediates(self, called: CalledKernel, replay: Replay) -> dict[Any, Any]:
+        """Return the values inside a kernel as generated code has them; empty if it cannot be compiled with them."""
+        if not called.kernel.generated:
+            return {}
+        try:
+            return exposed_values(replay)
+        except Exception as error:  # noqa: BLE001  a kernel that does not compile alone costs its intermediates only
+            self._hooks.report_missing("the op of a kernel", "torch._inductor:compile_fx_inner", str(error))
+            return {}
 
-    def _real(self, node: Any, kernels: Sequence[CalledKernel]) -> torch.Tensor | None:
-        """Return the value that the compiled program has for a node; None if it is not known."""
-        real = kernels[0].values.real
-        if node in real:
-            return real[node] if isinstance(real[node], torch.Tensor) else None
+    def _known(self, node: Any, kernels: Sequence[CalledKernel], stored: dict[Any, Any]) -> dict[Any, Any]:
+        """Return the values of the compiled program at a node: those inside its kernel if it does not store it."""
+        if node in kernels[0].values.real:
+            return stored
         called = next((called for called in kernels if node.name in called.call.nodes and called.outputs), None)
-        return None if called is None else self._exposed_or_stored(called, called.outputs).get(node)
+        return (
+            {} if called is None else self._intermediates(called, called.values.replay(called.outputs, only_eager=True))
+        )
 
     def _not_finite(
         self,
@@ -98,7 +104,7 @@ class NotFiniteOps:
         origin: Origin,
         kernels: Sequence[CalledKernel],
         values: Mapping[Any, Any],
-        real: torch.Tensor | None,
+        compiled: Any,
     ) -> FirstOp:
         node, index = origin
         inside = (called for called in kernels if node.name in called.call.nodes)
@@ -116,7 +122,7 @@ class NotFiniteOps:
             op="input" if node.op == "placeholder" else op_name(node.target), node=node.name,
             statement=statement[1], statement_line=statement[0], location=record.location, module=record.module or "",
             dtype=record.dtype or "", index=index, inputs=tuple(operands_at(node, values, index)),
-            eager=_text_at(one, index), float64=_text_at(float64, index), compiled=_text_at(real, index),
+            eager=_text_at(one, index), float64=_text_at(float64, index), compiled=_text_at(compiled, index),
         )  # fmt: skip
 
 

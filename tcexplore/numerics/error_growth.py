@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tcexplore.capture.fx_nodes import enclosing_modules
-from tcexplore.numerics.graph_runs import LARGEST_BYTES, NodeRunner, byte_count, output_nodes, run_graph
+from tcexplore.numerics.graph_runs import LARGEST_BYTES, NodeRunner, byte_count, output_nodes, run_graph, saved_value
 from tcexplore.numerics.kernel_replay import GraphValues
 
 Values = Mapping[str, Any]
@@ -115,9 +115,7 @@ class ErrorGrowth:
     def _saved(self, node: Any, given: Any) -> Any:
         """Return the exact value of an input: that of the node of the forward which was saved."""
         name = self._saved_names.get(node.name) if self._forward is not None else None
-        exact = self._forward._exact.get(name) if self._forward is not None and name is not None else None
-        same = isinstance(exact, Tensor) and isinstance(given, Tensor) and exact.shape == given.shape
-        return exact if same else given
+        return saved_value(given, self._forward._exact.get(name)) if self._forward and name else given
 
     @cached_property
     def _saved_names(self) -> dict[str, str]:

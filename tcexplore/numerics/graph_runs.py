@@ -55,18 +55,25 @@ class NodeRunner:
 
 
 def run_graph(
-    module: Any, real: GraphValues, dtype: torch.dtype | None, in_time: Callable[[], bool], *, stored: bool = False
+    module: Any,
+    real: GraphValues,
+    dtype: torch.dtype | None,
+    in_time: Callable[[], bool],
+    *,
+    stored: bool = False,
+    saved: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run a graph on the arguments of a call; return the values by node, without those that are not known.
 
-    With `stored`, a node whose value a kernel stored has this one.
+    With `stored`, a node whose value a kernel stored has this one. `saved` has values for the inputs of a backward.
     """
     runner, values = NodeRunner(module, real, dtype), dict[str, Any]()
     arguments = iter(real.arguments)
     size = 0
     for node in module.graph.nodes:
         if node.op == "placeholder":
-            values[node.name] = runner.given(next(arguments))
+            given = runner.given(next(arguments))
+            values[node.name] = saved_value(given, (saved or {}).get(node.name))
             continue
         if node.op == "output" or not in_time() or size > LARGEST_BYTES:
             break
@@ -75,6 +82,12 @@ def run_graph(
             values[node.name] = value
             size += byte_count(value)
     return values
+
+
+def saved_value(given: Any, saved: Any) -> Any:
+    """Return the value that another run saved for an input, if it is one for what is `given`."""
+    same = isinstance(saved, torch.Tensor) and isinstance(given, torch.Tensor) and saved.shape == given.shape
+    return saved if same else given
 
 
 def byte_count(value: Any) -> int:

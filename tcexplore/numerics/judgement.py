@@ -108,8 +108,12 @@ class Judge:
     ) -> FirstOp | None:
         """Return the first op whose decomposition, or a pass, made nodes that compute something else."""
         in_time = time_limit(GRAPHS_S)
+        forwards: dict[str, GraphCheck] = {}
         for called, *_ in kernels_by_graph(judged):
-            check = GraphCheck(called.values.graph, called.values, in_time)
+            graph = called.values.graph
+            check = GraphCheck(graph, called.values, in_time, forwards.pop(graph.graph, None))
+            if graph.phase == "forward":
+                forwards[graph.graph] = check
             wrong = check.wrong_decomposition(decompositions) or check.wrong_pass()
             if wrong is not None:
                 return self._wrong_node(wrong, called, judged)

@@ -415,7 +415,19 @@ def _switch_rows(run: Snapshot, timed: Sequence[NumericsRun], width: int) -> Ite
         return
     for setting in change.settings:
         yield row("   ", (setting, "key"))
+    if CASTS_SETTING in change.settings and any(op.startswith(ADDITIONS) for op in change.ops):
+        yield from wrapped(ROUNDED_NUMBER, width, "muted")
     yield from wrapped(_cost_text(cost(timed)), width, "strong")
+
+
+CASTS_SETTING = "torch._inductor.config.emulate_precision_casts=True"
+
+ADDITIONS = ("aten.add.", "aten.sub.")
+
+ROUNDED_NUMBER = (
+    "In float16 and bfloat16, eager rounds a Python number that it adds to the dtype of the tensor; generated code "
+    "does not, with any setting."
+)
 
 
 def _cost_text(found: Cost | None) -> str:

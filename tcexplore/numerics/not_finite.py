@@ -26,7 +26,7 @@ class Origin(NamedTuple):
     """The op that makes the first value which is not finite, or the input of the program that has it."""
 
     node: Any
-    index: tuple[int, ...]
+    element: tuple[int, ...]
 
 
 def spoiled_nodes(outputs: Iterable[Any], value_of: Callable[[Any], Any]) -> frozenset[Any]:

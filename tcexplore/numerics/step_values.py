@@ -127,7 +127,7 @@ def _names(original: Any) -> Iterator[tuple[int, str]]:
             yield from ((id(parameter), f"{variable}.{name}") for name, parameter in value.named_parameters())
 
 
-class RoundingNoise(TorchDispatchMode):
+class RoundingNoise(TorchDispatchMode):  # type: ignore[misc]  # torch does not type it
     """Changes the result of each op that rounds by one unit in the last place, up or down at random."""
 
     def __init__(self, seed: int) -> None:

@@ -267,7 +267,7 @@ def verdict(issue: ReportedIssue, run: Snapshot, *, wrong: bool) -> tuple[bool, 
         reasons = [run.failure.message] if run.failure else [one.reason for one in run.missing_facts]
         return False, f"not judged: {' '.join(reasons)[:200]}"
     first = run.first_op
-    said = run.numerics.verdict
+    said: str = run.numerics.verdict
     if first is not None and first.kind == "wrong":
         line = first.location.line if first.location else None
         said += f": {first.op} ({first.node}), {first.stage} {first.culprit}, line {line}, `{first.statement}`"

@@ -57,7 +57,7 @@ def test_the_op_that_makes_the_first_value_that_is_not_finite_is_found(name: str
     program, op, index = ORIGINS[name]
     origin, _ = run(program, X)
     assert origin is not None
-    assert (str(origin.node.target.overloadpacket), origin.index) == (op, index)
+    assert (str(origin.node.target.overloadpacket), origin.element) == (op, index)
 
 
 def test_a_mask_that_leaves_no_trace_in_the_results_is_no_origin():
@@ -71,12 +71,12 @@ def test_the_infinities_of_a_mask_that_is_returned_are_no_origin():
 def test_a_value_that_is_not_a_number_in_an_input_is_the_origin():
     origin, _ = run(lambda x: x * 2, torch.tensor([1.0, math.nan]))
     assert origin is not None
-    assert (origin.node.op, origin.index) == ("placeholder", (1,))
+    assert (origin.node.op, origin.element) == ("placeholder", (1,))
 
 
 def operands(program: Callable[..., Any], *inputs: torch.Tensor) -> list[str]:
     origin, values = run(program, *inputs)
-    return [each.value for each in operands_at(origin.node, values, origin.index)]
+    return [each.value for each in operands_at(origin.node, values, origin.element)]
 
 
 def test_the_values_at_the_element_are_shown_and_of_many_their_range():

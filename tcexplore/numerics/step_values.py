@@ -118,13 +118,27 @@ def sketch(values: Tensor, seed: int) -> tuple[float, ...]:
 
 def _names(original: Any) -> Iterator[tuple[int, str]]:
     """Yield the names of the parameters that a compiled module or function uses, by their ids."""
-    owner = getattr(original, "__self__", original)
+    for variable, module in _modules(original, 3):
+        prefix = f"{variable}." if variable else ""
+        yield from ((id(parameter), f"{prefix}{name}") for name, parameter in module.named_parameters())
+
+
+def _modules(function: Any, depth: int) -> Iterator[tuple[str, torch.nn.Module]]:
+    """Yield the modules that a function calls, with the variables that hold them; torch wraps a module in functions."""
+    owner = getattr(function, "__self__", function)
     if isinstance(owner, torch.nn.Module):
-        yield from ((id(parameter), name) for name, parameter in owner.named_parameters())
+        yield "", owner
         return
-    for variable, value in getattr(original, "__globals__", {}).copy().items():
+    variables = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    for variable, cell in zip(variables, getattr(function, "__closure__", None) or (), strict=False):
+        value = cell.cell_contents
         if isinstance(value, torch.nn.Module):
-            yield from ((id(parameter), f"{variable}.{name}") for name, parameter in value.named_parameters())
+            yield variable, value
+        elif callable(value) and depth:
+            yield from _modules(value, depth - 1)
+    for variable, value in dict(getattr(function, "__globals__", {})).items():
+        if isinstance(value, torch.nn.Module):
+            yield variable, value
 
 
 class RoundingNoise(TorchDispatchMode):  # type: ignore[misc]  # torch does not type it

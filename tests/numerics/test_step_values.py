@@ -12,7 +12,7 @@ from tcexplore import events as ev
 from tcexplore.capture.compiled_regions import Region
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.time_limit import TimeLimitError
-from tcexplore.numerics.step_values import RoundingNoise, StepValues, sketch
+from tcexplore.numerics.step_values import RoundingNoise, StepValues, _names, sketch
 
 
 def distance(one: torch.Tensor, other: torch.Tensor) -> float:
@@ -63,6 +63,22 @@ def test_values_that_only_move_and_random_numbers_do_not_change():
         noisy = torch.rand(8)
     torch.manual_seed(0)
     assert torch.equal(noisy, torch.rand(8))
+
+
+def test_parameters_are_named_by_the_modules_that_a_region_calls():
+    inner = torch.nn.Linear(2, 2)
+
+    def wrapper(fn: Callable[..., object]) -> Callable[..., object]:
+        return lambda *args: fn(*args)
+
+    def step() -> torch.nn.Module:
+        return inner
+
+    weight = id(inner.weight)
+    assert dict(_names(inner))[weight] == "weight"
+    assert dict(_names(wrapper(inner.__call__)))[weight] == "weight"
+    assert dict(_names(step))[weight] == "inner.weight"
+    assert not list(_names(None))
 
 
 def trained(side: ev.StepSide, steps: int) -> list[ev.StepParameters]:

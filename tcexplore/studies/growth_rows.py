@@ -21,8 +21,8 @@ AMPLIFIES = 1.5
 """Amplification from which a module is listed."""
 
 LEGEND = (
-    "Errors are norms, relative to the float64 value. adds: error of the kernel alone, on its own inputs. at results: "
-    "what this error alone becomes at the outputs, and, through saved values, at the gradients. passed on: error of a "
+    "Errors are norms, relative to the float64 value. adds: error of the kernel alone, on its own inputs; at outputs, at "
+    "gradients: what this error alone becomes there. passed on: error of a "
     "module's outputs if it computed exactly from the inputs that it got."
 )
 
@@ -119,8 +119,7 @@ def growth_rows(run: Snapshot, width: int) -> Iterator[Row]:
         yield from table(MODULES, modules[:MOST_ROWS])
         yield from _others(len(modules), "module", width)
     elif run.module_errors:
-        total = count(len(run.module_errors), "module")
-        yield from wrapped(f"None of {total} amplifies the error of its inputs by {AMPLIFIES}× or more.", width)
+        yield from wrapped(f"No module amplifies the error of its inputs by {AMPLIFIES}× or more.", width)
     for reason in dict.fromkeys(fact.reason for fact in run.missing_facts if fact.fact == "how errors grow"):
         yield from wrapped(f"Not measured: {reason}.", width, "warn")
     yield from wrapped(LEGEND, width, "dim")

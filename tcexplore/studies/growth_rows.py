@@ -21,9 +21,9 @@ AMPLIFIES = 1.5
 """Amplification from which a module is listed."""
 
 LEGEND = (
-    "Errors are norms, relative to the float64 value. adds: error of the kernel alone, on its own inputs; at outputs, at "
-    "gradients: what this error alone becomes there. passed on: error of a "
-    "module's outputs if it computed exactly from the inputs that it got."
+    "Errors are norms, relative to the float64 value. adds: error of the kernel alone, on its own inputs. at outputs, "
+    "at gradients: what becomes of this error. passed on: error of a module's outputs if it computed exactly from what "
+    "it got."
 )
 
 

@@ -63,7 +63,7 @@ class StepValues:
             self._entered = True
             if self._noise is not None:
                 self._noise.__enter__()
-        self._names |= {key: name for key, name in _names(region.original) if key not in self._names}
+        self._names = _names(region.original) | self._names
         self._record()
         if self._step >= self._steps:
             raise TimeLimitError
@@ -116,11 +116,14 @@ def sketch(values: Tensor, seed: int) -> tuple[float, ...]:
     return tuple(torch.nan_to_num(flat, nan=1e300).tolist())
 
 
-def _names(original: Any) -> Iterator[tuple[int, str]]:
-    """Yield the names of the parameters that a compiled module or function uses, by their ids."""
+def _names(original: Any) -> dict[int, str]:
+    """Return the names of the parameters that a compiled module or function uses, by their ids."""
+    names: dict[int, str] = {}
     for variable, module in _modules(original, 3):
         prefix = f"{variable}." if variable else ""
-        yield from ((id(parameter), f"{prefix}{name}") for name, parameter in module.named_parameters())
+        for name, parameter in module.named_parameters():
+            names.setdefault(id(parameter), f"{prefix}{name}".replace("_orig_mod.", ""))
+    return names
 
 
 def _modules(function: Any, depth: int) -> Iterator[tuple[str, torch.nn.Module]]:
@@ -133,7 +136,7 @@ def _modules(function: Any, depth: int) -> Iterator[tuple[str, torch.nn.Module]]
     for variable, cell in zip(variables, getattr(function, "__closure__", None) or (), strict=False):
         value = cell.cell_contents
         if isinstance(value, torch.nn.Module):
-            yield variable, value
+            yield "" if function.__module__.startswith("torch.") else variable, value
         elif callable(value) and depth:
             yield from _modules(value, depth - 1)
     for variable, value in dict(getattr(function, "__globals__", {})).items():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tcexplore import events as ev
-from tcexplore.capture.compiled_regions import Region
+from tcexplore.capture.compiled_regions import ORIGINAL, Region
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.time_limit import TimeLimitError
 from tcexplore.numerics.step_values import RoundingNoise, StepValues, _names, sketch
@@ -75,10 +75,11 @@ def test_parameters_are_named_by_the_modules_that_a_region_calls():
         return inner
 
     weight = id(inner.weight)
-    assert dict(_names(inner))[weight] == "weight"
-    assert dict(_names(wrapper(inner.__call__)))[weight] == "weight"
-    assert dict(_names(step))[weight] == "inner.weight"
-    assert not list(_names(None))
+    assert _names(inner)[weight] == "weight"
+    assert _names(wrapper(inner.__call__))[weight] == "weight"
+    assert _names(step)[weight] == "inner.weight"
+    assert _names(getattr(torch.compile(inner).forward, ORIGINAL))[weight] == "weight"
+    assert _names(None) == {}
 
 
 def trained(side: ev.StepSide, steps: int) -> list[ev.StepParameters]:

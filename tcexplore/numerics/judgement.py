@@ -150,7 +150,7 @@ class Judge:
             for each in kernel.calls
         ]
         for kernel, each in sorted(calls, key=lambda pair: pair[1].order):
-            held = [graph.nodes[name].node for name in call.with_parts(each.buffers) if name in graph.nodes]
+            held = [graph.nodes[name].node for name in each.buffers if name in graph.nodes]
             outputs = list(dict.fromkeys(node for node in held if node in values.real))
             repeats = call.repeats(each.buffers)
             yield CalledKernel(kernel, each, values, outputs, repeats)

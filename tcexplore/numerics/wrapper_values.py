@@ -43,18 +43,11 @@ class WrapperCall:
     """Whether a second call got the same arguments; None without one."""
     repeated: dict[str, bool] = field(default_factory=dict)
     """Whether the second call wrote the same values."""
-    parts: dict[str, list[str]] = field(default_factory=dict)
-    """Buffers that a library call returned together, by the name of its result."""
-
-    def with_parts(self, buffers: Sequence[str]) -> list[str]:
-        """Return buffers, and those that are parts of them."""
-        return [each for name in buffers for each in (name, *self.parts.get(name, ()))]
 
     def repeats(self, buffers: Sequence[str]) -> bool | None:
         """Return whether a kernel gave the same values twice; None if something before it did not, or is unknown."""
         if not self.same_arguments:
             return None
-        buffers = self.with_parts(buffers)
         for name, equal in self.repeated.items():
             if name in buffers:
                 return all(self.repeated.get(each, True) for each in buffers)
@@ -122,11 +115,8 @@ class ValueRecorder:
                 ]
             )
 
-    def _written(self, path: str, scope: dict[str, Any], names: Sequence[str], source: str = "") -> None:
-        """Note that buffers may have been written; `source` is the result of a library call that they are parts of."""
+    def _written(self, path: str, scope: dict[str, Any], names: Sequence[str]) -> None:
         call = self.calls.get(path)
-        if source and (source in self._graphs[path].nodes or source not in scope):
-            return  # another name for a buffer, whose memory is used again
         if path not in self._under_way:
             if call is not None and call.same_arguments:
                 self._compare(call, scope, names)
@@ -138,8 +128,6 @@ class ValueRecorder:
                 copied = self._copy(path, value)
                 if copied is not None:
                     self.calls[path].written[name] = copied
-                    if source:
-                        self.calls[path].parts.setdefault(source, []).append(name)
 
     @staticmethod
     def _compare(call: WrapperCall, scope: dict[str, Any], names: Sequence[str]) -> None:
@@ -211,8 +199,6 @@ def _observed(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 setattr(statement, name, list(_observed(getattr(statement, name))))
         if names := _written_names(statement):
             yield _statement(f"{_WRITTEN}(locals(), {names!r})", statement)
-        elif (part := _part(statement)) is not None:
-            yield _statement(f"{_WRITTEN}(locals(), {part[:1]!r}, {part[1]!r})", statement)
 
 
 def _written_names(statement: ast.stmt) -> tuple[str, ...]:
@@ -223,15 +209,6 @@ def _written_names(statement: ast.stmt) -> tuple[str, ...]:
         return ()
     names = (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
     return tuple(dict.fromkeys(name for name in names if name.startswith("buf")))
-
-
-def _part(statement: ast.stmt) -> tuple[str, str] | None:
-    """Return the names of a statement such as `buf1 = buf0` or `buf2 = buf0[1]`."""
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-        return None
-    value = statement.value.value if isinstance(statement.value, ast.Subscript) else statement.value
-    names = statement.targets[0].id, value.id if isinstance(value, ast.Name) else ""
-    return names if all(name.startswith("buf") for name in names) else None
 
 
 def _callee(call: ast.Call) -> str:

@@ -65,6 +65,11 @@ def _module_path(meta: dict[str, Any]) -> str | None:
     return readable_source(next(reversed(modules.values()))[0]) if modules else None
 
 
+def enclosing_modules(node: Node) -> tuple[str, ...]:
+    """Return the paths of the modules around a node, outermost first."""
+    return tuple(readable_source(source) for source, _ in _module_stack(node.meta).values())
+
+
 def _module_stack(meta: dict[str, Any]) -> dict[str, tuple[str, type | str]]:
     """Return the source and class of each module, outermost first. A backward node has those of its forward node."""
     return meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tcexplore.events.job import BranchTest as BranchTest
     from tcexplore.events.job import Job as Job
     from tcexplore.events.job import Span as Span
+    from tcexplore.events.job import StepSide as StepSide
     from tcexplore.events.numerics_events import *
     from tcexplore.events.profile_events import *
     from tcexplore.events.rank_events import *

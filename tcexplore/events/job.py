@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tcexplore.events.config import Config, Shipping
 
 Span = tuple[int, int, int, int]
 """First line, its column, last line, and the column after its last character, as in `ast`."""
+
+
+StepSide = Literal["compiled", "eager", "perturbed"]
+"""How a script runs whose parameters are recorded. `perturbed`: eager, each op's result changed by one unit in the last
+place at random."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,10 @@ class Job:
     """Whether to judge the numerics of each kernel after the compile."""
     numerics_folder: str = ""
     """Folder for the inputs of the kernel that is wrong or differs; empty for none."""
+    step_side: StepSide | None = None
+    """How a script runs whose parameters are recorded after each step, instead of being timed; None to time it."""
+    steps: int = 0
+    """Steps after which such a script ends."""
     eager_ops: tuple[str, ...] = ()
     """Ops such as `aten.sum.dim_IntList` for which Inductor calls eager's kernel instead of generating code."""
     graph_scripts: bool = False

@@ -62,18 +62,22 @@ class OperandValue:
 
 FirstOpKind = Literal["wrong", "not finite", "differs"]
 
+Side = Literal["eager", "compiled", "both"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstOp(Event):
     """The first op of the program whose value is wrong, is not finite, or differs from eager."""
 
     kind: FirstOpKind
+    side: Side = "compiled"
+    """Where its value is so; a value may be finite in eager alone, or in the compiled program alone."""
     graph: str
     phase: GraphPhase
     kernel: str
     order: int
     op: str
-    """Such as `aten.exp`."""
+    """Such as `aten.exp`; `input` for a value that is not finite when it enters the graph."""
     node: str
     statement: str = ""
     """The line of the generated code that computes it; empty if it is not known."""
@@ -98,6 +102,54 @@ class FirstOp(Event):
     """What is wrong: the generated code, or the nodes that it was generated from."""
     culprit: str = ""
     """The decomposed op, or the pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultError(Event):
+    """The accumulated error of an output of a graph, or of a gradient, against float64.
+
+    Errors are the norm of the difference, relative to that of the float64 value.
+    """
+
+    graph: str
+    phase: GraphPhase
+    number: int
+    """Index among the outputs of the graph; in the backward, among the inputs of the forward."""
+    node: str
+    compiled: float
+    eager: float | None = None
+    """The same for the nodes in eager; None if they do not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelErrorGrowth(Event):
+    """The error that one call of a kernel adds, and what it becomes at the outputs and gradients of its graph."""
+
+    graph: str
+    phase: GraphPhase
+    kernel: str
+    order: int
+    local: float
+    """Error of its largest output against float64 on its own inputs, relative to the value."""
+    output: float | None = None
+    """Largest relative error of an output of the graph from this error alone; None for a kernel of the backward."""
+    gradient: float | None = None
+    """Largest relative error of a gradient from this error alone; None without a backward."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleErrorGrowth(Event):
+    """The relative errors of a module's inputs and outputs against float64; those of the module as it was called."""
+
+    graph: str
+    phase: GraphPhase
+    module: str
+    ops: int
+    error_in: float
+    error_out: float
+    passed_on: float
+    """Error of its outputs if it computed exactly from the inputs that it got: `passed_on / error_in` is its
+    amplification."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +178,18 @@ class KernelReproducer(Event):
     source: str
     inputs: str
     """File written by `torch.save`, in a temporary folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepParameters(Event):
+    """The parameters of a script's optimizers after a step."""
+
+    step: int
+    """From 1."""
+    names: tuple[str, ...]
+    sketches: tuple[tuple[float, ...], ...]
+    """Sums of each parameter's values with random signs, the same signs in each run: the norm of a difference of two is
+    about that of the parameters'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

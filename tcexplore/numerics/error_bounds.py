@@ -253,8 +253,13 @@ def _terms(op: OpCall) -> int:
 
 def _dims(op: OpCall) -> tuple[int, ...]:
     """Return the reduced dimensions."""
-    rank = op.args[0].exact.dim()
-    dims = op.args[1] if len(op.args) > 1 else op.kwargs.get("dim")
+    return reduced_dims(op.args[0].exact, op.args[1:2], op.kwargs)
+
+
+def reduced_dims(tensor: Tensor, args: Sequence[Any], kwargs: Any) -> tuple[int, ...]:
+    """Return the dimensions that a reduction of a tensor reduces; `args` are those after the tensor."""
+    rank = tensor.dim()
+    dims = args[0] if args else kwargs.get("dim")
     if dims is None or dims == [] or isinstance(dims, bool):
         return tuple(range(rank))
     return tuple(dim % rank for dim in ([dims] if isinstance(dims, int) else dims)) if rank else ()
@@ -419,6 +424,12 @@ RULES: dict[str, Callable[[OpCall], Any]] = {
 }  # fmt: skip
 
 CASTS = ("aten._to_copy", "prims.convert_element_type")
+
+
+def moves_values(target: Any) -> bool:
+    """Return whether an op only moves or selects values, so that nothing is rounded."""
+    name = op_name(target).removeprefix("aten.").removesuffix("_")
+    return name in _MOVES or name in _SELECTIONS
 
 
 def bound_of(op: OpCall) -> Any:

@@ -22,10 +22,18 @@ PLAIN = {
 """Settings of these compiles: the nodes are post-grad already."""
 
 
-def kernel_graph(replay: Replay, outputs: Sequence[Any], *, wide: bool = False) -> GraphModule:
+ROUNDED = {"emulate_precision_casts": True}
+"""Settings with which generated code rounds intermediates of smaller dtypes, as eager does."""
+
+_BARRIER = "low_precision_pointwise_barrier"
+"""Metadata of a node whose result is rounded so. torch adds it while it traces the program with `ROUNDED`."""
+
+
+def kernel_graph(replay: Replay, outputs: Sequence[Any], *, wide: bool = False, rounded: bool = False) -> GraphModule:
     """Return a graph with the inputs of a kernel, its nodes, and `outputs`.
 
-    With `wide`, outputs of smaller dtypes are in float32, as the generated code has them before it stores them.
+    With `wide`, outputs of smaller dtypes are in float32, as the generated code has them before it stores them. With
+    `rounded`, the result of each node has the dtype that it has in eager, if it is compiled with `ROUNDED`.
     """
     graph, known = Graph(), {}
     for node in replay.inputs:
@@ -36,8 +44,16 @@ def kernel_graph(replay: Replay, outputs: Sequence[Any], *, wide: bool = False) 
         known[node] = graph.call_function(node.target, args, kwargs)
         known[node].meta["val"] = node.meta.get("val")
         known[node].name = node.name
+        if rounded and _is_low(node, replay):
+            known[node].meta[_BARRIER] = True
     graph.output(tuple(_widened(graph, known[node], replay.values[node].eager, wide=wide) for node in outputs))
     return GraphModule(torch.nn.Module(), graph)
+
+
+def _is_low(node: Any, replay: Replay) -> bool:
+    """Return whether a node has a result or an input of a smaller dtype."""
+    values = (replay.values[each].eager for each in (node, *node.all_input_nodes))
+    return any(isinstance(value, torch.Tensor) and value.dtype in LOW for value in values)
 
 
 def _widened(graph: Graph, node: Any, value: torch.Tensor, *, wide: bool) -> Any:
@@ -51,6 +67,17 @@ def _widened(graph: Graph, node: Any, value: torch.Tensor, *, wide: bool) -> Any
 def exposable(replay: Replay) -> list[Any]:
     """Return the replayed nodes whose value is one tensor, except for inputs in another shape."""
     return [node for node in replay.computed if isinstance(replay.values[node].eager, torch.Tensor)]
+
+
+def exposed_values(replay: Replay, *, rounded: bool = False) -> dict[Any, torch.Tensor]:
+    """Compile a kernel with every intermediate as an output; return the values.
+
+    Those of smaller dtypes are in float32, as the generated code has them, or, with `rounded`, as eager has them.
+    """
+    nodes, inputs = exposable(replay), replay.given
+    graph = kernel_graph(replay, nodes, wide=not rounded, rounded=rounded)
+    compiled = compile_kernel(graph, inputs, ROUNDED if rounded else {})
+    return dict(zip(nodes, run_compiled(compiled, inputs), strict=True))
 
 
 def compile_kernel(graph: GraphModule, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:

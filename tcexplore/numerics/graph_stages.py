@@ -7,27 +7,23 @@ on the dtype gives another result in float64.
 
 from __future__ import annotations
 
-import operator
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.aten_graphs import compile_id
-from tcexplore.numerics.kernel_replay import GraphValues, is_random, mutated_nodes
+from tcexplore.numerics.graph_runs import output_nodes, run_graph
+from tcexplore.numerics.kernel_replay import GraphValues
 from tcexplore.numerics.lowered_graphs import FACT, LoweredGraph
-from tcexplore.numerics.replayed_values import op_name, run_exactly, widened
+from tcexplore.numerics.replayed_values import op_name, run_exactly
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
 """Largest difference of equivalent nodes, relative to the largest value of the tensor."""
-
-LARGEST_BYTES = 4 << 30
-"""Bytes of the float64 values of one graph up to which it is checked."""
 
 
 class Decomposed(NamedTuple):
@@ -84,7 +80,8 @@ class _Nodes:
         proxy = getattr(slot, "proxy", slot)
         if callable(proxy) and not hasattr(proxy, "node"):
             proxy = proxy()
-        return getattr(proxy, "node", leaf)
+        node = getattr(proxy, "node", leaf)
+        return _source(node) if isinstance(node, torch.fx.Node) else node
 
 
 class WrongNode(NamedTuple):
@@ -111,30 +108,42 @@ class _Values:
 class GraphCheck:
     """The graph of one call before and after Inductor's passes."""
 
-    def __init__(self, graph: LoweredGraph, real: GraphValues, in_time: Callable[[], bool]) -> None:
+    def __init__(
+        self, graph: LoweredGraph, real: GraphValues, in_time: Callable[[], bool], forward: GraphCheck | None = None
+    ) -> None:
+        """`forward` belongs to the graph whose backward this one is."""
         self._graph = graph
+        self._forward = forward
         self._in_time = in_time
-        self._arguments = [real.real[node] for node in graph.module.graph.nodes if node.op == "placeholder"]
-        self._known = {node.name: value for node, value in real.real.items()}
+        self._real = real
         self._runs: dict[tuple[int, torch.dtype], _Values] = {}
 
     def wrong_decomposition(self, decompositions: Sequence[Decomposed]) -> WrongNode | None:
         """Return the first op that its decomposition does not compute."""
         if self._graph.before is None:
             return None
-        exact = self._run(self._graph.before, torch.float64)
-        known = {node.name: node for node in self._graph.before.graph.nodes}
+        own = {node.name for node in self._graph.before.graph.nodes}
+        known = self._known_nodes()
         for one in decompositions:
             if one.graph != self._graph.graph or not all(_same_node(node, known) for node in one.nodes):
                 continue
-            compared = self._decomposed(one, exact)
-            if compared is None:
+            if own.isdisjoint(node.name for node in tree_leaves(one.outputs) if isinstance(node, torch.fx.Node)):
                 continue
-            single = self._run_needed(one)
-            if single is not None:
+            compared = self._decomposed(one, torch.float64)
+            if compared is not None and self._decomposed(one, torch.float32) is not None:
                 node, right, wrong = compared
                 return WrongNode("decomposition", op_name(one.op), op_name(one.op), node, right, wrong)
         return None
+
+    def _known_nodes(self) -> dict[str, Any]:
+        """Return the nodes before the passes by name, those of the forward included: not all are saved."""
+        before = self._forward._known_nodes() if self._forward is not None else {}
+        return before | {node.name: node for node in self._graph.before.graph.nodes} if self._graph.before else before
+
+    def _known_values(self, dtype: torch.dtype) -> dict[str, Any]:
+        """Return the values of these nodes."""
+        before = self._forward._known_values(dtype) if self._forward is not None else {}
+        return before | self._run(self._graph.before, dtype).values if self._graph.before is not None else before
 
     def wrong_pass(self) -> WrongNode | None:
         """Return the first node that Inductor's passes gave another value."""
@@ -160,7 +169,7 @@ class GraphCheck:
     def _wrong_output(self, before: _Values, after: _Values) -> WrongNode | None:
         """Return an output whose node has another name after the passes, and another value."""
         assert self._graph.before is not None
-        pairs = zip(_outputs(self._graph.before), _outputs(self._graph.module), strict=False)
+        pairs = zip(output_nodes(self._graph.before), output_nodes(self._graph.module), strict=False)
         for one, other in pairs:
             if not isinstance(one, torch.fx.Node) or not isinstance(other, torch.fx.Node):
                 continue
@@ -169,80 +178,49 @@ class GraphCheck:
                 return WrongNode("pass", "", op_name(other.target), other, right, wrong)
         return None
 
-    def _run_needed(self, one: Decomposed) -> tuple[Any, Any, Any] | None:
-        assert self._graph.before is not None
-        return self._decomposed(one, self._run(self._graph.before, torch.float32))
-
-    def _decomposed(self, one: Decomposed, known: _Values) -> tuple[Any, torch.Tensor, torch.Tensor] | None:
+    def _decomposed(self, one: Decomposed, dtype: torch.dtype) -> tuple[Any, torch.Tensor, torch.Tensor] | None:
         """Return the first output of an op that its decomposition gets wrong: node, right and wrong value."""
+        known = self._known_values(dtype)
         nodes = [leaf for leaf in tree_leaves((one.args, one.kwargs)) if isinstance(leaf, torch.fx.Node)]
-        if any(_kept(node, known.values).name not in known.values for node in nodes) or _draws(one.op):
+        if any(node.name not in known for node in nodes) or _draws(one.op):
             return None
 
         def value(leaf: Any) -> Any:
-            return known.values[_kept(leaf, known.values).name] if isinstance(leaf, torch.fx.Node) else leaf
+            return known[leaf.name] if isinstance(leaf, torch.fx.Node) else leaf
 
         args, kwargs = tree_map(value, (one.args, one.kwargs))
         if any(isinstance(leaf, torch.SymInt) for leaf in tree_leaves((args, kwargs))):
             return None
         try:
-            results = run_exactly(one.op, args, kwargs, known.dtype)
+            results = run_exactly(one.op, args, kwargs, dtype)
         except Exception:  # noqa: BLE001  an op that does not run in this dtype is not checked
             return None
         pairs = zip(tree_leaves(one.outputs), tree_leaves(results), strict=False)
         for node, right in pairs:
             if not isinstance(node, torch.fx.Node):
                 continue
-            wrong = known.values.get(node.name)
-            if not _agree(right, wrong, known.dtype):
+            wrong = known.get(node.name)
+            if not _agree(right, wrong, dtype):
                 return node, right, wrong
         return None
 
     def _run(self, module: Any, dtype: torch.dtype) -> _Values:
-        """Run a graph op by op in a dtype; nodes that don't run so are left out, with those that depend on them."""
-        if (id(module), dtype) in self._runs:
-            return self._runs[id(module), dtype]
-        values: dict[str, Any] = {}
-        arguments, mutated = iter(self._arguments), mutated_nodes(module)
-        size = 0
-        for node in module.graph.nodes:
-            if node.op == "placeholder":
-                values[node.name] = tree_map(lambda leaf: widened(leaf, dtype), next(arguments))
-                continue
-            if node.op == "output" or not self._in_time() or size > LARGEST_BYTES:
-                break
-            value = None if node in mutated else self._value(node, module, values, dtype)
-            if value is not None:
-                values[node.name] = value
-                size += sum(leaf.numel() * 8 for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
-        return self._runs.setdefault((id(module), dtype), _Values(dtype, values))
-
-    def _value(self, node: Any, module: Any, values: dict[str, Any], dtype: torch.dtype) -> Any:
-        if node.op == "get_attr":
-            return tree_map(lambda leaf: widened(leaf, dtype), operator.attrgetter(node.target)(module))
-        if node.op != "call_function" or any(each.name not in values for each in node.all_input_nodes):
-            return None
-        if is_random(node):
-            return self._known.get(node.name)
-        args, kwargs = map_arg((node.args, node.kwargs), lambda each: values[each.name])
-        try:
-            if node.target is operator.getitem:
-                return args[0][args[1]]
-            return run_exactly(node.target, args, kwargs, dtype)
-        except Exception:  # noqa: BLE001  what does not run in this dtype is not checked
-            return None
+        key = id(module), dtype
+        if key not in self._runs:
+            # The saved values of the same run: those that the kernels gave may be wrong.
+            saved = self._forward._known_values(dtype) if self._forward is not None else {}
+            self._runs[key] = _Values(dtype, run_graph(module, self._real, dtype, self._in_time, saved=saved))
+        return self._runs[key]
 
 
 _NO_OPS = ("aten.detach", "aten.alias", "aten.lift_fresh_copy")
 
 
-def _kept(traced: Any, known: Container[str]) -> Any:
-    """Return a traced node, or that whose value it is, if a pass removed an op that changes nothing."""
-    while traced.name not in known and op_name(traced.target) in _NO_OPS:
-        if not isinstance(traced.args[0], torch.fx.Node):
-            break  # a node that is erased from its graph loses its arguments
-        traced = traced.args[0]
-    return traced
+def _source(node: Any) -> Any:
+    """Return the node whose value a node has that changes nothing: a pass removes such nodes, with their arguments."""
+    while op_name(node.target) in _NO_OPS and node.args and isinstance(node.args[0], torch.fx.Node):
+        node = node.args[0]
+    return node
 
 
 def _same_node(traced: Any, known: dict[str, Any]) -> bool:
@@ -250,22 +228,17 @@ def _same_node(traced: Any, known: dict[str, Any]) -> bool:
 
     A value that the forward saves is an input of the backward, under the name of its node.
     """
-    traced = _kept(traced, known)
     node = known.get(traced.name)
     if node is None or node.op == "placeholder":
         return node is not None
     if node.op != traced.op or node.target is not traced.target:
         return False
-    names = [[_kept(each, known).name for each in one.all_input_nodes] for one in (node, traced)]
+    names = [[_source(each).name for each in one.all_input_nodes] for one in (node, traced)]
     return bool(names[0] == names[1])
 
 
 def _draws(op: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
-
-
-def _outputs(module: Any) -> Iterator[Any]:
-    yield from tree_leaves(next(node for node in reversed(module.graph.nodes) if node.op == "output").args)
 
 
 def _agree(right: Any, wrong: Any, dtype: torch.dtype) -> bool:

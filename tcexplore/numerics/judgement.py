@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -20,18 +19,19 @@ from tcexplore.events import (
     FirstOp,
     FirstOpKind,
     Kernel,
-    KernelCall,
     KernelJudged,
     KernelVerdict,
     NumericsJudged,
-    OperandValue,
 )
+from tcexplore.numerics.called_kernels import NOT_JUDGED, CalledKernel, kernels_by_graph, statement_of
 from tcexplore.numerics.comparison import Comparison, compare, same
-from tcexplore.numerics.exposed_kernels import compile_kernel, exposable, kernel_graph, run_compiled
+from tcexplore.numerics.exposed_kernels import exposable, exposed_values, kernel_graph
 from tcexplore.numerics.graph_stages import Decomposed, GraphCheck, WrongNode, time_limit
 from tcexplore.numerics.kernel_replay import GraphValues, Replay
 from tcexplore.numerics.kernel_reproducer import kernel_reproducer
 from tcexplore.numerics.lowered_graphs import LoweredGraph
+from tcexplore.numerics.not_finite import operands_at, unraveled, value_text
+from tcexplore.numerics.not_finite_ops import NotFiniteOps
 from tcexplore.numerics.replayed_values import LOW, Value, op_name
 from tcexplore.numerics.switches import LocalDifference, explain, switches
 from tcexplore.numerics.wrapper_values import ValueRecorder, WrapperCall
@@ -45,32 +45,10 @@ GRAPHS_S = 20.0
 EXPLAIN_S = 15.0
 """No further switch is tried after this many seconds."""
 
-NOT_JUDGED: Final = "not judged"
-
 WHY = "why a kernel differs from eager"
 
 VERDICTS: tuple[KernelVerdict, ...] = ("bitwise equal", "not judged", "differs, not wrong", "wrong")
 """From best to worst."""
-
-
-@dataclass(slots=True)
-class CalledKernel:
-    """One call of a kernel, with what its judgement needs."""
-
-    kernel: Kernel
-    call: KernelCall
-    values: GraphValues
-    outputs: list[Any]
-    """Post-grad nodes whose values it writes."""
-    repeats: bool | None = None
-    verdict: KernelVerdict = NOT_JUDGED
-    compared: dict[Any, Comparison] | None = None
-
-    @property
-    def worst(self) -> Any:
-        """The node of the worst output."""
-        assert self.compared
-        return max(self.compared, key=lambda node: self.compared[node].severity)  # type: ignore[index]
 
 
 class Judge:
@@ -111,10 +89,7 @@ class Judge:
         wrong_nodes = self._first_wrong_nodes(judged, decompositions)
         verdict: KernelVerdict = "wrong" if wrong_nodes else self._worst
         self._hooks.emit(NumericsJudged(verdict=verdict, calls=self._calls, seconds=self._seconds, reason=self._reason))
-        for called in judged:
-            if (first := self._first_not_finite(called)) is not None:
-                self._hooks.emit(first)
-                break
+        NotFiniteOps(self._hooks, self._user_files).emit(judged)
         wrong = next((called for called in judged if called.verdict == "wrong"), None)
         if wrong_nodes is not None:
             self._hooks.emit(wrong_nodes)
@@ -133,8 +108,12 @@ class Judge:
     ) -> FirstOp | None:
         """Return the first op whose decomposition, or a pass, made nodes that compute something else."""
         in_time = time_limit(GRAPHS_S)
-        for called in _first_of_each_graph(judged):
-            check = GraphCheck(called.values.graph, called.values, in_time)
+        forwards: dict[str, GraphCheck] = {}
+        for called, *_ in kernels_by_graph(judged):
+            graph = called.values.graph
+            check = GraphCheck(graph, called.values, in_time, forwards.pop(graph.graph, None))
+            if graph.phase == "forward":
+                forwards[graph.graph] = check
             wrong = check.wrong_decomposition(decompositions) or check.wrong_pass()
             if wrong is not None:
                 return self._wrong_node(wrong, called, judged)
@@ -146,15 +125,15 @@ class Judge:
         node = next((each for each in graph.module.graph.nodes if each.name == name), wrong.node)
         inside = (called for called in judged if called.values is of.values and name in called.call.nodes)
         called = next(inside, None) or of
-        statement = self._statement(called, node)
+        statement = statement_of(called, node)
         difference = torch.nan_to_num((wrong.right - wrong.wrong).abs(), nan=math.inf)
-        index = _unraveled(int(difference.argmax()), wrong.right)
+        index = unraveled(int(difference.argmax()), wrong.right)
         record = aten_node(node, self._user_files)
         return FirstOp(
             kind="wrong", graph=graph.graph, phase=graph.phase, kernel=called.kernel.name, order=called.call.order,
             op=wrong.op, node=name, statement=statement[1], statement_line=statement[0], location=record.location,
-            module=record.module or "", dtype=record.dtype or "", index=index, eager=_text(wrong.right[index]),
-            float64=_text(wrong.right[index]), compiled=_text(wrong.wrong[index]), bound="0", exposed=True,
+            module=record.module or "", dtype=record.dtype or "", index=index, eager=value_text(wrong.right[index]),
+            float64=value_text(wrong.right[index]), compiled=value_text(wrong.wrong[index]), bound="0", exposed=True,
             stage=wrong.stage, culprit=wrong.culprit,
         )  # fmt: skip
 
@@ -232,37 +211,16 @@ class Judge:
         return self._first_op("wrong", called, node, replay.values[node], real, one, replay, exposed=False)
 
     def _exposed(self, called: CalledKernel) -> tuple[Any, Value, Any, Comparison, Replay] | None:
-        """Compile the kernel with every intermediate as an output; return the first one that is outside its bound."""
+        """Return the first intermediate of a kernel that is outside its bound."""
         wrong = [node for node, one in (called.compared or {}).items() if one.wrong]
         replay = called.values.replay(wrong)
-        nodes = exposable(replay)
-        graph, inputs = kernel_graph(replay, nodes, wide=True), replay.given
-        results = run_compiled(compile_kernel(graph, inputs, {}), inputs)
-        for node, real in zip(nodes, results, strict=True):
+        for node, real in exposed_values(replay).items():
             value = replay.values[node]
             if isinstance(value.eager, torch.Tensor) and value.eager.dtype in LOW:
                 value = Value(value.single, value.exact, value.single, value.bound)
             one = compare(real, value)
             if one.wrong:
                 return node, value, real, one, replay
-        return None
-
-    def _first_not_finite(self, called: CalledKernel) -> FirstOp | None:
-        """Return the first op whose value is not finite, if a kernel has one from finite inputs."""
-        reals = [called.values.real[node] for node in called.outputs]
-        if all(_is_finite(real) for real in reals):
-            return None
-        replay = called.values.replay(called.outputs, only_eager=True)
-        for node in replay.computed:
-            value = replay.values[node].eager
-            inputs = [replay.values[each].eager for each in node.all_input_nodes]
-            if op_name(node.target) in _CONSTANTS or _is_finite(value) or not all(map(_is_finite, inputs)):
-                continue
-            real = called.values.real.get(node, value)
-            bad = torch.isfinite(value).logical_not().flatten()
-            one = Comparison(False, value.numel(), 0, worst=int(bad.to(torch.uint8).argmax()), not_finite=True)
-            known, exposed = Value.given(value), node in called.outputs
-            return self._first_op("not finite", called, node, known, real, one, replay, exposed=exposed)
         return None
 
     def _explain(self, differing: Sequence[CalledKernel]) -> None:
@@ -318,8 +276,8 @@ class Judge:
         *,
         exposed: bool,
     ) -> FirstOp:
-        statement = self._statement(called, node)
-        index = _unraveled(one.worst, real)
+        statement = statement_of(called, node)
+        index = unraveled(one.worst, real)
         # One of several results is that of the op which has them.
         node = node.args[0] if node.target is operator.getitem else node
         record = aten_node(node, self._user_files)
@@ -329,90 +287,10 @@ class Judge:
             graph=called.kernel.graph, phase=called.kernel.phase, kernel=called.kernel.name, order=called.call.order,
             op=op_name(node.target), node=node.name, statement=statement[1], statement_line=statement[0],
             location=record.location, module=record.module or "", dtype=record.dtype or "", index=index,
-            inputs=tuple(_operands(node, replay, index)),
-            eager=_text(value.eager[index]), float64=_text(value.exact[index]), compiled=_text(real[index]),
-            bound=_text(bound), exposed=exposed,
+            inputs=tuple(operands_at(node, {each: one.eager for each, one in replay.values.items()}, index)),
+            eager=value_text(value.eager[index]), float64=value_text(value.exact[index]),
+            compiled=value_text(real[index]), bound=value_text(bound), exposed=exposed,
         )  # fmt: skip
-
-    def _statement(self, called: CalledKernel, node: Any) -> tuple[int | None, str]:
-        """Return the line of the kernel that computes a node.
-
-        An op that only moves values has none: its index is in the loads of the ops that use it.
-        """
-        source = called.kernel.source.split("\n")
-        lines = [line for line in called.call.lines or called.kernel.lines if line.n <= len(source)]
-        names = {node.name, *([node.args[0].name] if node.target is operator.getitem else [])}
-        own = [line for line in lines if names & set(line.nodes)]
-        if own:
-            return _computing(own, source)
-        users = {user.name for user in node.users}
-        loads = [line for line in lines if users & set(line.nodes) and _LOAD.search(source[line.n - 1])]
-        return (loads[0].n, source[loads[0].n - 1].strip()) if loads else (None, "")
-
-
-def _first_of_each_graph(judged: Sequence[CalledKernel]) -> Iterator[CalledKernel]:
-    seen: set[int] = set()
-    for called in judged:
-        if id(called.values) not in seen:
-            seen.add(id(called.values))
-            yield called
-
-
-def _computing(lines: Sequence[Any], source: Sequence[str]) -> tuple[int | None, str]:
-    """Return the statement that computes a value among the lines of its op, in the first of its loops."""
-    if not lines:
-        return None, ""
-    texts = [(line.n, source[line.n - 1].strip()) for line in lines]
-    # Statements of other loops follow with a gap; the first loop is the vectorized one.
-    first: list[tuple[int, str]] = []
-    for n, text in texts:
-        if first and n > first[-1][0] + 40:
-            break
-        first.append((n, text))
-    values = [
-        (n, text)
-        for n, text in first
-        if not _STORE.search(text) and not _LOAD.search(text) and not _CONSTANT.search(text)
-    ]
-    n, text = (values or first)[-1]
-    return n, text
-
-
-_STORE = re.compile(r"\.store\(|tl\.store\(|^(in_)?out_ptr\d+\[|static_cast<int64_t>\(x\d+\)\] =")
-_LOAD = re.compile(r"loadu\(|tl\.load\(| = (in_out|in|out)_ptr\d+\[")
-_CONSTANT = re.compile(r"= static_cast<\w+>\([-\d.e+]+\);|Vectorized<\w+>\(tmp\d+\);|tl\.full\(")
-
-
-_CONSTANTS = ("aten.full", "aten.scalar_tensor", "aten.where", "aten.full_like")
-"""Ops that put infinities in a mask."""
-
-
-def _is_finite(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return not isinstance(value, float) or math.isfinite(value)
-    return bool(torch.isfinite(value).all())
-
-
-def _unraveled(index: int, tensor: torch.Tensor) -> tuple[int, ...]:
-    return tuple(int(i) for i in torch.unravel_index(torch.tensor(index), tensor.shape)) if tensor.dim() else ()
-
-
-def _operands(node: Any, replay: Replay, index: tuple[int, ...]) -> Iterator[OperandValue]:
-    for each in node.all_input_nodes:
-        value = replay.values.get(each)
-        if value is None or not isinstance(value.eager, torch.Tensor):
-            continue
-        try:
-            shape = node.meta["val"].shape
-            yield OperandValue(each.name, _text(value.eager.expand(tuple(map(int, shape)))[index]))
-        except (RuntimeError, KeyError, TypeError, IndexError, AttributeError):
-            yield OperandValue(each.name, f"a tensor of shape {tuple(value.eager.shape)}")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        value = value.item()
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _finite(value: float | None) -> float | None:

@@ -27,6 +27,7 @@ class GraphValues:
         self.graph = graph
         self.real: dict[Any, Any] = {}
         """Values of inputs and of buffers, by node."""
+        self.arguments = call.arguments
         self.mutated = mutated_nodes(graph.module)
         placeholders = [node for node in graph.module.graph.nodes if node.op == "placeholder"]
         self.real |= dict(zip(placeholders, call.arguments, strict=False))

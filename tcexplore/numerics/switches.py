@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.fx.node import map_arg
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.events import SwitchTried
 from tcexplore.numerics.comparison import count_differing
 from tcexplore.numerics.eager_kernels import eager_kernels
-from tcexplore.numerics.exposed_kernels import compile_kernel, exposable, kernel_graph, run_compiled
+from tcexplore.numerics.exposed_kernels import ROUNDED, compile_kernel, exposed_values, kernel_graph, run_compiled
 from tcexplore.numerics.kernel_replay import Replay
-from tcexplore.numerics.replayed_values import LOW, op_name, run_exactly, run_op, widened
+from tcexplore.numerics.replayed_values import LOW, op_name, run_op
 
 CONFIG = "torch._inductor.config"
 
@@ -50,54 +52,63 @@ class Switch:
 
 
 class LocalDifference:
-    """The ops of a kernel whose own result differs from eager's, given the same inputs, in their order."""
+    """The ops of a kernel whose own result differs from eager's, given the same inputs, in their order.
+
+    Intermediates are rounded as in eager: else each op of a smaller dtype differs.
+    """
 
     def __init__(self, replay: Replay) -> None:
-        nodes = exposable(replay)
-        results = run_compiled(compile_kernel(kernel_graph(replay, nodes, wide=True), replay.given, {}), replay.given)
-        self.values: dict[Any, torch.Tensor] = dict(zip(nodes, results, strict=True))
-        self.nodes = [node for node in nodes if self._differs(node, replay)]
+        self.values = exposed_values(replay, rounded=is_low(replay))
+        self.nodes = [node for node in self.values if self._differs(node, replay)]
 
     def _differs(self, node: Any, replay: Replay) -> bool:
         """Return whether the compiled op gives other bits than eager's op on the values that it got."""
         if op_name(node.target) in _CAST_OPS:
             return False
-        low = replay.values[node].eager.dtype in LOW
-        known: dict[Any, Any] = {}
-        for each in node.all_input_nodes:
-            value = self.values.get(each, replay.values[each].eager)
-            known[each] = widened(value, torch.float32) if low else self._narrowed(value, replay.values[each].eager)
-        from torch.fx.node import map_arg
 
-        args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
-        eager = run_exactly(node.target, args, kwargs, torch.float32) if low else run_op(node.target, args, kwargs)
+        eager = self._eager(node, replay)
         return isinstance(eager, torch.Tensor) and count_differing(self.values[node], eager) > 0
 
-    @staticmethod
-    def _narrowed(value: Any, like: Any) -> Any:
-        """Return an exposed value in the dtype of the program."""
-        return value.to(like.dtype) if isinstance(value, torch.Tensor) and isinstance(like, torch.Tensor) else value
+    def _eager(self, node: Any, replay: Replay) -> Any:
+        """Return what eager computes for a node from the values that the compiled op got."""
+        if node.target is operator.getitem:
+            return self._eager(node.args[0], replay)[node.args[1]]
+
+        def known(each: Any) -> Any:
+            return self.values.get(each, replay.values[each].eager)
+
+        args, kwargs = map_arg((node.args, node.kwargs), known)
+        return run_op(node.target, args, kwargs)
+
+
+def is_low(replay: Replay) -> bool:
+    """Return whether a kernel has values of float16 or bfloat16."""
+    values = (value.eager for value in replay.values.values())
+    return any(isinstance(value, torch.Tensor) and value.dtype in LOW for value in values)
 
 
 def switches(replay: Replay, different: Sequence[Any]) -> Iterator[Switch]:
     """Yield what may explain a difference from eager, what is most common first."""
     import torch._inductor.config as config
 
-    tensors = [value.eager for value in replay.values.values() if isinstance(value.eager, torch.Tensor)]
-    low = any(value.dtype in LOW for value in tensors)
-    if low and not getattr(config, "emulate_precision_casts", True):
-        yield Switch(CASTS, {"emulate_precision_casts": True})
+    if is_low(replay) and not getattr(config, "emulate_precision_casts", True):
+        yield Switch(CASTS, ROUNDED)
     if getattr(config.cpp, "enable_floating_point_contract_flag", "off") != "off":
         yield Switch(CONTRACT, {"cpp.enable_floating_point_contract_flag": "off"})
     if getattr(config.cpp, "enable_unsafe_math_opt_flag", False):
         yield Switch(UNSAFE, {"cpp.enable_unsafe_math_opt_flag": False})
-    ops = list(dict.fromkeys(node.target for node in different))
+    ops = list(dict.fromkeys(map(_computed_by, different)))
     if reductions := tuple(op for op in ops if _short(op) in _REDUCTIONS):
         yield Switch(f"eager's order of summation: {', '.join(map(_short, reductions))}", ops=reductions)
     if others := tuple(op for op in ops if _short(op) not in _REDUCTIONS):
         yield Switch(f"eager's functions: {', '.join(map(_short, others))}", ops=others)
     if hasattr(config, "numerics"):
         yield Switch(NUMERICS, {"numerics": "strict"})
+
+
+def _computed_by(node: Any) -> Any:
+    """Return the op of a node; that of one of several results is the op which has them."""
+    return node.args[0].target if node.target is operator.getitem else node.target
 
 
 def _short(op: Any) -> str:
@@ -116,27 +127,28 @@ def explain(
 
     `label` has the graph, phase and kernel of the events.
     """
-    graph, inputs = kernel_graph(replay, outputs), replay.given
-    tried: Switch | None = None
-    for switch in found:
-        if not in_time():
-            break
-        tried = switch if tried is None else tried.joined(switch)
-        differing = _differing(graph, inputs, replay, outputs, tried)
+    inputs = replay.given
+
+    def equal(switch: Switch) -> bool:
+        graph = kernel_graph(replay, outputs, rounded=ROUNDED.items() <= switch.settings.items())
+        with eager_kernels(switch.ops):
+            results = run_compiled(compile_kernel(graph, inputs, switch.settings), inputs)
+        pairs = zip(outputs, results, strict=True)
+        differing = sum(count_differing(result, replay.values[node].eager) for node, result in pairs)
         hooks.emit(
             SwitchTried(
-                **label, name=tried.name, settings=tried.setting_texts, ops=tuple(map(str, tried.ops)),
+                **label, name=switch.name, settings=switch.setting_texts, ops=tuple(map(str, switch.ops)),
                 equal=differing == 0, differing=differing,
             )
         )  # fmt: skip
-        if differing == 0:
-            return tried
+        return differing == 0
+
+    tried: Switch | None = None
+    for number, switch in enumerate(found):
+        if not in_time():
+            break
+        tried = switch if tried is None else tried.joined(switch)
+        if equal(tried):
+            # What was tried before may not be needed.
+            return switch if number and in_time() and equal(switch) else tried
     return None
-
-
-def _differing(graph: Any, inputs: Sequence[Any], replay: Replay, outputs: Sequence[Any], switch: Switch) -> int:
-    with eager_kernels(switch.ops):
-        results = run_compiled(compile_kernel(graph, inputs, switch.settings), inputs)
-    return sum(
-        count_differing(result, replay.values[node].eager) for node, result in zip(outputs, results, strict=True)
-    )

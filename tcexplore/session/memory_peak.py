@@ -16,6 +16,7 @@ from math import prod
 from typing import Literal
 
 from tcexplore import events as ev
+from tcexplore.session.graph_inputs import input_index
 from tcexplore.session.identity_cache import by_identity
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.targets.target_names import NATIVE
@@ -262,10 +263,8 @@ class _Call:
 
     def _source_name(self, graph: str, name: str) -> str:
         """Return the readable name of `primals_N` or `argN_1`: AOTAutograd keeps the order of Dynamo's inputs."""
-        match = re.fullmatch(r"primals_(\d+)|arg(\d+)_1", name)
-        placeholders = self._placeholders.get(graph, [])
-        index = int(match[1]) - 1 if match and match[1] else int(match[2]) if match else -1
-        return placeholders[index].target if 0 <= index < len(placeholders) else ""
+        index, placeholders = input_index(name), self._placeholders.get(graph, [])
+        return placeholders[index].target if index is not None and 0 <= index < len(placeholders) else ""
 
     def _aten(self, graph: str, stage: str) -> ev.AtenGraph | None:
         if stage == "backward":

@@ -93,8 +93,12 @@ class Snapshot:
     memory: ev.Memory | None = None
     kernels_judged: tuple[ev.KernelJudged, ...] = ()
     first_ops: tuple[ev.FirstOp, ...] = ()
-    """At most one of each kind."""
+    """At most one of each kind; of a value that is not finite, at most one of each side."""
+    result_errors: tuple[ev.ResultError, ...] = ()
+    kernel_errors: tuple[ev.KernelErrorGrowth, ...] = ()
+    module_errors: tuple[ev.ModuleErrorGrowth, ...] = ()
     switches_tried: tuple[ev.SwitchTried, ...] = ()
+    step_parameters: tuple[ev.StepParameters, ...] = ()
     numerics: ev.NumericsJudged | None = None
     kernel_reproducer: ev.KernelReproducer | None = None
     call_profile: ev.CallProfiled | None = None

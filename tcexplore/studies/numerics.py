@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,13 +12,16 @@ from tcexplore.argument_types import force_option
 from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import BLANK, Column, heading, row, table, wrapped
-from tcexplore.events import FirstOp, Job, KernelJudged, KernelVerdict, Location, SwitchTried
+from tcexplore.events import FirstOp, Job, KernelJudged, KernelVerdict, Location, StepSide, SwitchTried
 from tcexplore.files import NotWrittenError, create_all
 from tcexplore.quantities import count
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session import Snapshot
+from tcexplore.session.graph_inputs import input_index, input_name
+from tcexplore.studies.growth_rows import error_text, growth_fields, growth_rows, short_kernel
 from tcexplore.studies.reproducer import unused_folder
 from tcexplore.studies.runs import Runs, failure_status
+from tcexplore.studies.step_comparison import StepsCompared, compare_steps, step_fields, step_rows
 from tcexplore.studies.study import RUN_TIMING_S, Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 
@@ -39,6 +43,14 @@ JUDGING = "judging kernels"
 MOST_KERNELS = 24
 """Rows of the table of kernels."""
 
+STEPS = 20
+"""Steps of a script after which the comparison of its parameters ends."""
+
+SIDES_OF_STEPS: tuple[StepSide, ...] = ("eager", "compiled", "perturbed")
+
+EAGER_RANDOM = "torch._inductor.config.fallback_random=True"
+"""Setting with which compiled code draws the random numbers of eager."""
+
 NUMERICS_FAIL = 1
 """Exit status if `--fail-on` or `--max-ulps` is exceeded."""
 
@@ -56,17 +68,21 @@ class NumericsOptions:
     reproducer: str | None = None
     """Folder for the reproducer; None for none."""
     force: bool = False
+    steps: int = STEPS
+    """Steps of a script whose parameters are compared; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumericsRun:
-    """A run of the study: the first one is judged, the others are timed."""
+    """A run of the study: the first one is judged, the others are timed, or run a script step by step."""
 
     run: Snapshot
     inputs: bytes = b""
     """The inputs of the kernel that the reproducer runs, as `torch.save` writes them."""
     change: Change | None = None
-    """How a timed run is compiled; None for the judged run."""
+    """How a timed run is compiled; None for other runs."""
+    side: StepSide | None = None
+    """How the steps of a script ran; None for other runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +131,19 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
         )  # fmt: skip
         parser.add_argument("--no-cost", action="store_true", help="do not time the program with eager's bits")
         parser.add_argument("--repro", metavar="DIR", help="write a reproducer of the first such kernel to this folder")
+        parser.add_argument(
+            "--steps", type=int, default=STEPS, metavar="N",
+            help=f"in a script, compare the parameters after each of its first N steps, 0 for none (default: {STEPS})",
+        )  # fmt: skip
         force_option(parser)
 
     def options(self, given: argparse.Namespace) -> NumericsOptions:
         if given.max_ulps is not None and not given.max_ulps >= 0:
             raise ValueError("--max-ulps takes a number that is not negative.")
+        if given.steps < 0:
+            raise ValueError("--steps takes a number that is not negative.")
         folder = given.repro if given.repro is None or given.force else unused_folder(given.repro)
-        return NumericsOptions(given.fail_on, given.max_ulps, not given.no_cost, folder, given.force)
+        return NumericsOptions(given.fail_on, given.max_ulps, not given.no_cost, folder, given.force, given.steps)
 
     async def plan(self, state: State, runs: Runs, announce: Announce) -> AsyncGenerator[NumericsRun, None]:
         """Run once and judge the kernels; then time the program with what gives eager's bits, and without."""
@@ -131,6 +153,11 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
             job = replace(state.job, time_for=0.0, examine=False, numerics=True, numerics_folder=folder)
             run = (await runs.run(job, state.timeout)).snapshot
             yield NumericsRun(run, _inputs(run))
+            if run.is_script and run.failure is None and state.options.steps:
+                runs.steps.plan(list(map(_step_title, SIDES_OF_STEPS)))
+                for side in SIDES_OF_STEPS:
+                    announce(_step_title(side))
+                    yield NumericsRun((await runs.run(_steps_job(state, side), state.timeout)).snapshot, side=side)
             change = explanation(run)
             if change is None or not state.options.cost or run.is_script:
                 return
@@ -145,6 +172,9 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
         rows = list(wrapped(INTENT, width, "muted"))
         for result in state.results[:1]:
             rows += [BLANK, *_rows(result.run, width), *_switch_rows(result.run, state.results[1:], width)]
+            rows += growth_rows(result.run, width)
+        if (compared := steps_compared(state.results)) is not None:
+            rows += step_rows(compared, width)
         if state.written:
             rows += wrapped(f"Written: {', '.join(map(display_path, state.written))}", width, "ok")
         return StaticDocument("", tuple(rows))
@@ -159,6 +189,7 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
             "config": configuration(run) if run else None,
             "error": failure(run.failure) if run else None,
             "numerics": numerics_fields(run, state.results[1:]) if run else None,
+            "steps": step_fields(steps_compared(state.results)),
             "reproducer": state.written[0] if state.written else None,
         }
 
@@ -188,7 +219,30 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
         over = limit is not None and any((judged.ulps or 0.0) > limit for judged in run.kernels_judged)
         verdicts = {judged.verdict for judged in run.kernels_judged}
         failing = {"never": set(), "wrong": {"wrong"}, "differs": {"wrong", "differs, not wrong"}}[options.fail_on]
-        return NUMERICS_FAIL if over or verdicts & failing else 0
+        compared = steps_compared(state.results)
+        leaves = compared is not None and compared.first is not None and options.fail_on != "never"
+        return NUMERICS_FAIL if over or leaves or verdicts & failing else 0
+
+
+def _step_title(side: StepSide) -> str:
+    return {"eager": "eager steps", "compiled": "compiled steps", "perturbed": "eager steps with rounding noise"}[side]
+
+
+def _steps_job(state: State, side: StepSide) -> Job:
+    """Return the job that runs a script, and records its parameters after each step."""
+    settings = (*state.job.config.settings, EAGER_RANDOM)
+    return replace(
+        state.job, config=replace(state.job.config, settings=settings), time_for=0.0, examine=False, step_side=side,
+        steps=state.options.steps,
+    )  # fmt: skip
+
+
+def steps_compared(results: Sequence[NumericsRun]) -> StepsCompared | None:
+    """Return the comparison of a script's steps; None if it was not made."""
+    runs = {result.side: result.run.step_parameters for result in results if result.side is not None}
+    if set(runs) != set(SIDES_OF_STEPS):
+        return None
+    return compare_steps(runs["compiled"], runs["eager"], [runs["perturbed"]])
 
 
 def explanation(run: Snapshot) -> Change | None:
@@ -244,22 +298,18 @@ def _ulps(value: float) -> str:
     return "0" if not value else f"{value:.1f}" if value < 100 else f"{value:,.0f}" if value < 1e7 else f"{value:.1e}"
 
 
-def _error(value: float) -> str:
-    return f"{value:.1e}" if value else "0"
-
-
 def _share(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:,.0f}" if value < 1e7 else f"{value:.0e}"
 
 
 KERNELS: tuple[Column[KernelJudged], ...] = (
     Column("", lambda one: f"{one.graph} {one.phase}", style="muted", left=True),
-    Column("kernel", lambda one: _short(one.kernel), left=True),
+    Column("kernel", lambda one: short_kernel(one.kernel), left=True),
     Column("", lambda one: one.verdict, style=lambda one: STYLES[one.verdict], left=True),
     Column("differ", lambda one: f"{one.differing:,} of {one.elements:,}" if one.differing else None, optional=True),
     Column("ulps", lambda one: one.ulps if one.differing else None, _ulps, optional=True),
-    Column("error", lambda one: one.error if one.differing else None, _error, optional=True),
-    Column("eager's", lambda one: one.eager_error if one.differing else None, _error, optional=True),
+    Column("error", lambda one: one.error if one.differing else None, error_text, optional=True),
+    Column("eager's", lambda one: one.eager_error if one.differing else None, error_text, optional=True),
     Column("of bound", lambda one: one.bound_share if one.differing else None, _share, optional=True),
     Column("", lambda one: "varies between calls" if one.repeats is False else None, style="warn", optional=True),
 )
@@ -271,7 +321,7 @@ KERNEL_KEYS = (
 """Fields of a kernel that the JSON has; an empty text is null."""
 
 SWITCHES: tuple[Column[SwitchTried], ...] = (
-    Column("kernel", lambda one: _short(one.kernel, 30), left=True, style="muted"),
+    Column("kernel", lambda one: short_kernel(one.kernel, 30), left=True, style="muted"),
     Column("change", lambda one: one.name, left=True),
     Column(
         "",
@@ -287,11 +337,6 @@ LEGEND = (
     "ulps: largest difference from eager, in units in the last place. error: largest error against float64, relative "
     "to the value. of bound: share of what rounding explains; above 1 is wrong."
 )
-
-
-def _short(kernel: str, room: int = 44) -> str:
-    name = kernel.removeprefix("torch.ops.").removeprefix("extern_kernels.")
-    return name if len(name) <= room else f"{name[: room - 9]}…{name[-8:]}"
 
 
 def _rows(run: Snapshot, width: int) -> Iterator[Row]:
@@ -370,7 +415,19 @@ def _switch_rows(run: Snapshot, timed: Sequence[NumericsRun], width: int) -> Ite
         return
     for setting in change.settings:
         yield row("   ", (setting, "key"))
+    if CASTS_SETTING in change.settings and any(op.startswith(ADDITIONS) for op in change.ops):
+        yield from wrapped(ROUNDED_NUMBER, width, "muted")
     yield from wrapped(_cost_text(cost(timed)), width, "strong")
+
+
+CASTS_SETTING = "torch._inductor.config.emulate_precision_casts=True"
+
+ADDITIONS = ("aten.add.", "aten.sub.")
+
+ROUNDED_NUMBER = (
+    "In float16 and bfloat16, eager rounds a Python number that it adds to the dtype of the tensor; generated code "
+    "does not, with any setting."
+)
 
 
 def _cost_text(found: Cost | None) -> str:
@@ -397,18 +454,43 @@ KINDS = {
     "differs": "The first op that differs from eager, not wrong",
 }
 
+SIDES = {"both": ", in eager and compiled", "eager": ", in eager", "compiled": ", in the compiled program"}
+
+LARGEST = {"f16": 65504.0, "bf16": 3.38953139e38, "f32": 3.40282347e38}
+"""Largest finite value of each dtype."""
+
+
+def not_finite_reason(first: FirstOp) -> str:
+    """Return why a value is not finite, as far as the values at the element tell; empty if they do not."""
+    if first.op == "input":
+        return "The program got this value: no op made it."
+    if not first.float64:
+        return ""
+    exact = float(first.float64)
+    largest = LARGEST.get(first.dtype, math.inf)
+    if not math.isfinite(exact):
+        return "Not finite in float64, either: the op has no finite value for these inputs."
+    if abs(exact) > largest:
+        kept = " Generated code keeps it in float32." if first.side == "eager" and first.compiled else ""
+        return f"Overflow: the largest value of {first.dtype} is {largest:.9g}.{kept}"
+    if first.side == "compiled":
+        return "Finite in float64 and in eager: the generated code is wrong, or overflows on its way."
+    return "Finite in float64: the op overflows on its way."
+
 
 def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
-    yield heading(KINDS[first.kind])
+    yield heading(KINDS[first.kind] + (SIDES[first.side] if first.kind == "not finite" else ""))
     style = "" if first.kind == "differs" else "error"
     where = ", ".join(filter(None, (places(run.file).describe(first.location), first.module)))
-    yield row("   op         ", (first.op, style), f" ({first.node})", (f"  {where}" if where else "", "key"))
+    node = input_name(run.graphs, first.graph, input_index(first.node)) if first.op == "input" else ""
+    yield row("   op         ", (first.op, style), f" ({node or first.node})", (f"  {where}" if where else "", "key"))
     if text := _source_line(run, first.location):
         yield row("   line       ", text)
     if first.stage != "kernel":
         cause = f"{first.stage} {culprit(run, first)}".strip()
         yield row("   cause      ", f"{cause}: the nodes are wrong, not the code generated from them")
-    yield row("   kernel     ", f"{_short(first.kernel, 60)}, {first.phase} of graph {first.graph}")
+    if first.op != "input":
+        yield row("   kernel     ", f"{short_kernel(first.kernel, 60)}, {first.phase} of graph {first.graph}")
     if first.statement:
         yield row("   statement  ", first.statement, (f"  line {first.statement_line} of the kernel", "muted"))
     elif not first.exposed:
@@ -417,9 +499,12 @@ def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
         )
     values = ", ".join(f"{each.name} = {each.value}" for each in first.inputs)
     yield from wrapped(f"at element {list(first.index)}{' with ' if values else ''}{values}:", width, "muted", indent=3)
+    margin = f"  ± {first.bound} is what rounding explains" if first.bound else ""
     yield row("     eager    ", first.eager)
-    yield row("     float64  ", first.float64, (f"  ± {first.bound} is what rounding explains", "muted"))
-    yield row("     compiled ", (first.compiled, style))
+    yield row("     float64  ", first.float64, (margin, "muted"))
+    yield row("     compiled ", (first.compiled or "not known: the kernel does not store it", style))
+    if first.kind == "not finite" and (reason := not_finite_reason(first)):
+        yield from wrapped(reason, width, "strong", indent=3)
 
 
 def culprit(run: Snapshot, first: FirstOp) -> str:
@@ -460,7 +545,12 @@ def numerics_fields(run: Snapshot, timed: Sequence[NumericsRun] = ()) -> Fields 
         if run.first_op is None
         else {**_first_fields(run.first_op), "culprit": culprit(run, run.first_op) or None},
         "kernels": [_nulls({name: getattr(one, name) for name in KERNEL_KEYS}) for one in run.kernels_judged],
-        "not_finite": next((_first_fields(one) for one in run.first_ops if one.kind == "not finite"), None),
+        "not_finite": [
+            {**_first_fields(one), "cause": not_finite_reason(one) or None}
+            for one in run.first_ops
+            if one.kind == "not finite"
+        ],
+        "growth": growth_fields(run),
         "switches": [{name: getattr(one, name) for name in SWITCH_KEYS} for one in run.switches_tried],
         "eager_bits": _eager_bits(run, timed),
     }

@@ -12,6 +12,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Job, NumericsJudged
 from tcexplore.numerics.graph_stages import Decompositions
+from tcexplore.numerics.growth_events import emit_growth
 from tcexplore.numerics.judgement import Judge
 from tcexplore.numerics.lowered_graphs import LoweredGraphs
 from tcexplore.numerics.wrapper_values import ValueRecorder
@@ -82,7 +83,9 @@ class NumericsStage:
             return
         judge = Judge(self._hooks, self._user_files, self._recorder.kernels, self._job.numerics_folder)
         with self._hooks.paused(), torch.no_grad():
-            judge.find_first(judge.judge(graphs, recorder), self._decompositions.all)
+            judged = judge.judge(graphs, recorder)
+            judge.find_first(judged, self._decompositions.all)
+            emit_growth(self._hooks, judged)
 
 
 def _limit(device: torch.device) -> int:

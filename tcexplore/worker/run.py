@@ -42,6 +42,7 @@ from tcexplore.events import (
     RestartNeed,
     RunFact,
     SourceRead,
+    StepSide,
     TimingSkipped,
 )
 from tcexplore.events.commands import RecompileQuery
@@ -155,7 +156,9 @@ class Run:
         self._overrides.install(self._hooks)
         model_file = ModelFile(self.job)
         self.progress.enter("importing")
-        if model_file.is_script and not self.job.config.region:
+        if model_file.is_script and self.job.step_side is not None:
+            self._record_steps(model_file, self.job.step_side)
+        elif model_file.is_script and not self.job.config.region:
             self._run_script(model_file)
         else:
             self._run_module()
@@ -240,6 +243,26 @@ class Run:
             pause=lambda: self._handle_commands(0), enter=self.progress.enter,
         )  # fmt: skip
         stage.run(captures, regions)
+
+    def _record_steps(self, model_file: ModelFile, side: StepSide) -> None:
+        """Run a script only to record its parameters after each step."""
+        from tcexplore.numerics.step_values import StepValues
+
+        refuse_for_script(self.job)
+        self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
+        values = StepValues(self._hooks, side, self.job.steps, self.job.config.seed)
+        regions = Regions(self._hooks, self.user_files, self.progress.now, steps=values)
+        regions.install(self._trace)
+        values.install()
+        try:
+            with self._reporting_import():
+                script = partial(model_file.run_as_script, lambda function: function)
+                run_script(script, self.job.config.follow, regions.emit_calls, self._emit)
+        finally:
+            values.finish()
+            self._emit_sources()
+        self._stages.compiled = True
+        self._answer_commands()
 
     def _repeat_script(self, script: Callable[[], object], regions: Regions, steps: StepTiming) -> None:
         """Run the script again until there are enough steps for a verdict, within its time limit."""

@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from tcexplore import events as ev
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.numerics import judgement, switches
+from tcexplore.numerics import exposed_kernels, switches
 from tcexplore.numerics.judgement import Judge
 from tcexplore.numerics.lowered_graphs import HeldNode, LoweredGraph
 from tcexplore.numerics.wrapper_values import WrapperCall
@@ -68,7 +68,7 @@ def judged(
         def __exit__(self, *_: object) -> None:
             replaced.clear()
 
-    for module in (judgement, switches):
+    for module in (exposed_kernels, switches):
         monkeypatch.setattr(module, "compile_kernel", compile_kernel)
     monkeypatch.setattr(switches, "eager_kernels", EagerKernels)
     events: list[ev.Event] = []
@@ -142,8 +142,39 @@ def test_the_op_that_makes_a_value_that_is_not_a_number_is_named(monkeypatch: py
     events = judged(lambda x: torch.log(x * 2) + 1, [X], {}, monkeypatch, tmp_path)
     assert only(events, ev.NumericsJudged).verdict == "bitwise equal"
     first = only(events, ev.FirstOp)
-    assert (first.kind, first.op) == ("not finite", "aten.log")
+    assert (first.kind, first.side, first.op) == ("not finite", "both", "aten.log")
+    assert (first.eager, first.float64, first.compiled) == ("nan", "nan", "nan")
     assert float(first.inputs[0].value) < 0
+
+
+def test_a_value_that_is_not_finite_in_the_compiled_program_alone_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def overflowing(x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x) * 1e38 * 1e38
+
+    events = judged(lambda x: torch.exp(x) + 1, [X], {aten.exp.default: overflowing}, monkeypatch, tmp_path)
+    first = next(event for event in events if isinstance(event, ev.FirstOp) and event.kind == "not finite")
+    assert (first.side, first.op, first.compiled) == ("compiled", "aten.exp", "inf")
+    assert float(first.eager) == pytest.approx(float(first.float64))
+
+
+def test_a_value_that_overflows_in_eager_alone_is_named_with_that_of_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def wide(x: torch.Tensor, factor: float) -> torch.Tensor:
+        return x.float() * factor
+
+    def rounded(x: torch.Tensor, factor: float) -> torch.Tensor:
+        return (x / factor).to(torch.float16)
+
+    low = X.to(torch.float16)
+    ops: dict[Any, Op] = {aten.mul.Tensor: wide, aten.div.Tensor: rounded}
+    events = judged(lambda x: x * 1e5 / 1e5, [low], ops, monkeypatch, tmp_path)
+    first = next(event for event in events if isinstance(event, ev.FirstOp) and event.kind == "not finite")
+    assert (first.side, first.op) == ("eager", "aten.mul")
+    assert first.eager in ("inf", "-inf")
+    assert float(first.compiled) == pytest.approx(float(first.float64), rel=1e-3)
 
 
 def test_the_reproducer_has_the_inputs_and_is_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

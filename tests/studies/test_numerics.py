@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +12,8 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.studies.numerics import STUDY, NumericsOptions, NumericsRun
+from tcexplore.studies.growth_rows import result_name
+from tcexplore.studies.numerics import STUDY, NumericsOptions, NumericsRun, steps_compared
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
 from tests.studies.numeric_faults import BACKWARD, CODEGEN, LOWERINGS, NumericFault
@@ -132,17 +136,150 @@ async def test_a_wrong_program_is_not_timed():
     assert "What it costs is not measured" not in printed("numerics", state)
 
 
+async def test_how_errors_grow_is_shown_for_results_kernels_and_modules():
+    graph = ev.GraphCaptured(
+        graph="0/0", ops=1, code="",
+        nodes=(ev.FxNode(name="w", op="placeholder", target="self.fc.weight"),),
+    )  # fmt: skip
+    state = await studied(
+        graph,
+        judged("cpp_fused_exp_0", "differs, not wrong", 3.0),
+        ev.ResultError(graph="0/0", phase="forward", number=0, node="add", compiled=3.1e-6, eager=2.9e-7),
+        ev.ResultError(graph="0/0", phase="backward", number=0, node="mm", compiled=4e-5, eager=4e-7),
+        ev.KernelErrorGrowth(
+            graph="0/0", phase="forward", kernel="cpp_fused_exp_0", order=0, local=1e-7, output=3e-6, gradient=4e-5
+        ),
+        *(
+            ev.ModuleErrorGrowth(
+                graph="0/0", phase="forward", module=f"self.layers.{n}.norm", ops=4, error_in=1e-7,
+                error_out=1e-6 * (n + 1), passed_on=9e-7 * (n + 1),
+            )
+            for n in range(3)
+        ),
+        ev.NumericsJudged(verdict="differs, not wrong"),
+    )  # fmt: skip
+    report = " ".join(printed("numerics", state).split())
+    assert "gradient of fc.weight 4.0e-05 4.0e-07" in report
+    assert "cpp_fused_exp_0 1.0e-07 3.0e-06 30× 4.0e-05 400×" in report
+    assert "layers.2.norm, worst of 3 1.0e-07 3.0e-06 2.7e-06 27×" in report
+    growth = json_of("numerics", state)["numerics"]["growth"]
+    assert growth["results"][1]["name"] == "gradient of fc.weight"
+    assert growth["kernels"][0]["at_gradients"] == 4e-5
+    assert len(growth["modules"]) == 3
+
+
+def not_finite(side: ev.Side, float64: str, compiled: str = "inf") -> ev.FirstOp:
+    return ev.FirstOp(
+        kind="not finite", side=side, graph="0/0", phase="forward", kernel="cpp_fused_mul_0", order=0, op="aten.mul",
+        node="mul", statement="auto tmp1 = tmp0 * 1e5;", statement_line=3, dtype="f16", index=(0, 3),
+        inputs=(ev.OperandValue("x", "1.5"),), eager="inf", float64=float64, compiled=compiled,
+    )  # fmt: skip
+
+
+async def test_the_op_that_overflows_in_eager_is_shown_with_the_reason():
+    events = (judged("k", "differs, not wrong", 3.0), ev.NumericsJudged(verdict="differs, not wrong"))
+    state = await studied(not_finite("eager", "150000", "150000"), *events)
+    report = printed("numerics", state)
+    assert "The first op whose value is not finite, in eager" in report
+    assert "with x = 1.5" in report
+    assert "Overflow: the largest value of f16 is 65504. Generated code keeps it in float32." in report
+    (first,) = json_of("numerics", state)["numerics"]["not_finite"]
+    assert (first["side"], first["op"], first["inputs"]) == ("eager", "aten.mul", [{"name": "x", "value": "1.5"}])
+    undefined = printed("numerics", await studied(not_finite("both", "nan"), *events))
+    assert "the op has no finite value for these inputs" in undefined
+
+
 # ---- real kernels
 
 
-async def really_judged(folder: Path, source: str, shared: SharedRuns, *, train: bool = False) -> Snapshot:
+async def really_studied(
+    folder: Path, source: str, shared: SharedRuns, options: NumericsOptions, *, train: bool = False
+) -> State:
     file = folder / "model.py"
     file.write_text(source)
     job = replace(ev.Job(run=1, file=str(file), source=source), config=ev.Config(train=train), examine=False)
-    state = State(job, NumericsOptions(), 120)
+    state = State(job, options, 120)
     async with Runs(shared.supervisor.study_queue) as runs:
         await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
-    return state.results[0].run
+    return state
+
+
+async def really_judged(folder: Path, source: str, shared: SharedRuns, *, train: bool = False) -> Snapshot:
+    return (await really_studied(folder, source, shared, NumericsOptions(), train=train)).results[0].run
+
+
+SCRIPT = """
+import torch
+from torch._inductor import lowering
+
+aten = torch.ops.aten
+{fault}
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Dropout(0.1), torch.nn.Linear(32, 4))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+compiled = torch.compile(model)
+for step in range(8):
+    x = torch.randn(64, 16)
+    loss = (compiled(x) - x[:, :4]).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+FAULT = """
+lowering.lowerings[aten.tanh.default] = lambda x, original=lowering.lowerings[aten.tanh.default]: (
+    lowering.lowerings[aten.mul.Tensor](original(x), 0.9)
+)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("fault", ["", FAULT], ids=["correct", "wrong"])
+async def test_the_step_at_which_a_script_leaves_its_eager_run_is_named(
+    tmp_path: Path, shared_runs: SharedRuns, fault: str
+):
+    state = await really_studied(tmp_path, SCRIPT.format(fault=fault), shared_runs, NumericsOptions(steps=6))
+    assert [result.run.failure for result in state.results] == [None] * 4
+    compared = steps_compared(state.results)
+    assert compared is not None
+    assert (compared.steps, compared.parameters) == (6, 4)
+    assert STUDY.exit_status(state) == (1 if fault else 0)
+    if not fault:
+        assert compared.first is None, compared.leaving
+        return
+    assert compared.first is not None
+    assert compared.first.step == 1
+    assert compared.first.name in ("0.weight", "0.bias", "3.weight", "3.bias")
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_reproducer_runs_in_a_new_process_without_tcexplore(tmp_path: Path, shared_runs: SharedRuns):
+    folder = tmp_path / "repro"
+    options = NumericsOptions(reproducer=str(folder), cost=False)
+    state = await really_studied(tmp_path, CODEGEN[1].source, shared_runs, options)
+    assert STUDY.write(state) == ""
+    blocked = "import sys, runpy; sys.modules['tcexplore'] = None; runpy.run_path(sys.argv[1], run_name='__main__')"
+    command = [sys.executable, "-c", blocked, str(folder / "repro.py")]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "elements differ from eager, at most by" in done.stdout
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_errors_grow_to_the_gradients_of_a_real_program(tmp_path: Path, shared_runs: SharedRuns):
+    run = await really_judged(tmp_path, CORRECT.format(dtype="float32"), shared_runs, train=True)
+    names = {result_name(run, one) for one in run.result_errors}
+    assert {"output 0", "gradient of fc.weight", "gradient of norm.bias"} <= names
+    assert all(one.compiled < 1e-3 for one in run.result_errors)
+    forward = [one for one in run.kernel_errors if one.phase == "forward"]
+    assert any(one.output for one in forward)
+    assert any(one.gradient for one in forward)
+    assert all(one.output is None for one in run.kernel_errors if one.phase == "backward")
+    assert {"self.norm"} <= {one.module for one in run.module_errors}
 
 
 SEEDED = (CODEGEN[0], next(f for f in LOWERINGS if f.op == "gather"), BACKWARD[0])

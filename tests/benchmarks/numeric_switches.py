@@ -1,0 +1,140 @@
+"""Known reasons why a kernel differs from eager, and whether `tcexplore numerics` names them.
+
+Run `python -m tests.benchmarks.numeric_switches`, with parts of names as arguments to run only those. A case counts if
+the first kernel that differs is bitwise equal with exactly the expected changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.studies.runs import Runs
+from tcexplore.supervisor import Supervisor
+
+PROGRAM = """
+import torch
+from torch._inductor import config
+
+{setup}
+
+
+def model(x, w):
+    {body}
+
+
+torch.manual_seed(0)
+inputs = (torch.randn(64, 256, dtype=torch.{dtype}), torch.randn(256, dtype=torch.{dtype}))
+"""
+
+CASTS = "intermediates rounded as in eager"
+ORDER = "eager's order of summation"
+FUNCTIONS = "eager's functions"
+ADD = "eager's functions: add"
+"""Eager rounds a number that is added to a tensor of float16 or bfloat16 to this dtype; generated code does not."""
+
+CONTRACT = "no fused multiply-add"
+UNSAFE = "no unsafe math optimizations"
+
+
+class DifferenceCase(NamedTuple):
+    """A program whose kernel differs from eager for known reasons."""
+
+    name: str
+    body: str
+    changes: tuple[str, ...]
+    """Beginnings of the changes that are right."""
+    dtype: str = "float32"
+    setup: str = ""
+
+    @property
+    def source(self) -> str:
+        return PROGRAM.format(body=self.body, dtype=self.dtype, setup=self.setup)
+
+
+FAST = 'config.cpp.enable_floating_point_contract_flag = "fast"'
+
+CASES = (
+    DifferenceCase("products in bfloat16", "return (x * w + 0.3) * (x - w) * 1.7", (CASTS, ADD), "bfloat16"),
+    DifferenceCase("products in float16", "return (x * w + 0.3) * (x - w) * 1.7", (CASTS, ADD), "float16"),
+    DifferenceCase("relu and a scale in bfloat16", "return torch.relu(x * 0.3 + w) / 3", (CASTS,), "bfloat16"),
+    DifferenceCase("square roots in bfloat16", "return ((x * x + 1).sqrt() * w).abs()", (CASTS,), "bfloat16"),
+    DifferenceCase("a maximum in float16", "return torch.maximum(x * w, x + w) * 0.1 - w", (CASTS,), "float16"),
+    DifferenceCase("a sum over rows", "return (x * w).sum(-1)", (ORDER,)),
+    DifferenceCase("a sum of all", "return (x * x).sum()", (ORDER,)),
+    DifferenceCase("a mean", "return (x + w).mean(-1)", (ORDER,)),
+    DifferenceCase("a sum over columns", "return (x * w).sum(0)", (ORDER,)),
+    DifferenceCase("a sum of squares", "return (x * x).sum(-1).sqrt()", (ORDER,)),
+    DifferenceCase("exp", "return torch.exp(x) + 1", (FUNCTIONS,)),
+    DifferenceCase("the error function", "return torch.erf(x) * w", (FUNCTIONS,)),
+    DifferenceCase("tanh", "return torch.tanh(x) * w", (FUNCTIONS,)),
+    DifferenceCase("a fused multiply-add", "return x * w + x", (CONTRACT,), setup=FAST),
+    DifferenceCase("a fused multiply-add after a difference", "return (x - w) * w + x * x", (CONTRACT,), setup=FAST),
+    DifferenceCase(
+        "rms norm in bfloat16",
+        "return (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * w",
+        (CASTS, ORDER), "bfloat16",
+    ),
+    DifferenceCase("tanh in bfloat16", "return torch.tanh(x * 0.3) * w", (CASTS,), "bfloat16"),
+    DifferenceCase("softmax in bfloat16", "return torch.softmax(x * w, -1) * 2", (CASTS, ORDER, FUNCTIONS), "bfloat16"),
+    DifferenceCase("gelu in bfloat16", "return torch.nn.functional.gelu(x * w) * 2", (CASTS, FUNCTIONS), "bfloat16"),
+    DifferenceCase(
+        "layer norm in bfloat16", "return torch.nn.functional.layer_norm(x + w, (256,)) * 2", (CASTS, ORDER), "bfloat16"
+    ),
+    DifferenceCase("silu in bfloat16", "return torch.nn.functional.silu(x) * w", (CASTS, FUNCTIONS), "bfloat16"),
+)  # fmt: skip
+
+
+def explained(case: DifferenceCase, run: Snapshot) -> tuple[bool, str]:
+    """Return whether the changes that give eager's bits are among those expected, and what was tried."""
+    if run.numerics is None:
+        reasons = [run.failure.message] if run.failure else [one.reason for one in run.missing_facts]
+        return False, f"not judged: {' '.join(reasons)[:200]}"
+    if run.numerics.verdict == "bitwise equal":
+        return False, "bitwise equal already"
+    tried = [f"{one.name} ({one.differing})" for one in run.switches_tried]
+    equal = [one for one in run.switches_tried if one.equal]
+    if not equal:
+        return False, f"{run.numerics.verdict}; {tried}; {[one.reason[:100] for one in run.missing_facts]}"
+    parts = equal[-1].name.split("; ")
+    return all(part.startswith(case.changes) for part in parts), f"{parts}; tried {tried}"
+
+
+async def main(wanted: Sequence[str]) -> None:
+    cases = [case for case in CASES if not wanted or any(part in case.name for part in wanted)]
+    supervisor = Supervisor(lambda _: None, prime=False)
+    await supervisor.start()
+    right = 0
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            async with Runs(supervisor.study_queue) as runs:
+                for number, case in enumerate(cases):
+                    job = model_job(folder, number, case)
+                    began = time.perf_counter()
+                    ok, said = explained(case, (await runs.run(job, 180)).snapshot)
+                    right += ok
+                    seconds = time.perf_counter() - began
+                    print(f"{'✔' if ok else '✖'} {seconds:5.1f} s  {case.name}: {said}", flush=True)
+    finally:
+        await supervisor.close()
+    print(f"explained: {right} of {len(cases)}")
+
+
+def model_job(folder: str, number: int, case: DifferenceCase) -> ev.Job:
+    """Write the model file of a case; return the job that judges it."""
+    file = Path(folder, f"case{number}.py")
+    file.write_text(case.source)
+    return ev.Job(
+        run=1, file=str(file), source=case.source, time_for=0.0, profile=False, examine=False, numerics=True
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

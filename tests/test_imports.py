@@ -85,9 +85,9 @@ MAY_IMPORT = {
         "targets",
     },
     "supervisor": {"events", "model_python", "supervisor", "torch_text"},
-    "capture": {"capture", "events", "torch_text"},
+    "capture": {"capture", "events", "quantities", "torch_text"},
     "accuracy": {"accuracy", "capture", "events", "quantities", "torch_text"},
-    "numerics": {"capture", "events", "numerics", "torch_text"},
+    "numerics": {"capture", "events", "numerics", "quantities", "torch_text"},
     "timing": {"capture", "events", "quantities", "timing", "torch_text"},
 }
 """Packages of tcexplore that each package may import: data flows one way."""

@@ -129,6 +129,8 @@ def problems(name: str, moment: str) -> list[str]:
                 "processes are left": not gone(processes, within=LONGEST_S),
                 "folders are left": way.restores and bool(list((model.parent / "scratch").glob("tcexplore-*"))),
                 f"it took {seconds:.1f} s": seconds > LONGEST_S,
-                "a traceback": b"Traceback" in app.painted and way.restores,
+                "a traceback": (
+                    b"Traceback" in app.painted and way.restores and (not early or b"/tcexplore/" in app.painted)
+                ),
             }
     return [text for text, applies in wrong.items() if applies]

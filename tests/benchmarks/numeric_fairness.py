@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,8 +15,7 @@ from pathlib import Path
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.studies.runs import Runs
-from tcexplore.supervisor import Supervisor
+from tests.benchmarks.study_runs import study_runs
 
 ROOT = Path(__file__).parents[2]
 DTYPES = ("float32", "bfloat16", "float16")
@@ -91,22 +89,16 @@ def describe(name: str, run: Snapshot, seconds: float) -> str:
 
 
 async def main(wanted: Sequence[str]) -> None:
-    supervisor = Supervisor(lambda _: None, prime=False)
-    await supervisor.start()
     verdicts: list[str] = []
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            async with Runs(supervisor.study_queue) as runs:
-                for name, job in programs(Path(folder)):
-                    if wanted and not any(part in name for part in wanted):
-                        continue
-                    judged = replace(job, time_for=0.0, profile=False, examine=False, numerics=True)
-                    began = time.perf_counter()
-                    run = (await runs.run(judged, 240)).snapshot
-                    print(describe(name, run, time.perf_counter() - began), flush=True)
-                    verdicts += [run.numerics.verdict] if run.numerics is not None else []
-    finally:
-        await supervisor.close()
+    async with study_runs() as (runs, folder):
+        for name, job in programs(Path(folder)):
+            if wanted and not any(part in name for part in wanted):
+                continue
+            judged = replace(job, time_for=0.0, profile=False, examine=False, numerics=True)
+            began = time.perf_counter()
+            run = (await runs.run(judged, 240)).snapshot
+            print(describe(name, run, time.perf_counter() - began), flush=True)
+            verdicts += [run.numerics.verdict] if run.numerics is not None else []
     print(f"accused: {verdicts.count('wrong')} of {len(verdicts)} correct programs")
 
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.studies.runs import Runs
-from tcexplore.supervisor import Supervisor
+from tests.benchmarks.study_runs import study_runs
 from tests.studies.numeric_faults import FAULTS, NumericFault
 
 
@@ -45,27 +43,21 @@ def model_file(folder: str, number: int, fault: NumericFault) -> Path:
 
 async def main(wanted: Sequence[str]) -> None:
     faults = [fault for fault in FAULTS if not wanted or any(part in fault.name for part in wanted)]
-    supervisor = Supervisor(lambda _: None, prime=False)
-    await supervisor.start()
     found = 0
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            async with Runs(supervisor.study_queue) as runs:
-                for number, fault in enumerate(faults):
-                    file = model_file(folder, number, fault)
-                    config = ev.Config(train=fault.train)
-                    job = ev.Job(
-                        run=1, file=str(file), source=fault.source, config=config, time_for=0.0, profile=False,
-                        examine=False, numerics=True,
-                    )  # fmt: skip
-                    began = time.perf_counter()
-                    run = (await runs.run(job, 180)).snapshot
-                    wrong = misses(fault, run)
-                    found += not wrong
-                    mark = "✔" if not wrong else "✖"
-                    print(f"{mark} {time.perf_counter() - began:5.1f} s  {fault.name}  {'; '.join(wrong)}", flush=True)
-    finally:
-        await supervisor.close()
+    async with study_runs() as (runs, folder):
+        for number, fault in enumerate(faults):
+            file = model_file(folder, number, fault)
+            config = ev.Config(train=fault.train)
+            job = ev.Job(
+                run=1, file=str(file), source=fault.source, config=config, time_for=0.0, profile=False,
+                examine=False, numerics=True,
+            )  # fmt: skip
+            began = time.perf_counter()
+            run = (await runs.run(job, 180)).snapshot
+            wrong = misses(fault, run)
+            found += not wrong
+            mark = "✔" if not wrong else "✖"
+            print(f"{mark} {time.perf_counter() - began:5.1f} s  {fault.name}  {'; '.join(wrong)}", flush=True)
     print(f"found: {found} of {len(faults)}")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +18,7 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.studies.runs import Runs
-from tcexplore.supervisor import Supervisor
+from tests.benchmarks.study_runs import study_runs
 
 
 class ReportedIssue(NamedTuple):
@@ -277,25 +275,19 @@ def verdict(issue: ReportedIssue, run: Snapshot, *, wrong: bool) -> tuple[bool, 
 
 async def main(wanted: Sequence[str]) -> None:
     issues = [issue for issue in ISSUES if not wanted or any(part in f"{issue.number} {issue.name}" for part in wanted)]
-    supervisor = Supervisor(lambda _: None, prime=False)
-    await supervisor.start()
     right: list[bool] = []
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            async with Runs(supervisor.study_queue) as runs:
-                for issue in issues:
-                    for seeded in (False, True) if issue.seed else (False,):
-                        source = issue.source(seeded=seeded)
-                        wrong = is_wrong(source, folder, train=issue.train)
-                        job = model_job(issue, source, folder)
-                        began = time.perf_counter()
-                        ok, said = verdict(issue, (await runs.run(job, 180)).snapshot, wrong=wrong)
-                        right.append(ok)
-                        state = "seeded" if seeded else "wrong here" if wrong else "fixed here"
-                        seconds = time.perf_counter() - began
-                        print(f"{'✔' if ok else '✖'} {seconds:5.1f} s  {issue.number}, {state}: {issue.name}: {said}")
-    finally:
-        await supervisor.close()
+    async with study_runs() as (runs, folder):
+        for issue in issues:
+            for seeded in (False, True) if issue.seed else (False,):
+                source = issue.source(seeded=seeded)
+                wrong = is_wrong(source, folder, train=issue.train)
+                job = model_job(issue, source, folder)
+                began = time.perf_counter()
+                ok, said = verdict(issue, (await runs.run(job, 180)).snapshot, wrong=wrong)
+                right.append(ok)
+                state = "seeded" if seeded else "wrong here" if wrong else "fixed here"
+                seconds = time.perf_counter() - began
+                print(f"{'✔' if ok else '✖'} {seconds:5.1f} s  {issue.number}, {state}: {issue.name}: {said}")
     print(f"right: {sum(right)} of {len(right)}")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,7 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.studies.runs import Runs
-from tcexplore.supervisor import Supervisor
+from tests.benchmarks.study_runs import study_runs
 
 PROGRAM = """
 import torch
@@ -109,21 +107,15 @@ def explained(case: DifferenceCase, run: Snapshot) -> tuple[bool, str]:
 
 async def main(wanted: Sequence[str]) -> None:
     cases = [case for case in CASES if not wanted or any(part in case.name for part in wanted)]
-    supervisor = Supervisor(lambda _: None, prime=False)
-    await supervisor.start()
     right = 0
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            async with Runs(supervisor.study_queue) as runs:
-                for number, case in enumerate(cases):
-                    job = model_job(folder, number, case)
-                    began = time.perf_counter()
-                    ok, said = explained(case, (await runs.run(job, 180)).snapshot)
-                    right += ok
-                    seconds = time.perf_counter() - began
-                    print(f"{'✔' if ok else '✖'} {seconds:5.1f} s  {case.name}: {said}", flush=True)
-    finally:
-        await supervisor.close()
+    async with study_runs() as (runs, folder):
+        for number, case in enumerate(cases):
+            job = model_job(folder, number, case)
+            began = time.perf_counter()
+            ok, said = explained(case, (await runs.run(job, 180)).snapshot)
+            right += ok
+            seconds = time.perf_counter() - began
+            print(f"{'✔' if ok else '✖'} {seconds:5.1f} s  {case.name}: {said}", flush=True)
     print(f"explained: {right} of {len(cases)}")
 
 

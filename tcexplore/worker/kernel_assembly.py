@@ -8,13 +8,14 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 import torch
 
 from tcexplore.capture.hooks import Emit
-from tcexplore.events import Kernel, Wrapper
+from tcexplore.events import Event, Kernel, Wrapper
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
 from tcexplore.targets.assembler import Assembler, assembler_env
 from tcexplore.targets.cpu_assembly import compile_to_assembly
@@ -75,7 +76,7 @@ class KernelAssembly:
             self._send(not_assembled(kernel, self._target.key, error))
 
 
-def assemble_local(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], send: Emit) -> None:
+def assemble_local(kernels: Sequence[Kernel], wrappers: Iterable[Wrapper], send: Emit) -> None:
     """Send the machine code that this machine's GPU runs for the Triton kernels, and their roofline points."""
     from tcexplore.targets.loaded_kernels import loaded_kernel, local_gpu
 
@@ -84,35 +85,39 @@ def assemble_local(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], send:
         return
     device, peaks = gpu
     paths = {(wrapper.graph, wrapper.phase): wrapper.path for wrapper in wrappers}
+
+    def assembled(kernel: Kernel) -> list[Event]:
+        return list(loaded_kernel(kernel, paths.get((kernel.graph, kernel.phase), ""), device))
+
     for kernel in kernels:
         if peaks and (point := roofline_point(kernel, device, allowed_tf32())):
             send(point)
-        try:
-            if kernel.language == "triton":
-                for event in loaded_kernel(kernel, paths.get((kernel.graph, kernel.phase), ""), device):
+    _send_each((kernel for kernel in kernels if kernel.language == "triton"), assembled, send)
+
+
+def assemble_cpp(kernels: Iterable[Kernel], send: Emit) -> None:
+    """Send the assembly of C++ kernels of this machine, or the reason for its absence."""
+
+    def assembled(kernel: Kernel) -> list[Event]:
+        code = compile_to_assembly(kernel.source)
+        key: dict[str, Any] = {"graph": kernel.graph, "phase": kernel.phase, "kernel": kernel.name}
+        return [KernelAssembled(target=kernel.target, config="", stages=(code.stage,), vectors=code.vectors, **key)]
+
+    _send_each(kernels, assembled, send)
+
+
+def _send_each(kernels: Iterable[Kernel], assembled: Callable[[Kernel], list[Event]], send: Emit) -> None:
+    """Send what `assembled` returns for each kernel, in their order, or the reason for its absence.
+
+    Compilers and disassemblers are processes of their own, a second or so per kernel: one runs on each core.
+    """
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="tcexplore assembling") as pool:
+        for kernel, events in [(kernel, pool.submit(assembled, kernel)) for kernel in kernels]:
+            try:
+                for event in events.result():
                     send(event)
-        except Exception as error:  # noqa: BLE001  a disassembler may raise anything; the kernel then has no machine code
-            send(not_assembled(kernel, kernel.target, error))
-
-
-def assemble_cpp(kernel: Kernel, send: Emit) -> None:
-    """Send the assembly of a C++ kernel of this machine, or the reason for its absence."""
-    try:
-        assembled = compile_to_assembly(kernel.source)
-    except Exception as error:  # noqa: BLE001  the compiler may fail in any way; the kernel then has no machine code
-        send(not_assembled(kernel, kernel.target, error))
-        return
-    send(
-        KernelAssembled(
-            graph=kernel.graph,
-            phase=kernel.phase,
-            kernel=kernel.name,
-            target=kernel.target,
-            config="",
-            stages=(assembled.stage,),
-            vectors=assembled.vectors,
-        )
-    )
+            except Exception as error:  # noqa: BLE001  a tool may fail in any way; the kernel then has no machine code
+                send(not_assembled(kernel, kernel.target, error))
 
 
 def not_assembled(kernel: Kernel, target: str, error: Exception) -> KernelNotAssembled:

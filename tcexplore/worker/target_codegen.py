@@ -123,8 +123,7 @@ class TargetCodegen:
 
         if gpu_kernels:
             assemble_local(gpu_kernels, self._recorder.wrappers, self._send)
-        for kernel in cpp:
-            assemble_cpp(kernel, self._send)
+        assemble_cpp(cpp, self._send)
 
     def _lower_or_skip(self, graphs: GraphRecorder, name: str) -> bool:
         """Lower for a target; if that fails, send a `TargetSkipped` and return False."""

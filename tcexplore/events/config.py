@@ -32,6 +32,19 @@ SKIP_GUARD_EVAL = "skip_guard_eval_unsafe"
 """A guard filter that is an argument of `torch.compiler.set_stance`, not of `torch.compile`."""
 
 
+@dataclass(frozen=True, slots=True)
+class FusionChoice:
+    """Whether Inductor fuses scheduler nodes of one graph, where it may: for a trial of what the scheduler refused."""
+
+    together: bool
+    """Whether the parts are fused with each other; else no two of them are."""
+    parts: tuple[tuple[str, ...], ...]
+    """Names of scheduler nodes, such as `op3`."""
+    graph: str
+    """Compile id, such as `0/0`."""
+    phase: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Configuration of a run: arguments of `torch.compile` and options of the command line."""
@@ -60,6 +73,8 @@ class Config:
     threads: int | None = None
     fuse: bool = True
     """Whether Inductor fuses nodes."""
+    fusion_choices: tuple[FusionChoice, ...] = ()
+    """Fusions that are made or refused whatever Inductor's heuristics say."""
     dim: int = 0
     sizes: tuple[int, ...] = ()
     """Make each call once per size, with dimension `dim` of its inputs resized to it; empty for no resizing."""

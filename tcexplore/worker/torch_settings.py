@@ -61,6 +61,7 @@ def apply(job: Job, threads: int, emit: Emit) -> None:
         _set("torch._inductor.config", "max_fusion_size", 1, "Inductor without fusion", emit)
     for text in config.settings:
         apply_setting(text)
+    _choose_fusions(config)
 
 
 def apply_setting(text: str) -> None:
@@ -88,6 +89,16 @@ def exchange_settings(old: Config, new: Config) -> None:
             _assign(match[1], match[2], _replaced[name])
     for text in new.settings:
         apply_setting(text)
+    if old.fusion_choices != new.fusion_choices:
+        _choose_fusions(new)
+
+
+def _choose_fusions(config: Config) -> None:
+    """Let Inductor fuse as a configuration chooses. Nothing is imported for one without choices."""
+    if config.fusion_choices or "tcexplore.capture.inductor.fusion_choices" in sys.modules:
+        from tcexplore.capture.inductor.fusion_choices import choose_fusions
+
+        choose_fusions(config.fusion_choices)
 
 
 def _literal(text: str) -> Any:

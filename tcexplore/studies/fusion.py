@@ -1,0 +1,440 @@
+"""The fusion study: what a call would take if Inductor fused what it keeps apart, or kept apart what it fuses."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from tcexplore import events as ev
+from tcexplore.documents.code.fusion_view import explain_refusal
+from tcexplore.documents.document import Document, Row, StaticDocument
+from tcexplore.documents.labels import labels
+from tcexplore.documents.prose import BLANK, Column, table, wrapped
+from tcexplore.documents.verdicts import VERDICT_STYLES
+from tcexplore.events import ChangeTimed, FusionDecision, Job, Kernel
+from tcexplore.events.config import FusionChoice
+from tcexplore.quantities import duration, size
+from tcexplore.report.json_report import failure
+from tcexplore.session import Snapshot
+from tcexplore.session.fused_kernels import Fusions
+from tcexplore.session.kernel_facts import measured_time
+from tcexplore.session.links import kernel_link
+from tcexplore.session.stable_ids import stable_ids
+from tcexplore.studies.runs import RefusedError, Runs, failure_status, has_ended, timed_out
+from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
+
+OTHER_PROCESSES = 2
+"""Other processes in which the two codes are timed, after the first estimate."""
+
+OWN_RUN = "your file as it is"
+SHORTEST_ID = 4
+"""Characters of an id that identify a kernel."""
+
+LISTED = 12
+"""Kernels that a message names."""
+
+
+class Part(NamedTuple):
+    """Scheduler nodes of one graph that a name of the user stands for."""
+
+    name: str
+    graph: str
+    phase: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FusionOptions:
+    """One kernel, whose nodes are kept apart, or two parts: kernels, or scheduler nodes such as `op3`."""
+
+    names: tuple[str, ...] = ()
+    run: Snapshot | None = field(default=None, repr=False)
+    """The run in the app whose kernels are meant; None on the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionTrial:
+    """The file as it is, and compiled with the choice as far as that is known."""
+
+    choice: FusionChoice
+    before: Snapshot
+    after: Snapshot | None = None
+
+    @property
+    def applied(self) -> bool | None:
+        """Whether Inductor made the choice; None while that is unknown."""
+        if self.after is None or not (self.after.complete or self.after.phase == "timing"):
+            return None
+        joined = _joined(self.after, self.choice)
+        return joined if self.choice.together else not joined
+
+    @property
+    def timing(self) -> ChangeTimed | None:
+        """The call without and with the choice; None if that was not made."""
+        timed = self.after.change_timing if self.after is not None and self.applied else None
+        return timed if timed is not None and timed.verdict != "measuring" else None
+
+
+State = StudyState[FusionOptions, FusionTrial]
+
+
+class FusionStudy(Study[FusionOptions, FusionTrial]):
+    """The newest result has all that is known."""
+
+    name = "fusion"
+    title = "fusion"
+    examples = ("model.py op2 op5", "model.py k-3f2a91c04")
+    description = (
+        "Fuse two kernels that Inductor keeps apart, or keep apart what it fuses, and time both: in a separate "
+        "process, your file is not changed. What a fusion needs to be correct is still torch's decision."
+    )
+    timed = True
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("what to fuse, or to keep apart")
+        group.add_argument(
+            "names", nargs="+", metavar="PART", help="two kernels or scheduler nodes, such as op3: fused if they are "
+            "separate, kept apart if they are fused; or one kernel, whose nodes are kept apart. A kernel is named by "
+            "its name or its id",
+        )  # fmt: skip
+
+    def options(self, given: argparse.Namespace) -> FusionOptions:
+        return FusionOptions(_checked(given.names))
+
+    def prompt(self, job: Job, own: Snapshot | None, last: State | None) -> Prompt:  # noqa: ARG002
+        """Ask for the parts; the first suggestion is the newest refusal of the run."""
+        suggested = last.options.names if last is not None else _suggested(own)
+        known = PromptField("Two kernels or scheduler nodes, or one kernel", " ".join(suggested), parse_names)
+        return Prompt("Fuse, or keep apart", (known,), NOTE)
+
+    def options_from(self, answers: Sequence[str]) -> FusionOptions:
+        return FusionOptions(parse_names(answers[0]))
+
+    async def plan(self, state: State, runs: Runs, announce: Announce) -> AsyncGenerator[FusionTrial, None]:
+        """Run the file, then with the choice. A choice that Inductor cannot make is not timed."""
+        before = state.options.run
+        runs.steps.plan([OWN_RUN, "the choice"] if before is None else ["the choice"])
+        if before is None:
+            announce(OWN_RUN)
+            job = replace(state.job, examine=False, timing_processes=0, profile=True)
+            before = (await runs.run(job, state.timeout)).snapshot
+            if before.failure is not None:
+                raise RefusedError(f"{before.failure.type}: {before.failure.message}")
+        trial = FusionTrial(fusion_choice(before, state.options.names), before)
+        announce("the choice")
+        run = await runs.begin(trial_job(state.job, trial.choice))
+        try:
+            in_time = await runs.wait(run, lambda now: now.phase == "timing", state.timeout)
+            trial = replace(trial, after=run.snapshot)
+            if in_time and trial.applied:
+                yield trial
+                in_time = await runs.wait(run, lambda now: now.change_timing is not None, state.timeout)
+                yield replace(trial, after=run.snapshot)
+                in_time = await runs.wait(run, has_ended, state.timeout)
+            last = run.end(None if in_time else timed_out(run.snapshot, state.timeout))
+            yield replace(trial, after=last if has_ended(last) else last.apply(ev.Finished(run=last.run)))
+        finally:
+            runs.release(run)
+
+    def result_key(self, result: FusionTrial) -> FusionChoice:
+        return result.choice
+
+    def document(self, state: State, width: int = 78) -> Document:
+        if not state.results:
+            return StaticDocument("", ())
+        return StaticDocument("", tuple(_rows(state.results[-1], width)))
+
+    def answer(self, state: State) -> str:
+        return _conclusion(state.results[-1]) if state.results else ""
+
+    def result_line(self, result: FusionTrial) -> str:
+        return _conclusion(result) if result.timing is not None or result.applied is False else ""
+
+    def fields(self, state: State) -> dict[str, Any]:
+        return _fields(state.results[-1]) if state.results else {"choice": None, "error": None}
+
+    def exit_status(self, state: State) -> int:
+        trial = state.results[-1] if state.results else None
+        return 0 if trial is None or trial.after is None else failure_status(trial.after)
+
+
+def trial_job(job: Job, choice: FusionChoice) -> Job:
+    """Return the job that times the file with a choice against the file without it, both compiled."""
+    config = replace(job.config, fusion_choices=(choice,))
+    return replace(
+        job, config=config, baseline=job.source, baseline_config=job.config, examine=False, profile=False,
+        timing_processes=OTHER_PROCESSES,
+    )  # fmt: skip
+
+
+# ---- what the user names
+
+
+def _checked(names: Sequence[str]) -> tuple[str, ...]:
+    """Return one or two names. Raises `ValueError` with a message."""
+    if len(names) not in (1, 2):
+        raise ValueError("Name one kernel, or two kernels or scheduler nodes.")
+    return tuple(names)
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return one or two names, separated by spaces or a comma. Raises `ValueError` with a message."""
+    return _checked(text.replace(",", " ").split())
+
+
+def _suggested(run: Snapshot | None) -> tuple[str, ...]:
+    """Return the parts of the newest decision, preferably of a refusal."""
+    decisions = run.code.fusion if run is not None else ()
+    decision = next((one for one in decisions if not one.fused), None) or next(iter(decisions), None)
+    return () if decision is None else (decision.a, decision.b)
+
+
+def fusion_choice(run: Snapshot, names: Sequence[str]) -> FusionChoice:
+    """Return the opposite of what Inductor did with the named parts. Raises `RefusedError` with what there is."""
+    parts = [_part(run, name) for name in names]
+    if len(parts) == 1:
+        (part,) = parts
+        if len(part.nodes) < 2:
+            raise RefusedError(f"{part.name} has one scheduler node: nothing in it is fused.")
+        return FusionChoice(False, tuple((node,) for node in part.nodes), part.graph, part.phase)
+    first, second = parts
+    if (first.graph, first.phase) != (second.graph, second.phase):
+        raise RefusedError(
+            f"{first.name} is in the {first.phase} of {first.graph}, {second.name} in the {second.phase} of "
+            f"{second.graph}: Inductor schedules each graph by itself."
+        )
+    if set(first.nodes) & set(second.nodes):
+        raise RefusedError(f"{first.name} and {second.name} have nodes in common. Name two parts, such as op0 op3.")
+    choice = FusionChoice(True, (first.nodes, second.nodes), first.graph, first.phase)
+    return replace(choice, together=not _joined(run, choice))
+
+
+def _part(run: Snapshot, name: str) -> Part:
+    known = labels(run).kernel
+    ids = stable_ids(run)
+    for kernel in run.code.kernels:
+        kernel_id = ids.kernel(kernel)
+        by_id = len(name) >= SHORTEST_ID and kernel_id.startswith(name)
+        if by_id or name in (kernel.name, known[kernel_link(kernel)].name):
+            return Part(name, kernel.graph, kernel.phase, kernel.scheduler_nodes)
+    for kernel in run.code.kernels:
+        nodes = tuple(node for node in kernel.scheduler_nodes if node == name)
+        nodes = nodes or tuple(node for node in kernel.scheduler_nodes if node in name.split("_"))
+        if nodes and "_".join(nodes) == name:
+            return Part(name, kernel.graph, kernel.phase, nodes)
+    kernels = [f"{kernel.name} ({', '.join(kernel.scheduler_nodes)})" for kernel in run.code.kernels]
+    more = f", and {len(kernels) - LISTED} more" if len(kernels) > LISTED else ""
+    raise RefusedError(f"There is no kernel or scheduler node {name}. There are: {', '.join(kernels[:LISTED])}{more}.")
+
+
+# ---- what Inductor did
+
+
+def _kernels(run: Snapshot, choice: FusionChoice) -> list[Kernel]:
+    """Return the kernels of the graph of a choice."""
+    return [kernel for kernel in run.code.kernels if (kernel.graph, kernel.phase) == (choice.graph, choice.phase)]
+
+
+def _joined(run: Snapshot, choice: FusionChoice) -> bool:
+    """Return whether nodes of two parts are fused."""
+    fusions = Fusions(run)
+    groups = [set(group) for kernel in _kernels(run, choice) for group in fusions.fused(kernel).groups]
+    return any(sum(not group.isdisjoint(part) for part in choice.parts) > 1 for group in groups)
+
+
+def _decisions(run: Snapshot, choice: FusionChoice) -> Iterator[FusionDecision]:
+    """Yield Inductor's decisions between nodes of different parts."""
+    for decision in run.code.fusion:
+        if (decision.graph, decision.phase) == (choice.graph, choice.phase):
+            sides = (set(decision.a_nodes), set(decision.b_nodes))
+            for first, second in combinations(choice.parts, 2):
+                if _between(sides, first, second) or _between(sides, second, first):
+                    yield decision
+                    break
+
+
+def _between(sides: tuple[set[str], set[str]], first: Sequence[str], second: Sequence[str]) -> bool:
+    return not sides[0].isdisjoint(first) and not sides[1].isdisjoint(second)
+
+
+def refusal(run: Snapshot, choice: FusionChoice) -> str:
+    """Return why the parts are not fused in a run, in plain words."""
+    reasons = [decision.reason for decision in _decisions(run, choice) if not decision.fused]
+    if not reasons:
+        return "the scheduler never compared them: no node of one uses a buffer of the other, or a kernel is in between"
+    return explain_refusal(reasons[-1]) or reasons[-1]
+
+
+# ---- prediction
+
+
+class Traffic(NamedTuple):
+    """The kernels that differ between the two codes, and the bytes that they move."""
+
+    before: tuple[Kernel, ...]
+    after: tuple[Kernel, ...]
+
+    @property
+    def bytes_before(self) -> int | None:
+        return _bytes(self.before)
+
+    @property
+    def bytes_after(self) -> int | None:
+        return _bytes(self.after)
+
+
+def _bytes(kernels: Iterable[Kernel]) -> int | None:
+    moved = [(kernel.bytes_read, kernel.bytes_written) for kernel in kernels]
+    return sum((read or 0) + (written or 0) for read, written in moved) if (None, None) not in moved else None
+
+
+def traffic(trial: FusionTrial) -> Traffic | None:
+    """Return the kernels with nodes of the choice, and those that share nodes with them, on both sides."""
+    if trial.after is None:
+        return None
+    nodes = {node for part in trial.choice.parts for node in part}
+    both = (_kernels(trial.before, trial.choice), _kernels(trial.after, trial.choice))
+    while True:
+        sides = [[kernel for kernel in side if not nodes.isdisjoint(kernel.scheduler_nodes)] for side in both]
+        reached = nodes.union(*(kernel.scheduler_nodes for side in sides for kernel in side))
+        if reached == nodes:
+            return Traffic(tuple(sides[0]), tuple(sides[1]))
+        nodes = reached
+
+
+def predicted_us(trial: FusionTrial) -> tuple[float, float] | None:
+    """Return a call now and the call with the choice, in microseconds, from the bytes that the kernels move.
+
+    A kernel is taken to need time in proportion to its bytes. The share that is saved is that of the run of the file;
+    the call now is that of the trial, once it is measured. None without the measured time of a kernel.
+    """
+    timing, moved = trial.before.timing, traffic(trial)
+    if timing is None or moved is None or not moved.bytes_before or moved.bytes_after is None:
+        return None
+    times = [measured_time(trial.before, kernel) for kernel in moved.before]
+    if not times or None in times:
+        return None
+    kernels_us = sum(time.us for time in times if time is not None)
+    saved = min(1.0, kernels_us / timing.compiled_us) * (1 - moved.bytes_after / moved.bytes_before)
+    now_us = trial.timing.before_us if trial.timing is not None else timing.compiled_us
+    return now_us, now_us * (1 - saved)
+
+
+# ---- document and JSON
+
+NOTE = (
+    "Parts that are separate are fused, parts that are fused are kept apart: in a separate process, your file is not "
+    "changed. A kernel is named as in the code pane; scheduler nodes, such as op3, are in its fusion view."
+)
+
+
+def _rows(trial: FusionTrial, width: int) -> Iterator[Row]:
+    choice = trial.choice
+    verb = "Fuse" if choice.together else "Keep apart"
+    yield from wrapped(f"{verb} {_named(trial)}, graph {choice.graph} {choice.phase}", width, "heading")
+    yield BLANK
+    if choice.together:
+        yield from wrapped(f"Inductor keeps them apart: {refusal(trial.before, choice)}.", width, lead="now: ")
+    else:
+        saved = sum(one.bytes_saved or 0 for one in _decisions(trial.before, choice) if one.fused)
+        known = f", which saves {size(saved)} of memory traffic by its own count" if saved else ""
+        yield from wrapped(f"Inductor fuses them{known}.", width, lead="now: ")
+    if trial.applied is False:
+        yield from wrapped(f"{_conclusion(trial)}.", width, "warn")
+        return
+    if failed := (trial.after.failure if trial.after is not None else None):
+        yield from wrapped(f"{failed.type}: {failed.message}", width, "error", lead="✖ ")
+    yield from _figures(trial, width)
+
+
+def _named(trial: FusionTrial) -> str:
+    return " and ".join("+".join(part) for part in trial.choice.parts)
+
+
+class _Figure(NamedTuple):
+    name: str
+    now: str
+    chosen: str
+
+
+_FIGURES: tuple[Column[_Figure], ...] = (
+    Column("", lambda figure: figure.name, left=True),
+    Column("now", lambda figure: figure.now, style="strong"),
+    Column("with the choice", lambda figure: figure.chosen, style="strong"),
+)
+
+
+def _figures(trial: FusionTrial, width: int) -> Iterator[Row]:
+    moved, predicted, timing = traffic(trial), predicted_us(trial), trial.timing
+    figures = []
+    if moved is not None:
+        figures.append(_Figure("kernels", str(len(moved.before)), str(len(moved.after))))
+        loops = (_loops(trial.before, moved.before), _loops(trial.after or trial.before, moved.after))
+        figures.append(_Figure("groups of fused nodes", *map(str, loops)))
+        if moved.bytes_before is not None and moved.bytes_after is not None:
+            figures.append(_Figure("bytes moved", size(moved.bytes_before), size(moved.bytes_after)))
+    if predicted is not None:
+        figures.append(_Figure("a call, estimated from bytes", *(duration(us / 1e6) for us in predicted)))
+    if timing is not None:
+        figures.append(_Figure("a call, measured", *(duration(us / 1e6) for us in (timing.before_us, timing.after_us))))
+    if figures:
+        yield BLANK
+        yield from table(_FIGURES, figures)
+    yield BLANK
+    if timing is not None:
+        yield from wrapped(f"{_conclusion(trial)}.", width, VERDICT_STYLES.get(timing.verdict, "muted"))
+    elif trial.applied:
+        yield from wrapped("The choice is compiled, and its call is being timed.", width, "running")
+
+
+def _loops(run: Snapshot, kernels: Iterable[Kernel]) -> int:
+    fusions = Fusions(run)
+    return sum(len(fusions.fused(kernel).groups) for kernel in kernels)
+
+
+def _conclusion(trial: FusionTrial) -> str:
+    """Return the result in one sentence, without a full stop."""
+    choice, timing = trial.choice, trial.timing
+    if trial.applied is False and trial.after is not None:
+        if choice.together:
+            return f"torch cannot fuse them: {refusal(trial.after, choice)}"
+        return "torch still fuses them: this kind of fusion is not decided by its heuristics"
+    if timing is None:
+        return ""
+    done = "fused" if choice.together else "apart"
+    if timing.verdict not in ("faster", "slower"):
+        meaning = "makes no difference" if timing.verdict == "no difference" else "undecided"
+        return f"{done}: {meaning}, {timing.speedup:.2f}× [{timing.low:.2f}, {timing.high:.2f}]"
+    return f"{done}: a call is {timing.verdict}, {timing.speedup:.2f}× [{timing.low:.2f}, {timing.high:.2f}]"
+
+
+def _fields(trial: FusionTrial) -> dict[str, Any]:
+    choice, timing, moved, predicted = trial.choice, trial.timing, traffic(trial), predicted_us(trial)
+    reason = refusal(trial.before, choice) if choice.together else None
+    refused = trial.after is not None and trial.applied is False and choice.together
+    return {
+        "choice": "together" if choice.together else "apart",
+        "parts": [list(part) for part in choice.parts],
+        "graph": choice.graph,
+        "phase": choice.phase,
+        "reason": reason,
+        "applied": trial.applied,
+        "refused": refusal(trial.after, choice) if refused and trial.after is not None else None,
+        "kernels_before": [kernel.name for kernel in moved.before] if moved is not None else None,
+        "kernels_after": [kernel.name for kernel in moved.after] if moved is not None else None,
+        "bytes_before": moved.bytes_before if moved is not None else None,
+        "bytes_after": moved.bytes_after if moved is not None else None,
+        "estimated_us": list(predicted) if predicted is not None else None,
+        "before_us": timing.before_us if timing is not None else None,
+        "after_us": timing.after_us if timing is not None else None,
+        "speedup": timing.speedup if timing is not None else None,
+        "ci95": [timing.low, timing.high] if timing is not None else None,
+        "verdict": timing.verdict if timing is not None else None,
+        "error": failure(trial.after.failure if trial.after is not None else None),
+    }
+
+
+STUDY = FusionStudy()

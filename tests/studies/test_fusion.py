@@ -1,0 +1,160 @@
+"""The fusion study: Inductor's decisions are turned around where torch can; else its reason is given."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tcexplore import events as ev
+from tcexplore.events.config import FusionChoice
+from tcexplore.session import Snapshot
+from tcexplore.studies.fusion import (
+    STUDY,
+    FusionOptions,
+    FusionTrial,
+    fusion_choice,
+    parse_names,
+    predicted_us,
+    traffic,
+)
+from tcexplore.studies.runs import RefusedError, Runs
+from tcexplore.studies.study import StudyState, run_study
+from tcexplore.studies.study_json import study_fields
+from tests.studies.playback import GRAPH, played, printed
+from tests.supervisor.runs import Runs as SharedRuns
+
+
+def kernel(name: str, *nodes: str, moved: int = 100) -> ev.Kernel:
+    return ev.Kernel(
+        graph="0/0", phase="forward", name=name, language="cpp", source="", scheduler_nodes=nodes,
+        bytes_read=moved, bytes_written=0,
+    )  # fmt: skip
+
+
+def decision(a: str, b: str, *, fused: bool, reason: str = "") -> ev.FusionDecision:
+    return ev.FusionDecision(
+        graph="0/0", phase="forward", a=a, b=b, fused=fused, reason=reason, a_nodes=(a,), b_nodes=(b,)
+    )
+
+
+APART = (
+    kernel("first", "op0"),
+    kernel("second", "op1"),
+    decision("op0", "op1", fused=False, reason="exceeds max fusion"),
+)
+FUSED = (kernel("both", "op0", "op1", moved=120), decision("op0", "op1", fused=True))
+
+
+def run_of(*events: ev.Event) -> Snapshot:
+    run = Snapshot(run=1, file="/tmp/model.py", source="", config=ev.Config())
+    for event in (GRAPH, *events):
+        run = run.apply(replace(event, run=1))
+    return run
+
+
+def test_the_choice_is_the_opposite_of_what_inductor_did():
+    separate, together = run_of(*APART), run_of(*FUSED)
+    assert fusion_choice(separate, ("first", "op1")) == FusionChoice(True, (("op0",), ("op1",)), "0/0", "forward")
+    assert fusion_choice(together, ("op0", "op1")).together is False
+    assert fusion_choice(together, ("both",)) == FusionChoice(False, (("op0",), ("op1",)), "0/0", "forward")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("op7", "op1"), "no kernel or scheduler node op7. There are: both (op0, op1)"),
+        (("both", "op1"), "nodes in common"),
+        (("op0",), "nothing in it is fused"),
+    ],
+)
+def test_parts_that_cannot_be_chosen_are_refused_with_the_reason(names: tuple[str, ...], message: str):
+    with pytest.raises(RefusedError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        fusion_choice(run_of(*FUSED), names)
+
+
+def test_a_prompt_takes_one_or_two_names():
+    assert parse_names("op0, op1") == ("op0", "op1")
+    with pytest.raises(ValueError, match="Name one kernel, or two"):
+        parse_names("a b c")
+
+
+def test_the_estimate_follows_the_bytes_of_the_kernels_that_differ():
+    third = kernel("third", "op2", moved=900)
+    parts = tuple(
+        ev.CallPart(kind="kernel", name=name, graph="0/0", phase="forward", us=us, low_us=us, high_us=us)
+        for name, us in (("first", 20.0), ("second", 20.0), ("third", 60.0))
+    )
+    profile = ev.CallProfiled(total_us=100.0, repeats=1, parts=parts, plain_us=100.0)
+    timing = ev.TimingEstimate(
+        eager_us=200.0, eager_spread_us=1.0, compiled_us=100.0, compiled_spread_us=1.0, speedup=2.0, low=1.9, high=2.1,
+        noise_floor=0.01, pairs=20, verdict="faster", threads=1, device="cpu",
+    )  # fmt: skip
+    before, after = run_of(*APART, third, timing, profile), run_of(*FUSED, third, ev.Finished())
+    trial = FusionTrial(fusion_choice(before, ("op0", "op1")), before, after)
+    moved = traffic(trial)
+    assert moved is not None
+    assert [one.name for one in moved.before] == ["first", "second"]
+    assert predicted_us(trial) == (100.0, 84.0)  # 40 µs of kernels move 120 instead of 200 bytes
+
+
+async def test_a_choice_that_torch_refuses_is_not_timed():
+    def story(job: ev.Job) -> list[ev.Event]:
+        timed = [ev.PhaseStarted(phase="timing", at=0.0)] if job.baseline is not None else []
+        return [GRAPH, *APART, *timed, *([] if timed else [ev.Finished()])]
+
+    state, player = await played("fusion", story, FusionOptions(("op0", "op1")))
+    assert player.jobs[0].config.fusion_choices == ()
+    assert player.jobs[1].baseline_config == player.jobs[0].config
+    assert state.results[-1].applied is False
+    assert "torch cannot fuse them" in " ".join(printed("fusion", state).split())
+
+
+SOURCE = """
+import torch
+
+
+def model(x, y):
+    a = (x * 2 + 1).sigmoid()
+    b = (y - 3).cos()
+    s = a.sum(-1, keepdim=True)
+    return a / s, b
+
+
+inputs = (torch.randn(64, 32), torch.randn(64, 32))
+"""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def study_runs(shared_runs: SharedRuns) -> AsyncIterator[Runs]:
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
+        yield runs
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize(
+    ("first", "second", "together", "applied"),
+    [("sum", "div", False, True), ("sigmoid", "cos", True, True), ("sigmoid", "sum", True, False)],
+)
+async def test_real_inductor_makes_the_choice_where_its_loops_fit(
+    tmp_path: Path, study_runs: Runs, first: str, second: str, together: bool, applied: bool
+):
+    """The scheduler's nodes are named in the order of the ops: sigmoid, sum, div, cos."""
+    nodes = {"sigmoid": "op0", "sum": "op1", "div": "op2", "cos": "op3"}
+    job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=SOURCE, time_for=0.1)
+    options = FusionOptions((nodes[first], nodes[second]))
+    state: StudyState[FusionOptions, FusionTrial] = StudyState(job, options, 120.0)
+    await run_study(STUDY, state, study_runs, lambda _: None, lambda _: None)
+    assert not state.refused
+    trial = state.results[-1]
+    assert (trial.choice.together, trial.applied) == (together, applied)
+    fields = study_fields(STUDY, state)
+    assert fields["choice"] == ("together" if together else "apart")
+    assert (fields["refused"] is None) == applied
+    assert (fields["before_us"] is None) == (not applied)
+    if first == "sum":
+        assert fields["bytes_after"] > fields["bytes_before"]

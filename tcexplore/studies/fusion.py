@@ -65,8 +65,8 @@ class FusionTrial:
 
     @property
     def applied(self) -> bool | None:
-        """Whether Inductor made the choice; None while that is unknown."""
-        if self.after is None or not (self.after.complete or self.after.phase == "timing"):
+        """Whether Inductor made the choice; None until it has scheduled the graph."""
+        if self.after is None or not _scheduled(self.after, self.choice):
             return None
         joined = _joined(self.after, self.choice)
         return joined if self.choice.together else not joined
@@ -127,11 +127,11 @@ class FusionStudy(Study[FusionOptions, FusionTrial]):
         announce("the choice")
         run = await runs.begin(trial_job(state.job, trial.choice))
         try:
-            in_time = await runs.wait(run, lambda now: now.phase == "timing", state.timeout)
+            in_time = await runs.wait(run, lambda now: _scheduled(now, trial.choice), state.timeout)
             trial = replace(trial, after=run.snapshot)
             if in_time and trial.applied:
                 yield trial
-                in_time = await runs.wait(run, lambda now: now.change_timing is not None, state.timeout)
+                in_time = await runs.wait(run, lambda now: replace(trial, after=now).timing is not None, state.timeout)
                 yield replace(trial, after=run.snapshot)
                 in_time = await runs.wait(run, has_ended, state.timeout)
             last = run.end(None if in_time else timed_out(run.snapshot, state.timeout))
@@ -238,11 +238,14 @@ def _kernels(run: Snapshot, choice: FusionChoice) -> list[Kernel]:
     return [kernel for kernel in run.code.kernels if (kernel.graph, kernel.phase) == (choice.graph, choice.phase)]
 
 
+def _scheduled(run: Snapshot, choice: FusionChoice) -> bool:
+    """Return whether the fusions of the graph of a choice are over."""
+    return any((made.graph, made.phase) == (choice.graph, choice.phase) for made in run.code.schedules)
+
+
 def _joined(run: Snapshot, choice: FusionChoice) -> bool:
     """Return whether nodes of two parts are fused."""
-    fusions = Fusions(run)
-    groups = [set(group) for kernel in _kernels(run, choice) for group in fusions.fused(kernel).groups]
-    return any(sum(not group.isdisjoint(part) for part in choice.parts) > 1 for group in groups)
+    return any(decision.fused for decision in _decisions(run, choice))
 
 
 def _decisions(run: Snapshot, choice: FusionChoice) -> Iterator[FusionDecision]:
@@ -387,7 +390,7 @@ def _figures(trial: FusionTrial, width: int) -> Iterator[Row]:
     if timing is not None:
         yield from wrapped(f"{_conclusion(trial)}.", width, VERDICT_STYLES.get(timing.verdict, "muted"))
     elif trial.applied:
-        yield from wrapped("The choice is compiled, and its call is being timed.", width, "running")
+        yield from wrapped("Inductor made the choice. Its code is compiled and timed.", width, "running")
 
 
 def _loops(run: Snapshot, kernels: Iterable[Kernel]) -> int:

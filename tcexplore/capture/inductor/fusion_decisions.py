@@ -157,8 +157,9 @@ def _install_schedule(hooks: Hooks) -> None:
 
 def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
     """Emit a `FusionDecision` for each pair that Inductor fused or refused to fuse, and the final `ScheduleMade`."""
-    FusionDecisions(hooks).install()
+    # Both observe the same call, the one installed last first: the schedule follows the decisions.
     _install_schedule(hooks)
+    FusionDecisions(hooks).install()
 
 
 _CPP = "torch._inductor.codegen.cpp:CppScheduling"

@@ -85,7 +85,7 @@ class Fusions:
         """Return why two kernels were not fused, from the decisions about each pair of their nodes."""
         both = set(a.scheduler_nodes), set(b.scheduler_nodes)
         indices = sorted(self._of(a) & self._of(b)) if _same_graph_and_phase(a, b) else []
-        refused = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and _between(d, both)]
+        refused = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and between(d, both)]
         related = tuple(d for d in refused if not unrelated(d) or self._schedules.shared(d))
         schedules = self._schedules
         return NotFused(
@@ -152,7 +152,8 @@ def unrelated(decision: ev.FusionDecision) -> bool:
     return decision.reason == NO_SHARED_DATA
 
 
-def _between(decision: ev.FusionDecision, both: tuple[set[str], set[str]]) -> bool:
+def between(decision: ev.FusionDecision, both: tuple[set[str], set[str]]) -> bool:
+    """Return whether a decision is about nodes of one set and nodes of the other."""
     first, second = both
     forward = not first.isdisjoint(decision.a_nodes) and not second.isdisjoint(decision.b_nodes)
     return forward or (not second.isdisjoint(decision.a_nodes) and not first.isdisjoint(decision.b_nodes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from tcexplore.events.config import FusionChoice
 from tcexplore.quantities import duration, size
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
-from tcexplore.session.fused_kernels import Fusions
+from tcexplore.session.fused_kernels import Fusions, between
 from tcexplore.session.kernel_facts import measured_time
 from tcexplore.session.links import kernel_link
 from tcexplore.session.stable_ids import stable_ids
@@ -51,8 +51,6 @@ class FusionOptions:
     """One kernel, whose nodes are kept apart, or two parts: kernels, or scheduler nodes such as `op3`."""
 
     names: tuple[str, ...] = ()
-    run: Snapshot | None = field(default=None, repr=False)
-    """The run in the app whose kernels are meant; None on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ class FusionStudy(Study[FusionOptions, FusionTrial]):
 
     async def plan(self, state: State, runs: Runs, announce: Announce) -> AsyncGenerator[FusionTrial, None]:
         """Run the file, then with the choice. A choice that Inductor cannot make is not timed."""
-        before = state.options.run
+        before = state.own if state.own is not None and _is_of(state.own, state.job) else None
         runs.steps.plan([OWN_RUN, "the choice"] if before is None else ["the choice"])
         if before is None:
             announce(OWN_RUN)
@@ -159,6 +157,11 @@ class FusionStudy(Study[FusionOptions, FusionTrial]):
     def exit_status(self, state: State) -> int:
         trial = state.results[-1] if state.results else None
         return 0 if trial is None or trial.after is None else failure_status(trial.after)
+
+
+def _is_of(run: Snapshot, job: Job) -> bool:
+    """Return whether a run is over and was of this source and configuration."""
+    return run.complete and run.failure is None and (run.source, run.config) == (job.source, job.config)
 
 
 def trial_job(job: Job, choice: FusionChoice) -> Job:
@@ -220,10 +223,10 @@ def _part(run: Snapshot, name: str) -> Part:
         by_id = len(name) >= SHORTEST_ID and kernel_id.startswith(name)
         if by_id or name in (kernel.name, known[kernel_link(kernel)].name):
             return Part(name, kernel.graph, kernel.phase, kernel.scheduler_nodes)
+    wanted = name.split("_")
     for kernel in run.code.kernels:
-        nodes = tuple(node for node in kernel.scheduler_nodes if node == name)
-        nodes = nodes or tuple(node for node in kernel.scheduler_nodes if node in name.split("_"))
-        if nodes and "_".join(nodes) == name:
+        nodes = tuple(node for node in kernel.scheduler_nodes if node in wanted)
+        if len(nodes) == len(wanted):
             return Part(name, kernel.graph, kernel.phase, nodes)
     kernels = [f"{kernel.name} ({', '.join(kernel.scheduler_nodes)})" for kernel in run.code.kernels]
     more = f", and {len(kernels) - LISTED} more" if len(kernels) > LISTED else ""
@@ -239,7 +242,7 @@ def _kernels(run: Snapshot, choice: FusionChoice) -> list[Kernel]:
 
 
 def _scheduled(run: Snapshot, choice: FusionChoice) -> bool:
-    """Return whether the fusions of the graph of a choice are over."""
+    """Return whether the fusions of the graph of a choice are over: the schedule follows all decisions."""
     return any((made.graph, made.phase) == (choice.graph, choice.phase) for made in run.code.schedules)
 
 
@@ -250,17 +253,11 @@ def _joined(run: Snapshot, choice: FusionChoice) -> bool:
 
 def _decisions(run: Snapshot, choice: FusionChoice) -> Iterator[FusionDecision]:
     """Yield Inductor's decisions between nodes of different parts."""
+    pairs = list(combinations(map(set, choice.parts), 2))
     for decision in run.code.fusion:
-        if (decision.graph, decision.phase) == (choice.graph, choice.phase):
-            sides = (set(decision.a_nodes), set(decision.b_nodes))
-            for first, second in combinations(choice.parts, 2):
-                if _between(sides, first, second) or _between(sides, second, first):
-                    yield decision
-                    break
-
-
-def _between(sides: tuple[set[str], set[str]], first: Sequence[str], second: Sequence[str]) -> bool:
-    return not sides[0].isdisjoint(first) and not sides[1].isdisjoint(second)
+        of_graph = (decision.graph, decision.phase) == (choice.graph, choice.phase)
+        if of_graph and any(between(decision, pair) for pair in pairs):
+            yield decision
 
 
 def refusal(run: Snapshot, choice: FusionChoice) -> str:

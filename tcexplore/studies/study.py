@@ -51,6 +51,8 @@ class StudyState(Generic[Options, Result]):
     """Time limit of each run, in seconds."""
     budget_s: float | None = None
     """Time limit of the whole study, in seconds; None for no limit."""
+    own: Snapshot | None = None
+    """The model file's own run in the app, which a study need not repeat; None on the command line."""
     results: list[Result] = field(default_factory=list)
     planned: list[Job] = field(default_factory=list)
     """All jobs, finished ones included, of a study whose plan is known in advance."""

@@ -8,7 +8,7 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
@@ -86,38 +86,47 @@ def assemble_local(kernels: Sequence[Kernel], wrappers: Iterable[Wrapper], send:
     device, peaks = gpu
     paths = {(wrapper.graph, wrapper.phase): wrapper.path for wrapper in wrappers}
 
-    def assembled(kernel: Kernel) -> list[Event]:
-        return list(loaded_kernel(kernel, paths.get((kernel.graph, kernel.phase), ""), device))
-
-    for kernel in kernels:
+    def roofline(kernel: Kernel) -> Iterator[Event]:
         if peaks and (point := roofline_point(kernel, device, allowed_tf32())):
-            send(point)
-    _send_each((kernel for kernel in kernels if kernel.language == "triton"), assembled, send)
+            yield point
+
+    def machine_code(kernel: Kernel) -> Iterator[Event]:
+        return loaded_kernel(kernel, paths.get((kernel.graph, kernel.phase), ""), device)
+
+    _send_each(kernels, roofline, send)
+    _send_each([kernel for kernel in kernels if kernel.language == "triton"], machine_code, send)
 
 
-def assemble_cpp(kernels: Iterable[Kernel], send: Emit) -> None:
+def assemble_cpp(kernels: Sequence[Kernel], send: Emit) -> None:
     """Send the assembly of C++ kernels of this machine, or the reason for its absence."""
 
-    def assembled(kernel: Kernel) -> list[Event]:
+    def assembly(kernel: Kernel) -> Iterator[Event]:
         code = compile_to_assembly(kernel.source)
         key: dict[str, Any] = {"graph": kernel.graph, "phase": kernel.phase, "kernel": kernel.name}
-        return [KernelAssembled(target=kernel.target, config="", stages=(code.stage,), vectors=code.vectors, **key)]
+        yield KernelAssembled(target=kernel.target, config="", stages=(code.stage,), vectors=code.vectors, **key)
 
-    _send_each(kernels, assembled, send)
+    _send_each(kernels, assembly, send)
 
 
-def _send_each(kernels: Iterable[Kernel], assembled: Callable[[Kernel], list[Event]], send: Emit) -> None:
-    """Send what `assembled` returns for each kernel, in their order, or the reason for its absence.
+def _send_each(kernels: Sequence[Kernel], facts: Callable[[Kernel], Iterator[Event]], send: Emit) -> None:
+    """Send the facts about each kernel, in their order, and the reason if they end early.
 
     Compilers and disassemblers are processes of their own, a second or so per kernel: one runs on each core.
     """
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="tcexplore assembling") as pool:
-        for kernel, events in [(kernel, pool.submit(assembled, kernel)) for kernel in kernels]:
-            try:
-                for event in events.result():
-                    send(event)
-            except Exception as error:  # noqa: BLE001  a tool may fail in any way; the kernel then has no machine code
-                send(not_assembled(kernel, kernel.target, error))
+
+    def events(kernel: Kernel) -> list[Event]:
+        known: list[Event] = []
+        try:
+            for event in facts(kernel):
+                known.append(event)  # noqa: PERF402  those before an error are kept
+        except Exception as error:  # noqa: BLE001  a tool may fail in any way; the kernel then has no machine code
+            known.append(not_assembled(kernel, kernel.target, error))
+        return known
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count(), thread_name_prefix="tcexplore assembling") as pool:
+        for known in pool.map(events, kernels):
+            for event in known:
+                send(event)
 
 
 def not_assembled(kernel: Kernel, target: str, error: Exception) -> KernelNotAssembled:

@@ -39,13 +39,13 @@ PROGRAMS = {
 HEAD = "import torch\n\n\ndef model({names}):\n    {body}\n\n\ntorch.manual_seed(0)\ninputs = ({inputs},)\n"
 
 
-def written(folder: str, name: str) -> ev.Job:
+def job_of(folder: str, name: str, config: ev.Config, time_for: float) -> ev.Job:
     """Write a program; return its job."""
     body, inputs = PROGRAMS[name]
     source = HEAD.format(names=", ".join("xyz"[: len(inputs)]), body=body, inputs=", ".join(inputs))
     file = Path(folder, f"{name.replace(' ', '_')}.py")
     file.write_text(source)
-    return ev.Job(run=1, file=str(file), source=source)
+    return ev.Job(run=1, file=str(file), source=source, config=config, time_for=time_for)
 
 
 def questions(run: Snapshot) -> Iterator[tuple[str, ...]]:
@@ -56,9 +56,9 @@ def questions(run: Snapshot) -> Iterator[tuple[str, ...]]:
             yield decision.a, decision.b
 
 
-async def ask(runs: Runs, job: ev.Job, options: FusionOptions) -> tuple[FusionTrial | None, float]:
+async def ask(runs: Runs, job: ev.Job, own: Snapshot, parts: tuple[str, ...]) -> tuple[FusionTrial | None, float]:
     """Return the last result of a question, and the seconds until its first answer."""
-    state: StudyState[FusionOptions, FusionTrial] = StudyState(job, options, 120.0)
+    state: StudyState[FusionOptions, FusionTrial] = StudyState(job, FusionOptions(parts), 120.0, own=own)
     began, answered = time.perf_counter(), 0.0
 
     def note(trial: FusionTrial) -> None:
@@ -90,16 +90,15 @@ async def main() -> None:
     parser.add_argument("--device", default=None)
     parser.add_argument("--time-for", type=float, default=3.0)
     given = parser.parse_args()
+    config = ev.Config(device=given.device, threads=None if given.device else 1)
     close: list[bool] = []
     seconds: list[float] = []
     async with study_runs() as (runs, folder):
         for name in given.only:
-            plain = written(folder, name)
-            config = ev.Config(device=given.device, threads=None if given.device else 1)
-            job = ev.Job(run=1, file=plain.file, source=plain.source, config=config, time_for=given.time_for)
+            job = job_of(folder, name, config, given.time_for)
             run = (await runs.run(job, 120.0)).snapshot
             for parts in questions(run):
-                trial, answered = await ask(runs, job, FusionOptions(parts, run))
+                trial, answered = await ask(runs, job, run, parts)
                 text, near = line(trial)
                 close += [near] if near is not None else []
                 seconds.append(answered)

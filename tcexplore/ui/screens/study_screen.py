@@ -208,7 +208,7 @@ class StudyScreen(OverlayScreen):
         if self.study_task is not None:
             self.study_task.stop()
         self._job = self.job if resume is None else resume.job
-        self.state = StudyState(self._job, options)
+        self.state = StudyState(self._job, options, own=self._study_context.own)
         if resume is not None:
             self.state.results, self.state.planned = list(resume.results), resume.planned
             self.state.machine = resume.machine

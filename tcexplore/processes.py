@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -97,6 +99,8 @@ END_S = 1.25
 """Seconds for the program to end by itself after the user or a signal asked for it. What is left of the 2 s that are
 promised goes to the end of the processes, which takes half a second on a busy machine."""
 
+_PR_SET_CHILD_SUBREAPER = 36
+
 _temporary_folders: set[str] = set()
 
 
@@ -159,6 +163,13 @@ def kill_descendants(keep: Iterable[int] = (), number: int = signal.SIGKILL) -> 
                 os.killpg(group, number)
             else:
                 os.kill(pid, number)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose parent ends, to end them too. Does nothing except on Linux."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def has_descendants() -> bool:

@@ -61,6 +61,29 @@ def test_a_kept_process_and_a_cancelled_deadline_go_on():
     assert (done.returncode, "restored" in done.stdout) == (3, False)
 
 
+LEAVES_AN_ORPHAN = """\
+import os, signal, subprocess, sys
+from tcexplore.processes import Deadline, adopt_orphans
+starts = "import signal, subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=0); "
+starts += "child.send_signal(signal.SIGSTOP); print(child.pid, flush=True); input()"
+child = subprocess.Popen([sys.executable, "-c", starts], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+print(int(child.stdout.readline()), flush=True)
+adopt_orphans()
+child.kill()
+child.wait()
+Deadline().begin(7, 0)
+os.read(os.pipe()[0], 1)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_stopped_process_of_a_child_that_was_killed_ends_too():
+    command = [sys.executable, "-c", LEAVES_AN_ORPHAN]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=30)
+    assert done.returncode == 7
+    assert gone({int(done.stdout)})
+
+
 NEVER_CLEANED_UP = """\
 import asyncio, time
 from tcexplore.cli.run_once import until_signal

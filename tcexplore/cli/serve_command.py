@@ -16,7 +16,7 @@ from tcexplore.cli.file_argument import BadFileError, check_path, model_pythons,
 from tcexplore.cli.options import Request
 from tcexplore.cli.terminal import refuse
 from tcexplore.model_python import OWN_PYTHON
-from tcexplore.processes import Deadline, has_descendants, kill_descendants
+from tcexplore.processes import Deadline, adopt_orphans, has_descendants, kill_descendants
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -90,7 +90,9 @@ async def _serve(command: str, title: str, listener: socket.socket) -> None:
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         await stopped.wait()
     finally:
-        # Pages may be open, and their apps stopped or busy: neither is waited for longer.
+        # Pages may be open, and their apps stopped or busy: neither is waited for longer. An app that is killed may
+        # leave a process that was stopped before it could follow its parent.
+        adopt_orphans()
         end.begin(0)
         kill_descendants(number=signal.SIGTERM)
         await runner.cleanup()

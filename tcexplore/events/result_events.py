@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tcexplore.events.base import Event, Location
-from tcexplore.events.timing_events import TimingEstimate, TimingVerdict
+from tcexplore.events.timing_events import TimingEstimate, TimingVerdict, load_condition
 
 AccuracyVerdict = Literal[
     "not judged",
@@ -336,6 +336,15 @@ class ChangeTimed(Event):
     pairs: int
     processes: int = 1
     """Processes that were timed, each of which is one sample."""
+    cores: int = 0
+    """Cores of the machine; 0 if unknown."""
+    busy_cores: float | None = None
+    """Cores that other programs used meanwhile; None if unknown."""
+
+    @property
+    def load(self) -> str:
+        """`while other programs use 2.0 of 2 cores`; empty if they use less than half a core."""
+        return load_condition(self.busy_cores, self.cores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

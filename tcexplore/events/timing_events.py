@@ -16,6 +16,14 @@ TimingVerdict = Literal["faster", "slower", "no difference", "undecided", "measu
 LOAD_CORES = 0.5
 """Cores that other programs must use to be named as a condition of a timing."""
 
+
+def load_condition(busy_cores: float | None, cores: int) -> str:
+    """Return `while other programs use 2.0 of 2 cores`; an empty string if they use less than half a core."""
+    if busy_cores is None or busy_cores < LOAD_CORES:
+        return ""
+    return f"while other programs use {min(busy_cores, cores):.1f} of {cores} cores"
+
+
 MAX_DISAGREEMENT = 0.3
 """Figures of one unit that differ by more than this share of its timing contradict it."""
 
@@ -210,9 +218,7 @@ class TimingEstimate(Event):
     @property
     def load(self) -> str:
         """`while other programs use 2.0 of 2 cores`; empty if they use less than half a core."""
-        if self.busy_cores is None or self.busy_cores < LOAD_CORES:
-            return ""
-        return f"while other programs use {min(self.busy_cores, self.cores):.1f} of {self.cores} cores"
+        return load_condition(self.busy_cores, self.cores)
 
     def agrees_with(self, us: float, *, overhead_us: float = 0.0, at_most: bool = False) -> bool:
         """Return whether a unit that took `us` microseconds agrees with this timing, to 30%.

@@ -243,7 +243,7 @@ def summary_fact(verification: Verification) -> Fact:
 def _gain(timed: ChangeTimed) -> str:
     """Return the speed of the compiled call with the fix, relative to that without it."""
     if timed.verdict in ("faster", "slower"):
-        return f"{timed.speedup:.2f}× {timed.verdict} than before"
+        return f"{timed.speedup:.2f}× {timed.verdict} than before {timed.load}".rstrip()
     return "as fast as before" if timed.verdict == "no difference" else f"speed {timed.verdict}"
 
 
@@ -304,10 +304,12 @@ def _speed(verification: Verification) -> Fact:
 
 
 def speed_text(timed: ChangeTimed) -> str:
-    """Return `Compiled call: 142 µs before, 96 µs now: 1.48× [1.40, 1.55], faster`."""
+    """Return `Compiled call: 142 µs before, 96 µs now: 1.48× [1.40, 1.55], faster`, with the load, if there is any."""
     before, after = duration(timed.before_us / 1e6), duration(timed.after_us / 1e6)
     speedup = "" if timed.verdict in UNDECIDED else f"{timed.speedup:.2f}× "
-    return f"Compiled call: {before} before, {after} now: {speedup}[{timed.low:.2f}, {timed.high:.2f}], {timed.verdict}"
+    interval = f"[{timed.low:.2f}, {timed.high:.2f}]"
+    verdict = f"{timed.verdict} {timed.load}".rstrip()
+    return f"Compiled call: {before} before, {after} now: {speedup}{interval}, {verdict}"
 
 
 def _output(verification: Verification) -> Iterator[Fact]:

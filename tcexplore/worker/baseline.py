@@ -137,6 +137,8 @@ def _to_change_timed(event: TimingEstimate) -> ChangeTimed:
         verdict=event.verdict,
         pairs=event.pairs,
         processes=len(event.processes),
+        cores=event.cores,
+        busy_cores=event.busy_cores,
     )
 
 

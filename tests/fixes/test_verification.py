@@ -8,7 +8,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.fixes.proposals import proposals
-from tcexplore.fixes.verification import Verification, facts, summary_fact
+from tcexplore.fixes.verification import Verification, facts, speed_text, summary_fact
 from tests.fixes.verifications import FILE, GRAPH, GUARDED, ITEM, KIND, SAME, TEXT, broken, run, verification
 
 
@@ -60,6 +60,10 @@ def test_the_summary_follows_the_run():
     )
     undecided = replace(timed, verdict="undecided")
     assert summary_fact(verification(rest, SAME, undecided)).text.endswith("outputs bit-identical, speed undecided")
+    loaded = replace(timed, cores=2, busy_cores=1.5)
+    assert speed_text(loaded).endswith("2.00× [1.90, 2.10], faster while other programs use 1.5 of 2 cores")
+    assert speed_text(replace(timed, cores=2, busy_cores=0.1)).endswith("[1.90, 2.10], faster")
+    assert summary_fact(verification(rest, SAME, loaded)).text.endswith("while other programs use 1.5 of 2 cores")
     assert summary_fact(verification(broken(5), rest, SAME)) == ("bad", "not verified: the break is still there")
 
 

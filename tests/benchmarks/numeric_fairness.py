@@ -1,21 +1,18 @@
 """Correct programs that `tcexplore numerics` must not accuse: samples, and models of `transformers` in three dtypes.
 
-Run `python -m tests.benchmarks.numeric_fairness`, with parts of names as arguments to run only those programs. It
-prints the verdict of each, and the seconds of the judgement.
+Run `python -m tests.benchmarks.numeric_fairness`; `study_runs.py` has its options. It prints the verdict of each, and
+the seconds of the judgement. A program is right if it is judged and not accused.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tests.benchmarks.study_runs import study_runs
+from tests.benchmarks.study_runs import Outcome, Program, judge, reasons
 
 ROOT = Path(__file__).parents[2]
 DTYPES = ("float32", "bfloat16", "float16")
@@ -52,55 +49,50 @@ MODELS: dict[str, tuple[str, str, str, str]] = {
 }
 
 
-def programs(folder: Path) -> Iterator[tuple[str, ev.Job]]:
-    """Yield the name and the job of each program."""
+def programs() -> Iterator[Program]:
+    """Yield the samples and the models."""
     for sample in sorted((ROOT / "samples").glob("*.py")):
-        job = ev.Job(run=1, file=str(sample), source=sample.read_text())
-        yield f"sample {sample.stem}", job
-        if sample.stem not in ("script", "training_loop"):
-            yield f"sample {sample.stem} backward", replace(job, config=ev.Config(train=True))
+        train = (False,) if sample.stem in ("script", "training_loop") else (False, True)
+        for one in train:
+            yield program(f"sample {sample.stem}{' backward' if one else ''}", sample.read_text(), sample, train=one)
     for name, (config, model, arguments, inputs) in MODELS.items():
         for dtype in DTYPES:
             source = MODEL.format(
                 config=config, model=model, arguments=arguments, attention="sdpa" if dtype == "float32" else "eager",
                 dtype=dtype, inputs=inputs.format(dtype=dtype) if inputs is IMAGE else inputs,
             )  # fmt: skip
-            file = folder / f"{name.replace(' ', '_')}_{dtype}.py"
-            file.write_text(source)
-            train = dtype == "bfloat16"
-            yield f"{name} {dtype}", ev.Job(run=1, file=str(file), source=source, config=ev.Config(train=train))
+            yield program(f"{name} {dtype}", source, train=dtype == "bfloat16")
 
 
-def describe(name: str, run: Snapshot, seconds: float) -> str:
-    """Return one line on a run."""
+def program(name: str, source: str, file: Path | None = None, *, train: bool) -> Program:
+    """Return a program; without a file it is written to one."""
+
+    def job(folder: Path) -> ev.Job:
+        path = file or folder / f"{name.replace(' ', '_')}.py"
+        if file is None:
+            path.write_text(source)
+        return ev.Job(
+            run=1, file=str(path), source=source, config=ev.Config(train=train), time_for=0.0, profile=False,
+            examine=False, numerics=True,
+        )  # fmt: skip
+
+    return Program(name, job, outcome)
+
+
+def outcome(run: Snapshot) -> Outcome:
+    """Return the verdict on a run; a program that was not judged is neither accused nor fair."""
     numerics, first = run.numerics, run.first_op
     if numerics is None:
-        reasons = [run.failure.message] if run.failure else [one.reason for one in run.missing_facts]
-        return f"- {seconds:5.1f} s  {name}: not judged: {' '.join(reasons)[:200]}"
+        return Outcome(False, "not judged", reasons(run))
     left_out = {one.reason for one in run.kernels_judged if one.verdict == "not judged"}
     equal = [one.name for one in run.switches_tried if one.equal]
-    mark = "✖" if numerics.verdict == "wrong" else "✔"
     text = f"{first.op} ({first.node}) {first.stage}" if first else ""
-    calls = len(run.kernels_judged)
-    return (
-        f"{mark} {seconds:5.1f} s  {name}: {numerics.verdict}, {numerics.seconds:.1f} s, {calls} calls; "
+    said = (
+        f"{numerics.verdict}, {numerics.seconds:.1f} s, {len(run.kernels_judged)} calls; "
         f"first {text}; equal with {equal}; not judged {left_out}"
     )
-
-
-async def main(wanted: Sequence[str]) -> None:
-    verdicts: list[str] = []
-    async with study_runs() as (runs, folder):
-        for name, job in programs(Path(folder)):
-            if wanted and not any(part in name for part in wanted):
-                continue
-            judged = replace(job, time_for=0.0, profile=False, examine=False, numerics=True)
-            began = time.perf_counter()
-            run = (await runs.run(judged, 240)).snapshot
-            print(describe(name, run, time.perf_counter() - began), flush=True)
-            verdicts += [run.numerics.verdict] if run.numerics is not None else []
-    print(f"accused: {verdicts.count('wrong')} of {len(verdicts)} correct programs")
+    return Outcome(numerics.verdict != "wrong", numerics.verdict, said)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    asyncio.run(judge(programs(), seconds_each=300))

@@ -1,9 +1,9 @@
 """Wrong results that were reported to PyTorch, rebuilt small, and what `tcexplore numerics` says about them.
 
-Run `python -m tests.benchmarks.numeric_issues`, with parts of names as arguments to run only those. Each program is
-first called as a plain script would: if this torch gives eager's results, the report is fixed there, and nothing may be
-accused. Otherwise the op must be named. Where a report is fixed, its cause is seeded (`tests/studies/numeric_faults.py`
-has the same kinds: wrong strides, indices, a lowering that reads what was overwritten).
+Run `python -m tests.benchmarks.numeric_issues`; `study_runs.py` has its options. Each program is first called as a
+plain script would: if this torch gives eager's results, the report is fixed there, and nothing may be accused. If not,
+the op must be named. Where a report is fixed, its cause is seeded: wrong strides, indices, a lowering that reads what
+was overwritten.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tests.benchmarks.study_runs import study_runs
+from tests.benchmarks.study_runs import Outcome, Program, judge, reasons
 
 
 class ReportedIssue(NamedTuple):
@@ -239,9 +238,9 @@ sys.exit(0 if same else 3)
 """
 
 
-def is_wrong(source: str, folder: str, *, train: bool) -> bool:
+def is_wrong(source: str, folder: Path, *, train: bool) -> bool:
     """Return whether a plain script gives other results compiled than in eager."""
-    file = Path(folder, "plain.py")
+    file = folder / "plain.py"
     file.write_text(source + CHECK.format(train=train))
     done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False)
     if done.returncode not in (0, 3):
@@ -249,47 +248,49 @@ def is_wrong(source: str, folder: str, *, train: bool) -> bool:
     return done.returncode == 3
 
 
-def model_job(issue: ReportedIssue, source: str, folder: str) -> ev.Job:
-    """Write the model file; return the job that judges it."""
-    file = Path(folder, f"issue{issue.number}.py")
-    file.write_text(source)
-    return ev.Job(
-        run=1, file=str(file), source=source, config=ev.Config(train=issue.train), time_for=0.0, profile=False,
-        examine=False, numerics=True,
-    )  # fmt: skip
+def program(issue: ReportedIssue, *, seeded: bool) -> Program:
+    """Return the program of an issue, with its fault seeded or as it is."""
+    source, wrong = issue.source(seeded=seeded), False
+
+    def job(folder: Path) -> ev.Job:
+        nonlocal wrong
+        wrong = is_wrong(source, folder, train=issue.train)
+        file = folder / f"issue{issue.number}.py"
+        file.write_text(source)
+        return ev.Job(
+            run=1, file=str(file), source=source, config=ev.Config(train=issue.train), time_for=0.0, profile=False,
+            examine=False, numerics=True,
+        )  # fmt: skip
+
+    def outcome(run: Snapshot) -> Outcome:
+        return verdict(issue, run, wrong=wrong)
+
+    return Program(f"{issue.number}{', seeded' if seeded else ''}: {issue.name}", job, outcome)
 
 
-def verdict(issue: ReportedIssue, run: Snapshot, *, wrong: bool) -> tuple[bool, str]:
+def verdict(issue: ReportedIssue, run: Snapshot, *, wrong: bool) -> Outcome:
     """Return whether the judgement is right, and what it says."""
+    state = "wrong in a plain script" if wrong else "right in a plain script"
     if run.numerics is None:
-        reasons = [run.failure.message] if run.failure else [one.reason for one in run.missing_facts]
-        return False, f"not judged: {' '.join(reasons)[:200]}"
+        return Outcome(False, f"{state}, not judged", f"{state}, not judged: {reasons(run)}")
     first = run.first_op
+    accused = first is not None and first.kind == "wrong"
     said: str = run.numerics.verdict
-    if first is not None and first.kind == "wrong":
+    if first is not None and accused:
         line = first.location.line if first.location else None
         said += f": {first.op} ({first.node}), {first.stage} {first.culprit}, line {line}, `{first.statement}`"
-    named = first is not None and first.kind == "wrong" and first.op.rpartition(".")[2] in issue.ops
-    return (named if wrong else run.numerics.verdict != "wrong"), said
+    named = first is not None and accused and first.op.rpartition(".")[2] in issue.ops
+    right = named if wrong else run.numerics.verdict != "wrong"
+    finding = "named" if named else "accused of another op" if accused else "not accused"
+    return Outcome(right, f"{state}, {finding}", f"{state}: {said}")
 
 
-async def main(wanted: Sequence[str]) -> None:
-    issues = [issue for issue in ISSUES if not wanted or any(part in f"{issue.number} {issue.name}" for part in wanted)]
-    right: list[bool] = []
-    async with study_runs() as (runs, folder):
-        for issue in issues:
-            for seeded in (False, True) if issue.seed else (False,):
-                source = issue.source(seeded=seeded)
-                wrong = is_wrong(source, folder, train=issue.train)
-                job = model_job(issue, source, folder)
-                began = time.perf_counter()
-                ok, said = verdict(issue, (await runs.run(job, 180)).snapshot, wrong=wrong)
-                right.append(ok)
-                state = "seeded" if seeded else "wrong here" if wrong else "fixed here"
-                seconds = time.perf_counter() - began
-                print(f"{'✔' if ok else '✖'} {seconds:5.1f} s  {issue.number}, {state}: {issue.name}: {said}")
-    print(f"right: {sum(right)} of {len(right)}")
+def programs() -> Iterator[Program]:
+    """Yield each report as it is, and with its cause seeded where there is one."""
+    for issue in ISSUES:
+        for seeded in (False, True) if issue.seed else (False,):
+            yield program(issue, seeded=seeded)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    asyncio.run(judge(programs()))

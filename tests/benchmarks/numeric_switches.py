@@ -1,21 +1,20 @@
 """Known reasons why a kernel differs from eager, and whether `tcexplore numerics` names them.
 
-Run `python -m tests.benchmarks.numeric_switches`, with parts of names as arguments to run only those. A case counts if
-the first kernel that differs is bitwise equal with exactly the expected changes.
+Run `python -m tests.benchmarks.numeric_switches`; `study_runs.py` has its options. A case counts if the first kernel
+that differs is bitwise equal with exactly the expected changes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tests.benchmarks.study_runs import study_runs
+from tests.benchmarks.study_runs import Outcome, Program, judge, reasons
 
 PROGRAM = """
 import torch
@@ -37,6 +36,9 @@ ORDER = "eager's order of summation"
 FUNCTIONS = "eager's functions"
 ADD = "eager's functions: add"
 """Eager rounds a number that is added to a tensor of float16 or bfloat16 to this dtype; generated code does not."""
+
+SQRT = "eager's functions: sqrt"
+"""Eager's square root is off by a unit in the last place at times; that of generated code is rounded right."""
 
 CONTRACT = "no fused multiply-add"
 UNSAFE = "no unsafe math optimizations"
@@ -69,7 +71,7 @@ CASES = (
     DifferenceCase("a sum of all", "return (x * x).sum()", (ORDER,)),
     DifferenceCase("a mean", "return (x + w).mean(-1)", (ORDER,)),
     DifferenceCase("a sum over columns", "return (x * w).sum(0)", (ORDER,)),
-    DifferenceCase("a sum of squares", "return (x * x).sum(-1).sqrt()", (ORDER,)),
+    DifferenceCase("a sum of squares", "return (x * x).sum(-1).sqrt()", (ORDER, SQRT)),
     DifferenceCase("exp", "return torch.exp(x) + 1", (FUNCTIONS,)),
     DifferenceCase("the error function", "return torch.erf(x) * w", (FUNCTIONS,)),
     DifferenceCase("tanh", "return torch.tanh(x) * w", (FUNCTIONS,)),
@@ -90,43 +92,34 @@ CASES = (
 )  # fmt: skip
 
 
-def explained(case: DifferenceCase, run: Snapshot) -> tuple[bool, str]:
+def explanation(case: DifferenceCase, run: Snapshot) -> Outcome:
     """Return whether the changes that give eager's bits are among those expected, and what was tried."""
     if run.numerics is None:
-        reasons = [run.failure.message] if run.failure else [one.reason for one in run.missing_facts]
-        return False, f"not judged: {' '.join(reasons)[:200]}"
+        return Outcome(False, "not judged", reasons(run))
     if run.numerics.verdict == "bitwise equal":
-        return False, "bitwise equal already"
+        return Outcome(False, "bitwise equal already")
     tried = [f"{one.name} ({one.differing})" for one in run.switches_tried]
     equal = [one for one in run.switches_tried if one.equal]
     if not equal:
-        return False, f"{run.numerics.verdict}; {tried}; {[one.reason[:100] for one in run.missing_facts]}"
+        return Outcome(False, "not explained", f"{run.numerics.verdict}; {tried}; {reasons(run)}")
     parts = equal[-1].name.split("; ")
-    return all(part.startswith(case.changes) for part in parts), f"{parts}; tried {tried}"
+    right = all(part.startswith(case.changes) for part in parts)
+    return Outcome(right, "explained" if right else "other changes", f"{parts}; tried {tried}")
 
 
-async def main(wanted: Sequence[str]) -> None:
-    cases = [case for case in CASES if not wanted or any(part in case.name for part in wanted)]
-    right = 0
-    async with study_runs() as (runs, folder):
-        for number, case in enumerate(cases):
-            job = model_job(folder, number, case)
-            began = time.perf_counter()
-            ok, said = explained(case, (await runs.run(job, 180)).snapshot)
-            right += ok
-            seconds = time.perf_counter() - began
-            print(f"{'✔' if ok else '✖'} {seconds:5.1f} s  {case.name}: {said}", flush=True)
-    print(f"explained: {right} of {len(cases)}")
+def programs() -> Iterator[Program]:
+    """Yield the cases."""
+    for number, case in enumerate(CASES):
 
+        def job(folder: Path, case: DifferenceCase = case, number: int = number) -> ev.Job:
+            file = folder / f"case{number}.py"
+            file.write_text(case.source)
+            return ev.Job(
+                run=1, file=str(file), source=case.source, time_for=0.0, profile=False, examine=False, numerics=True
+            )  # fmt: skip
 
-def model_job(folder: str, number: int, case: DifferenceCase) -> ev.Job:
-    """Write the model file of a case; return the job that judges it."""
-    file = Path(folder, f"case{number}.py")
-    file.write_text(case.source)
-    return ev.Job(
-        run=1, file=str(file), source=case.source, time_for=0.0, profile=False, examine=False, numerics=True
-    )  # fmt: skip
+        yield Program(case.name, job, functools.partial(explanation, case))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    asyncio.run(judge(programs()))

@@ -106,7 +106,9 @@ def _phases(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Pi
     seconds: dict[str, float] = dict(newest.phase_seconds)
     for phase, spent in seconds.items():
         if phase != newest.phase and spent >= _LEAST_S:
-            yield piece(f"{PHASES.get(phase, phase)} {spent:.1f}", "muted", 6)
+            ahead = newest.imported_ahead if phase == "importing" else None
+            more = f" (and {ahead.seconds:.1f} ahead)" if ahead is not None and ahead.seconds >= _LEAST_S else ""
+            yield piece(f"{PHASES.get(phase, phase)} {spent:.1f}{more}", "muted", 6)
     earlier = session.last_complete_before(newest)
     expected: dict[str, float] = dict(earlier.phase_seconds) if earlier is not None else {}
     spent, estimate = seconds.get(newest.phase, 0.0) + elapsed.phase, expected.get(newest.phase, 0.0)

@@ -33,6 +33,16 @@ class Rehearsal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyImports:
+    """What the model file imports first, which the process for the next run imports while it waits."""
+
+    file: str
+    argv: tuple[str, ...]
+    statements: tuple[str, ...]
+    """Its leading import statements, without those of torch and of the standard library."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRun:
     """Front end to worker: provide a process for one run. `RUN_DESCRIPTORS` file descriptors come with it."""
 
@@ -41,6 +51,7 @@ class OpenRun:
     warm_up: bool = True
     """Whether the process warms up until its job arrives."""
     rehearsal: Rehearsal | None = None
+    imports: EarlyImports | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

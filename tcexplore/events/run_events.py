@@ -156,6 +156,14 @@ class ModulesImported(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedAhead(Event):
+    """Packages that the file imports first, which were imported before it was saved, as after the run before."""
+
+    packages: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRead(Event):
     """The text of another file that has locations of this run: a local module, or the library of the model."""
 

@@ -27,7 +27,7 @@ from tcexplore.events import (
     decode,
 )
 from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
-from tcexplore.events.commands import Rehearsal, RunCommand
+from tcexplore.events.commands import EarlyImports, Rehearsal, RunCommand
 from tcexplore.supervisor.exits import (
     OPTIONAL_FACTS,
     explain_exit,
@@ -36,6 +36,7 @@ from tcexplore.supervisor.exits import (
     explain_stop,
     oom_kills,
 )
+from tcexplore.supervisor.leading_imports import leading_imports
 
 PAINT_S = 0.1
 """Seconds for the front end to paint the first graph before preparations for later runs take a core."""
@@ -75,8 +76,10 @@ def _fail(_: Job) -> bool:
 class RunProcess:
     """The sockets and pipes of one run, and the run itself once it has a job."""
 
-    def __init__(self, number: int, *, for_study: bool = False) -> None:
+    def __init__(self, number: int, *, for_study: bool = False, imports: EarlyImports | None = None) -> None:
         self.number = number
+        self.imports = imports
+        """What its process imports before the job arrives."""
         self.for_study = for_study
         """Whether it was opened for a study, while another process waits for the next save."""
         self.pid: int | None = None
@@ -115,6 +118,8 @@ class RunProcess:
         """Set once the first graph has arrived."""
         self.rehearsal: Rehearsal | None = None
         """The first graph, for the process that waits for the next run; None if its capture took long."""
+        self.next_imports: EarlyImports | None = None
+        """What the process for the next run should import; None without a graph, or if the imports take no time."""
         self._calls_at = 0.0
         """When the eager calls began, on the event loop's clock."""
         self._grad = False
@@ -199,7 +204,7 @@ class RunProcess:
 
         The exit of the process is the end of the run, also if another process has its socket.
         """
-        reading = asyncio.create_task(self._read_events(reader))
+        reading = asyncio.create_task(self._read_events(reader, job))
         try:
             either: set[asyncio.Future[Any]] = {reading, self._exit}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -243,7 +248,7 @@ class RunProcess:
         self._outputs = [OutputReader(stdout, emit_output("stdout")), OutputReader(stderr, emit_output("stderr"))]
         del self._reads[:2]
 
-    async def _read_events(self, reader: asyncio.StreamReader) -> Event | None:
+    async def _read_events(self, reader: asyncio.StreamReader, job: Job) -> Event | None:
         """Emit events until the run's last one, and return that; return None if the process closes the socket first."""
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
@@ -262,6 +267,8 @@ class RunProcess:
                     self._optional_fact = OPTIONAL_FACTS.get(event.phase, self._optional_fact)
                 self._emit(event)
                 self._note_rehearsal(event)
+                if isinstance(event, GraphCaptured):
+                    self.next_imports = leading_imports(job)
                 if isinstance(event, GraphCaptured) and self._painting is None:
                     self._painting = asyncio.get_running_loop().call_later(PAINT_S, self._answer)
                 elif self._phase in ("timing", "answering"):

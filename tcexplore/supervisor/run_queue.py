@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from tcexplore.events import Event, Failed, Job
-from tcexplore.events.commands import PauseTiming, Rehearsal, RunCommand
+from tcexplore.events.commands import EarlyImports, PauseTiming, Rehearsal, RunCommand
 from tcexplore.supervisor.exits import explain_syntax_error
 from tcexplore.supervisor.run_process import RunProcess
 from tcexplore.supervisor.worker_process import WorkerProcess
@@ -109,6 +109,11 @@ class RunQueue:
     def rehearsal(self) -> Rehearsal | None:
         """What the process for the next run should rehearse."""
         return None if self._current is None else self._current.process.rehearsal
+
+    @property
+    def next_imports(self) -> EarlyImports | None:
+        """What the process for the next run should import."""
+        return None if self._current is None or self.is_study else self._current.process.next_imports
 
     @property
     def saves(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from tcexplore.events import Event, Failed, Job, Standby
 from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.model_python import OWN_PYTHON, ModelPython
+from tcexplore.supervisor.leading_imports import may_run
 from tcexplore.supervisor.run_process import RunProcess
 from tcexplore.supervisor.run_queue import RunQueue
 from tcexplore.supervisor.worker_process import WorkerProcess
@@ -115,11 +116,19 @@ class WorkerPool:
         self._hold_timing()
 
     def _best_idle(self, queue: RunQueue) -> tuple[WorkerProcess, RunProcess] | None:
-        """Return a run process that waits for a job of the queue: a primed one, or else the oldest."""
-        ready = [
+        """Return a run process that waits for a job of the queue: a primed one, or else the oldest.
+
+        End those that made other imports than this job's file.
+        """
+        assert queue.waiting is not None
+        kept = [
             (worker, run) for worker in self._workers for run in worker.idle
-            if run.pid is not None and run.for_study == (queue.is_study and self._keeps_for_save(worker))
+            if run.for_study == (queue.is_study and self._keeps_for_save(worker))
         ]  # fmt: skip
+        for worker, run in kept:
+            if not may_run(queue.waiting, run.imports):
+                worker.discard(run)
+        ready = [(worker, run) for worker, run in kept if run.pid is not None and run in worker.idle]
         return next((pair for pair in ready if pair[1].primed), ready[0] if ready else None)
 
     def _replenish(self) -> None:
@@ -151,7 +160,8 @@ class WorkerPool:
             worker.prepare(prime=self._prime)
         while sum(not run.for_study for run in worker.idle) < (waiting if without_graph else kept):
             rehearsal = next((queue.rehearsal for queue in self._queues if queue.rehearsal), None)
-            worker.open_run(rehearsal, warm_up=self.warm_up)
+            imports = next((queue.next_imports for queue in self._queues if queue.next_imports), None)
+            worker.open_run(rehearsal, imports, warm_up=self.warm_up)
 
     def _keeps_for_save(self, worker: WorkerProcess) -> bool:
         """Return whether the process that waits, and rehearses, is for the next save, and studies get others.

@@ -16,6 +16,7 @@ from typing import get_args
 from tcexplore.events import PROTOCOL, Failed, Standby
 from tcexplore.events.codec import HEADER, ProtocolError, encode
 from tcexplore.events.commands import (
+    EarlyImports,
     Hello,
     OpenRun,
     Prepare,
@@ -87,6 +88,7 @@ class WorkerProcess:
         self._killed: set[int] = set()
         """Runs to which SIGKILL was sent."""
         self._lost_standby = False  # whether a process ended while it waited: its rehearsal may have crashed it
+        self._lost_imports: EarlyImports | None = None  # the imports in which a process ended
         self._opened = 0
         self._log: list[str] = []
         self._process: Process | None = None
@@ -136,14 +138,19 @@ class WorkerProcess:
         behind = self.prepare_sent and STAGES.index(self._stage) < STAGES.index(self._prepared_stage)
         return self.standby is None or behind or (self.self_priming and not all(run.primed for run in self.idle))
 
-    def open_run(self, rehearsal: Rehearsal | None = None, *, warm_up: bool = True, for_study: bool = False) -> None:
+    def open_run(
+        self, rehearsal: Rehearsal | None = None, imports: EarlyImports | None = None, *, warm_up: bool = True,
+        for_study: bool = False,
+    ) -> None:  # fmt: skip
         """Provide a run process for the next job; it rehearses unless an earlier one ended while it waited."""
         self._opened += 1
-        run = RunProcess(self._opened, for_study=for_study)
+        imports = None if imports == self._lost_imports else imports
+        run = RunProcess(self._opened, for_study=for_study, imports=imports)
         self.idle.append(run)
         self._runs[self._opened] = run
         rehearsal = None if self._lost_standby else rehearsal
-        self._send(OpenRun(number=self._opened, warm_up=warm_up, rehearsal=rehearsal), run.descriptors)
+        command = OpenRun(number=self._opened, warm_up=warm_up, rehearsal=rehearsal, imports=imports)
+        self._send(command, run.descriptors)
         run.close_worker_ends()
         asyncio.get_running_loop().call_later(ANSWER_S, self._check_opened, run, 1)
 
@@ -206,6 +213,11 @@ class WorkerProcess:
         """Kill a server that hangs once no run is left on it: its processes end with it."""
         if not any(run.started and not run.over.is_set() for run in self._runs.values()):
             self._kill()
+
+    def discard(self, run: RunProcess) -> None:
+        """End a process that waits."""
+        self.idle.remove(run)
+        run.discard()
 
     def _discard_idle(self) -> None:
         for run in self.idle:
@@ -279,7 +291,10 @@ class WorkerProcess:
             case RunExited(number=number, code=code) if number in self._runs:
                 run = self._runs.pop(number)
                 run.handle_exit(code)
-                self._lost_standby |= run in self.idle
+                if run in self.idle and run.imports is not None:
+                    self._lost_imports = run.imports
+                else:
+                    self._lost_standby |= run in self.idle
                 self.idle = [other for other in self.idle if other is not run]
             case Failed():
                 self.failure, self.idle, self._failure_known = report, [], True

@@ -265,7 +265,13 @@ class ForkServer:
             if self._prime and self._worker.policy.accelerator:
                 yield from priming.prime_steps("cuda")
                 self._channel.send(RunPrimed(number=command.number))
-            elif self._prime and command.warm_up:
+            if self._prime and command.warm_up and command.imports is not None:
+                from tcexplore.worker.early_imports import import_steps
+
+                yield from import_steps(command.imports)
+            if self._worker.policy.accelerator:
+                return
+            if self._prime and command.warm_up:
                 yield from priming.warm_steps(self._worker.threads)
                 if command.rehearsal is not None:
                     from tcexplore.worker.rehearsal import rehearse_steps

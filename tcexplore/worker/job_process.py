@@ -7,6 +7,7 @@ import itertools
 import os
 import select
 import socket
+import sys
 import traceback
 from collections.abc import Generator
 from typing import TYPE_CHECKING
@@ -50,6 +51,10 @@ def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float], 
                 break
     process_setup.redirect_stdio(stdout, stderr)
     process_setup.write_crash_traceback(crash)
+    if "tcexplore.worker.early_imports" in sys.modules:
+        from tcexplore.worker.early_imports import use_imports
+
+        use_imports()
     frame = receive(sock)
     if frame is None:
         _exit(GONE)

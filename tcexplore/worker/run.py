@@ -37,6 +37,7 @@ from tcexplore.events import (
     CallsRestarted,
     EntryFound,
     Finished,
+    ImportedAhead,
     Job,
     ModulesImported,
     RestartNeed,
@@ -47,7 +48,7 @@ from tcexplore.events import (
 )
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import recompile_trials, torch_settings
+from tcexplore.worker import early_imports, recompile_trials, torch_settings
 from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
@@ -128,7 +129,7 @@ class Run:
         self.progress = RunProgress(self._emit)
         self._threads = threads
         self._commands = commands
-        self._loaded = frozenset(sys.modules)
+        self._loaded = frozenset(sys.modules) - early_imports.ahead.modules
         self._arrived = time.time() - self.progress.now()
         self._hooks = Hooks(self._emit)
         self._stages = OptionalStages(self._hooks, self.user_files)
@@ -156,6 +157,8 @@ class Run:
         self._overrides.install(self._hooks)
         model_file = ModelFile(self.job)
         self.progress.enter("importing")
+        if early_imports.ahead.packages:
+            self._emit(ImportedAhead(packages=early_imports.ahead.packages, seconds=early_imports.ahead.seconds))
         if model_file.is_script and self.job.step_side is not None:
             self._record_steps(model_file, self.job.step_side)
         elif model_file.is_script and not self.job.config.region:

@@ -8,6 +8,7 @@ import ctypes
 import functools
 import importlib
 import logging
+import operator
 import os
 import random
 import re
@@ -117,6 +118,15 @@ def seed(value: int) -> None:
         numpy.random.seed(value % 2**32)
 
 
+def option_values() -> tuple[Any, ...]:
+    """Return the values of `OPTIONS`, of those whose module is loaded."""
+    return tuple(
+        operator.attrgetter(option)(sys.modules[module])
+        for module, option, _, _ in OPTIONS
+        if module in sys.modules and hasattr(sys.modules[module], option.partition(".")[0])
+    )
+
+
 def set_options(emit: Emit) -> None:
     """Set `OPTIONS`; emit a `FactMissing` for each one that torch lacks."""
     for option in OPTIONS:
@@ -159,11 +169,16 @@ def set_threads(requested: int | None, default: int, emit: Emit) -> None:
         emit(FactMissing(fact="MKL's own choice of threads", symbol="MKL_Set_Dynamic", reason=reason))
 
 
+def is_read_on_import(name: str) -> bool:
+    """Return whether torch or one of its libraries reads an environment variable when it is imported."""
+    return name.startswith(_READ_ON_IMPORT) and name not in _READ_LATER
+
+
 def report_late_variables(before: Mapping[str, str], emit: Emit) -> None:
     """Emit a `FactMissing` if the model file set environment variables for torch, which was imported before it."""
     names = [
         name for name, value in os.environ.items()
-        if name.startswith(_READ_ON_IMPORT) and name not in _READ_LATER and before.get(name) != value
+        if is_read_on_import(name) and before.get(name) != value
     ]  # fmt: skip
     if names:
         reason = (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tcexplore.events import Job, Standby
-from tcexplore.events.commands import Rehearsal
+from tcexplore.events.commands import EarlyImports, Rehearsal
 from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.supervisor import supervisor as module
 from tcexplore.supervisor.supervisor import Supervisor
@@ -23,8 +23,9 @@ JOB = Job(run=1, file="/m.py", source="")
 class FakeRunProcess:
     """A run process that does nothing."""
 
-    def __init__(self, *, for_study: bool = False) -> None:
-        self.for_study = for_study
+    def __init__(self, *, for_study: bool = False, imports: EarlyImports | None = None) -> None:
+        self.for_study, self.imports = for_study, imports
+        self.next_imports: EarlyImports | None = None
         self.pid: int | None = None
         self.primed = self.answered = False
         self.rehearsal: Rehearsal | None = None
@@ -51,9 +52,15 @@ class FakeRunProcess:
 class FakeWorker(SimpleNamespace):
     """A worker whose state the test sets."""
 
-    def open_run(self, _rehearsal: Rehearsal | None = None, *, warm_up: bool, for_study: bool = False) -> None:
+    def open_run(
+        self, _rehearsal: Rehearsal | None = None, imports: EarlyImports | None = None, *, warm_up: bool,
+        for_study: bool = False,
+    ) -> None:  # fmt: skip
         assert warm_up != for_study
-        self.idle.append(FakeRunProcess(for_study=for_study))
+        self.idle.append(FakeRunProcess(for_study=for_study, imports=imports))
+
+    def discard(self, run: FakeRunProcess) -> None:
+        self.idle.remove(run)
 
     def prepare(self, *, prime: bool) -> None:
         self.prepare_sent, self.prepared_to_prime = True, prime
@@ -207,3 +214,32 @@ async def test_a_study_without_a_run_of_the_file_takes_the_process_that_waits(wo
     await study.start()
     study.submit(JOB)
     assert kept.job == JOB
+
+
+async def test_a_process_that_made_other_imports_than_the_saved_file_does_not_run_it(workers: list[Any]):
+    supervisor = await start()
+    first = workers[0].idle[0]
+    workers[0].become(**FORKS)
+    first.next_imports = EarlyImports(file=JOB.file, argv=(), statements=("import pygments",))
+    first.answer()
+    workers[0].become()
+    ahead = workers[0].idle[0]
+    assert ahead.imports == first.next_imports
+    supervisor.submit(replace(JOB, source="import rich\n"))
+    assert ahead not in workers[0].idle
+    workers[0].become()
+    assert not hasattr(ahead, "job")
+    assert supervisor.waiting is None, "another process runs it"
+
+
+async def test_a_process_that_made_the_imports_of_the_saved_file_runs_it(workers: list[Any]):
+    supervisor = await start()
+    first = workers[0].idle[0]
+    workers[0].become(**FORKS)
+    first.next_imports = EarlyImports(file=JOB.file, argv=(), statements=("import pygments",))
+    first.answer()
+    workers[0].become()
+    ahead = workers[0].idle[0]
+    job = replace(JOB, source="import torch\nimport pygments\nimport rich\n")
+    supervisor.submit(job)
+    assert ahead.job == job

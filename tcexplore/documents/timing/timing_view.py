@@ -224,6 +224,10 @@ def _processes(number: int) -> str:
     return "1 process" if number == 1 else f"{number} processes"
 
 
+SHOWN_IMPORT_S = 0.1
+"""Seconds of imports ahead of a save from which they are shown."""
+
+
 def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
     costs = economics(snapshot)
     facts = []
@@ -231,6 +235,8 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         facts.append(f"first call {duration(costs.first_call_s)}")
     if costs.compile_s is not None and not compile_time(snapshot).roots:
         facts.append(f"compiling {duration(costs.compile_s)}")
+    if (ahead := snapshot.imported_ahead) is not None and ahead.seconds >= SHOWN_IMPORT_S:
+        facts.append(f"{', '.join(ahead.packages)} imported ahead of the save in {duration(ahead.seconds)}")
     if facts:
         yield from wrapped(" · ".join(facts), width)
     for text in call_lines(snapshot):

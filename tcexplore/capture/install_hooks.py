@@ -36,6 +36,7 @@ BACKEND_MODULES = (
     VECTOR_PROBE,
     "inductor.autotuning",
     "inductor.cuda_graphs",
+    "inductor.compiler_state",
 )
 """Modules installed when the first graph reaches its backend: importing Inductor would delay that graph by a second."""
 

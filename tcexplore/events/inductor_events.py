@@ -1,4 +1,4 @@
-"""Results of AOTAutograd and Inductor: ATen graphs, passes, kernels, wrappers, fusion decisions, cache lookups.
+"""Results of AOTAutograd and Inductor: ATen graphs, passes, kernels, wrappers, fusion decisions, caches, settings.
 
 Also measurements of the GPU: its state, autotuning, CUDA graphs.
 
@@ -274,6 +274,31 @@ class CacheKey(Event):
     key: str
     parts: tuple[tuple[str, str], ...]
     """Names, such as `inductor_config[cpp.simdlen]`, with values; long values are cut, followed by their hash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilerSetting:
+    """A setting in torch's configuration, with its value when Inductor compiled the first graph."""
+
+    name: str
+    """Such as `torch._inductor.config.max_fusion_size`."""
+    value: str
+    """As Python source if it is a literal, else the name of the function or class."""
+    default: str
+    """The default of this torch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilerState(Event):
+    """The configuration and the libraries with which torch compiles, at the first graph of a run."""
+
+    torch: str
+    settings: tuple[CompilerSetting, ...] = ()
+    """Those with another value than the default of this torch, the ones of the compile's mode included."""
+    defaults: tuple[tuple[str, str], ...] = ()
+    """Names and values of all other settings."""
+    libraries: tuple[tuple[str, str], ...] = ()
+    """Libraries of CPU kernels with their versions, such as `oneDNN`, and the vector instructions in use."""
 
 
 TuningMethod = Literal["configurations", "coordinate descent", "algorithms"]

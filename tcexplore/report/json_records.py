@@ -92,6 +92,7 @@ def read_definitions() -> dict[str, Definition]:
 
 COMPUTED: dict[str, Callable[[Any], Fields]] = {
     "accuracy": lambda accuracy: {"summary": describe_accuracy(accuracy)},
+    "compiler_state": lambda state: {"libraries": dict(state.libraries)},
     "frame": lambda frame: {"at_limit": "error" if frame.error_at_limit else "eager"},
     "fusion_decision": lambda decision: {"explanation": explain_refusal(decision.reason) or None},
     "loop": lambda loop: {"vector_bits": loop.width or None, "lanes": loop.lanes or None},

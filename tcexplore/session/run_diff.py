@@ -110,14 +110,31 @@ def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
+KernelOps = Callable[[ev.Kernel], Collection[Any]]
+"""Gives the ops of the program that a kernel computes."""
+
+
 def match_kernels(
-    before: Sequence[ev.Kernel], after: Sequence[ev.Kernel], *, ranks: bool = False
+    before: Sequence[ev.Kernel],
+    after: Sequence[ev.Kernel],
+    *,
+    ranks: bool = False,
+    ops: KernelOps = lambda _: (),
 ) -> tuple[RunChange[ev.Kernel], ...]:
-    """Pair each later kernel with an earlier one: equal code is `same`, equal ops or half of the ops is `changed`."""
+    """Pair each later kernel with an earlier one: equal code is `same`, equal ops or half of the ops is `changed`.
+
+    With `ops`, kernels that compute the same ops of the program come first, and those without a common one are no pair.
+    """
     left = list(before)
     partner: dict[int, tuple[ChangeKind, ev.Kernel]] = {}
-    rules: tuple[tuple[ChangeKind, Callable[[ev.Kernel, ev.Kernel], bool]], ...]
-    rules = ("same", partial(_same_code, ranks=ranks)), ("changed", _same_ops), ("changed", _half_the_ops)
+    same_code = partial(_same_code, ranks=ranks)
+    rules: tuple[tuple[ChangeKind, Callable[[ev.Kernel, ev.Kernel], bool]], ...] = (
+        ("same", lambda a, b: _equal(ops, a, b) and same_code(a, b)),
+        ("same", lambda a, b: _related(ops, a, b) and same_code(a, b)),
+        ("changed", lambda a, b: bool(ops(b)) and _equal(ops, a, b) and a.generated == b.generated),
+        ("changed", lambda a, b: _related(ops, a, b) and _same_ops(a, b)),
+        ("changed", lambda a, b: _related(ops, a, b) and _half_the_ops(a, b)),
+    )
     for kind, alike in rules:
         for index, kernel in enumerate(after):
             if index not in partner and (match := next((k for k in left if alike(k, kernel)), None)) is not None:
@@ -128,6 +145,16 @@ def match_kernels(
         for i, kernel in enumerate(after)
     ]
     return tuple(_with_removed(changes, before, {id(kernel) for kernel in left}))
+
+
+def _equal(ops: KernelOps, a: ev.Kernel, b: ev.Kernel) -> bool:
+    return ops(a) == ops(b)
+
+
+def _related(ops: KernelOps, a: ev.Kernel, b: ev.Kernel) -> bool:
+    """Return whether two kernels may be a pair: they have a common op, or the ops of one are unknown."""
+    ours, theirs = ops(a), ops(b)
+    return not ours or not theirs or not set(ours).isdisjoint(theirs)
 
 
 def _with_removed(

@@ -76,6 +76,7 @@ class Snapshot:
     cache_lookups: tuple[ev.CacheLookup, ...] = ()
     cache_keys: tuple[ev.CacheKey, ...] = ()
     """Of runs that save or load compiled code."""
+    compiler_state: ev.CompilerState | None = None
     phase_times: tuple[ev.PhaseTimed, ...] = ()
     calls: tuple[ev.CallMade, ...] = ()
     pairs: tuple[ev.PairsMeasured, ...] = ()

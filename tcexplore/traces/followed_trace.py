@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tcexplore.events import Location
-from tcexplore.events.rank_events import RankRow, RanksCompared
+from tcexplore.events.rank_events import Hang, RankRow, RanksCompared
 from tcexplore.traces.event_reader import SpanRecords
 from tcexplore.traces.hangs import find_hang
 from tcexplore.traces.process_stacks import ProcessStack
@@ -182,7 +182,10 @@ def trace_files(paths: Iterable[str]) -> list[str]:
 
 
 QUIET_S = 3.0
-"""Seconds without a record after which a compile that only some ranks made counts as a difference."""
+"""Seconds without a record after which all records of the ranks count, also those that only some ranks have."""
+
+LATE_S = 30.0
+"""Seconds without a record after which a rank that compiled less than others no longer counts as late."""
 
 STILL_RUNNING = "The job is running: the verdict covers what all ranks have compiled so far."
 
@@ -271,14 +274,36 @@ def rows_of(ranks: Mapping[int, FollowedRank]) -> tuple[RankRow, ...]:
 
 
 def _common_beginning(fingerprints: Sequence[RankFingerprint]) -> list[RankFingerprint]:
-    """Return what all ranks have of the compiles that they began in the same order."""
+    """Return what all ranks have of the compiles that they began in the same order.
+
+    A compile that one rank traced again is left out with those after it: the other may have to do so, too.
+    """
     graphs: set[str] = {""}
     for ids in zip(*(records.graphs for records in fingerprints), strict=False):
-        if len(set(ids)) > 1:
+        if len({(graph, records.attempts.get(graph, 0)) for graph, records in zip(ids, fingerprints, strict=True)}) > 1:
             break
         graphs.add(ids[0])
     common = {key for key in set.intersection(*(set(records.items) for records in fingerprints)) if key.graph in graphs}
     return [records.only(common) for records in fingerprints]
+
+
+def has_late_rank(ranks: Mapping[int, FollowedRank], rows: Sequence[RankRow], hang: Hang | None) -> bool:
+    """Return whether a rank that compiled less than others may still compile the same.
+
+    One that works or waits by itself may come to it. It no longer does if it has ended, or if it waits in a collective,
+    since the others have passed that one.
+    """
+    longest = max((rank.records.graphs for rank in ranks.values()), key=len, default=())
+    silent = time.time() - max((rank.grown for rank in ranks.values()), default=0.0)
+    for row in rows:
+        rank = ranks[row.rank]
+        graphs = rank.records.graphs
+        if rank.over or len(graphs) == len(longest) or graphs != longest[: len(graphs)]:
+            continue
+        in_collective = row.state == "waits" and bool(row.call)
+        if not in_collective and (silent < LATE_S or (hang is not None and row.rank in hang.ranks)):
+            return True
+    return False
 
 
 def compare_running(
@@ -287,21 +312,22 @@ def compare_running(
 ) -> RanksCompared:  # fmt: skip
     """Return the comparison of ranks of which some may be ahead of others; `ends` are reasons why some ended early.
 
-    A rank that lacks a record may still write it: only records that all ranks have are compared, until no rank compiles
-    and none has written for `QUIET_S`, or the job is `over`.
+    A rank that lacks a record may still write it. Only records that all ranks have are compared until no rank compiles,
+    none has written for `QUIET_S` and none is late, or until the job is `over`.
     """
     fingerprints = [rank.records for rank in ranks.values()]
     idle = all(rank.spans.phase is None for rank in ranks.values())
     quiet = idle and time.time() - max((rank.grown for rank in ranks.values()), default=0.0) >= QUIET_S
-    partial = not over and not quiet
+    rows = rows_of(ranks)
+    hang = None if over or in_turns else find_hang(rows)
+    partial = not over and (not quiet or (not in_turns and has_late_rank(ranks, rows, hang)))
     if partial and fingerprints:
         fingerprints = _common_beginning(fingerprints)
     notes = [*problems, *([STILL_RUNNING] if partial else [])]
-    rows = rows_of(ranks)
     compared = replace(
         compare_fingerprints(fingerprints, rows, notes, ended=over, ends=ends, in_turns=in_turns),
         partial=partial,
-        hang=None if over or in_turns else find_hang(rows),
+        hang=hang,
     )
     divergence = compared.divergence
     if divergence is not None and divergence.kind == "missing rank" and partial:

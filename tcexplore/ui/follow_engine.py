@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tcexplore.events import Finished, Output, RanksCompared, clean
 from tcexplore.traced_job import TracedJob
-from tcexplore.traces.followed_trace import QUIET_S, FollowedTrace, compare_running, rows_of
+from tcexplore.traces.followed_trace import QUIET_S, FollowedTrace, compare_running, has_late_rank, rows_of
 from tcexplore.traces.hangs import find_hang
 from tcexplore.traces.job_watch import JobWatch
 from tcexplore.traces.rank_comparison import RankEnd
@@ -54,6 +54,7 @@ class ComparedState(NamedTuple):
     grown: float
     """Time of the last growth of the trace."""
     quiet: bool
+    """Whether no rank has written for a while, and none is late."""
     over: bool
     early: Mapping[int, RankEnd]
     """Ranks that failed first."""
@@ -257,9 +258,13 @@ class FollowEngine(RankEngine):
             rank.over = job.ends.is_over(rank.process.pid) or ended
         if any(rank.over for rank in ranks.values()) and not ended:
             add_errors(ranks, job.trace.folders)
+        quiet = time.time() - job.trace.grown >= QUIET_S
+        if quiet and not self.in_turns:
+            rows = rows_of(ranks)
+            quiet = not has_late_rank(ranks, rows, find_hang(rows))
         return ComparedState(
             grown=job.trace.grown,
-            quiet=time.time() - job.trace.grown >= QUIET_S,
+            quiet=quiet,
             over=all(rank.over for rank in ranks.values()),
             early=job.ends.early(ranks, job.launched),
             note="" if self.in_turns else job.ends.note(ranks),

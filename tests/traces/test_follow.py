@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from textual.pilot import Pilot
 from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.traces import followed_trace
 from tcexplore.traces.followed_trace import FollowedTrace, compare_running
+from tcexplore.traces.process_stacks import ProcessStack
+from tcexplore.traces.process_states import ProcessState, ProgressWatch
 from tcexplore.ui import follow_engine, launched_job
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import FollowEngine
@@ -125,6 +128,63 @@ def test_a_rank_that_lags_is_no_difference_until_the_job_is_quiet(
     over = compare_running(trace.ranks, (), over=True)
     assert over.divergence == compared.divergence
     assert (partial.partial, compared.partial, over.partial) == (True, False, False)
+
+
+def follow_a_rank_that_is_behind(traces: Path, folder: Path) -> FollowedTrace:
+    """Return a job that has been quiet for a while, of which rank 0 has not compiled the last frame."""
+    first, second = files_of(traces / "same", folder)
+    first.write(next(number for number, record in enumerate(first.records) if b'"frame_id": 1' in record[:300]))
+    second.write()
+    trace = FollowedTrace([str(folder)])
+    trace.update()
+    for rank in trace.ranks.values():
+        rank.grown = time.time() - followed_trace.QUIET_S - 4
+    return trace
+
+
+def test_a_rank_that_compiled_less_may_be_late_for_a_while(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    trace = follow_a_rank_that_is_behind(traces, tmp_path)
+    late = compare_running(trace.ranks, ())
+    assert (late.divergence, late.partial) == (None, True)
+    monkeypatch.setattr(followed_trace, "LATE_S", 0.0)
+    compared = compare_running(trace.ranks, ())
+    assert compared.divergence is not None
+    assert compared.divergence.kind == "branch"
+
+
+@pytest.mark.parametrize(
+    ("state", "call", "late"), [("runs", "", True), ("waits", "", True), ("waits", "all_reduce", False)]
+)
+def test_a_rank_that_holds_up_the_others_is_late_and_differs_in_nothing(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: ProcessState, call: str, late: bool
+):
+    monkeypatch.setattr(followed_trace, "LATE_S", 0.0)
+    trace = follow_a_rank_that_is_behind(traces, tmp_path)
+    for number, rank in trace.ranks.items():
+        rank.progress = ProgressWatch(0)
+        rank.progress.state = "waits" if number else state
+        rank.stack = ProcessStack(True, "all_reduce" if number else call, None)
+    compared = compare_running(trace.ranks, ())
+    assert compared.partial == late
+    assert (compared.divergence is None) == late
+    if late:
+        assert compared.hang is not None
+        assert compared.hang.ranks == (0,)
+        trace.ranks[0].over = True
+        assert compare_running(trace.ranks, ()).divergence is not None, "it compiles nothing more"
+
+
+def test_a_compile_that_only_one_rank_traced_again_is_no_difference_yet(traces: Path, tmp_path: Path):
+    first, second = files_of(traces / "branch", tmp_path)
+    first.write()
+    second.write(second.until("inductor_output_code"))
+    trace = FollowedTrace([str(tmp_path)])
+    trace.update()
+    assert compare_running(trace.ranks, ()).divergence is not None
+    trace.ranks[0].records.attempts["0/0"] = 1
+    assert compare_running(trace.ranks, ()).divergence is None, "rank 1 may have to trace it again, too"
 
 
 async def test_a_rank_that_ended_while_another_one_runs_is_noted(

@@ -1,6 +1,8 @@
 """A program of several ranks that hangs in its third step. `--hang NAME` chooses why, on rank 1.
 
 A line that rank 1 does not leave ends with the name. The file that `HANG_BEGAN` names is made before.
+With `HANG_S`, rank 1 goes on after so many seconds in `sleep`, `loop`, `compile` and `autotuning`, and all ranks
+compile the same: it is only late.
 """
 
 import argparse
@@ -10,6 +12,8 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,6 +24,7 @@ hang = parser.parse_args().hang
 rank = int(os.environ["RANK"])
 empty: queue.Queue[None] = queue.Queue()
 taken = threading.Lock()
+late_s = float(os.environ.get("HANG_S", "0"))
 other = None
 """A second group of all ranks."""
 
@@ -54,27 +59,39 @@ def load(wrong: bool) -> torch.Tensor:
     return torch.randn(4, 4)
 
 
+def lasts() -> Iterator[None]:
+    """Yield until rank 1 goes on."""
+    began = time.monotonic()
+    while rank == 1 and (not late_s or time.monotonic() < began + late_s):
+        yield
+
+
 def skip_a_step() -> None:
-    while True:
+    for _ in lasts():
         time.sleep(1)  # hang: sleep
 
 
-def never(*_):
-    while True:
+def never(graph: Any, _: Any) -> Any:
+    for _again in lasts():
         time.sleep(1)
+    return graph
 
 
-def busy(*_):
-    while True:
+def busy(choice: Any, *_: Any) -> float:
+    for _again in lasts():
         pass
+    return float(len(choice.name))
 
 
 def product(a: torch.Tensor) -> torch.Tensor:  # hang: compile
     return a @ a
 
 
+layer = torch.nn.Linear(64, 64)
+
+
 def tuned(a: torch.Tensor) -> torch.Tensor:  # hang: autotuning
-    return a @ a.t()
+    return layer(a)
 
 
 def stuck_in_compile(x: torch.Tensor) -> None:
@@ -89,31 +106,45 @@ def stuck_in_compile(x: torch.Tensor) -> None:
             torch.compile(tuned)(torch.randn(64, 64))
 
 
+@torch.compile(backend="aot_eager")
+def last(x: torch.Tensor) -> torch.Tensor:
+    return x.relu() * 3
+
+
+def hang_up(x: torch.Tensor) -> None:
+    """Hang in the way that was chosen."""
+    stuck_in_compile(x)
+    if hang == "collective":
+        dist.broadcast(x, 0)  # hang: collective
+    if hang == "barrier":
+        dist.barrier()  # hang: barrier
+    if hang == "sleep":
+        skip_a_step()
+    if hang == "lock":
+        taken.acquire()
+        taken.acquire()  # hang: lock
+    if hang == "socket":
+        pair = socket.socketpair()
+        pair[0].recv(1)  # hang: socket
+    if hang == "stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)  # hang: stopped
+    if hang == "loop":
+        sum(0 for _ in lasts())  # hang: loop
+    if hang == "exception":
+        raise ValueError("the loss is not finite")  # hang: exception
+
+
 def train(step: int) -> torch.Tensor:
     wrong = step == 2 and rank == 1
     if wrong and (began := os.environ.get("HANG_BEGAN")):
         open(began, "w").close()
     x = scaled(load(wrong))
     if wrong:
-        stuck_in_compile(x)
-        if hang == "collective":
-            dist.broadcast(x, 0)  # hang: collective
-        if hang == "barrier":
-            dist.barrier()  # hang: barrier
-        if hang == "sleep":
-            skip_a_step()
-        if hang == "lock":
-            taken.acquire()
-            taken.acquire()  # hang: lock
-        if hang == "socket":
-            pair = socket.socketpair()
-            pair[0].recv(1)  # hang: socket
-        if hang == "stopped":
-            os.kill(os.getpid(), signal.SIGSTOP)  # hang: stopped
-        if hang == "loop":
-            sum(iter(int, 1))  # hang: loop
-        if hang == "exception":
-            raise ValueError("the loss is not finite")  # hang: exception
+        hang_up(x)
+    if step == 2 and late_s:
+        if not wrong:
+            stuck_in_compile(x)
+        x = last(x)
     return average(x, in_other=wrong and hang == "groups")
 
 

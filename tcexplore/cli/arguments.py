@@ -56,6 +56,7 @@ _COMMAND_HELP = {
     "FILE[:NAME]": "open the explorer, recompile on every save",
     "check FILE[:NAME]": "run once and print a report, or JSON",
     "ask FILE[:NAME] WHAT": "answer one question briefly, for agents and scripts",
+    "diff RUN RUN": "which kernels differ between two runs, and why: versions, modes, commits, traces",
     **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
     "export FILE[:NAME]": "write a kernel as files, or a profile with lines",
     "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
@@ -101,6 +102,15 @@ _PARSERS: dict[str, dict[str, Any]] = {
         ),
         "formatter_class": argparse.RawDescriptionHelpFormatter,
         "intermixed": True,
+    },
+    "diff": {
+        "description": "Compare two runs: their kernels, aligned by ops and lines, the difference of time, and its "
+        "causes. Settings that differ are tried in separate processes. A run is a model file or a trace.",
+        "examples": (
+            "model.py \"model.py --mode max-autotune\"", "\"model.py --python .venv-2.11\" \"model.py --python .venv\"",
+            "model.py@HEAD~1 model.py --json", "monday/ tuesday/",
+        ),
+        "epilog": f"exit status: 0 compared, {EXIT_STATUS}",
     },
     "export": {
         "description": "Write one kernel into a folder: its source, a file that runs and times it if torch provides "
@@ -204,7 +214,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     "ask": partial(make_parser, "ask", _AskParser),
     **{
         name: partial(make_parser, name)
-        for name in ("export", "open", "run", "serve", "serve-session", "mcp", "doctor")
+        for name in ("diff", "export", "open", "run", "serve", "serve-session", "mcp", "doctor")
     },
 }
 """Functions that make the parser of each command whose options a configuration file may set."""
@@ -386,6 +396,10 @@ def complete_study(parser: Parser, given: argparse.Namespace, request: Request) 
     return request._replace(study=options, time_for=request.time_for if study.timed else 0.0)
 
 
+def complete_diff(parser: Parser, given: argparse.Namespace, request: Request) -> Request:  # noqa: ARG001
+    return request
+
+
 _COMPLETE: dict[str, Callable[[Parser, argparse.Namespace, Request], Request]] = {
     "app": complete_app,
     "serve": complete_app,
@@ -393,6 +407,7 @@ _COMPLETE: dict[str, Callable[[Parser, argparse.Namespace, Request], Request]] =
     "mcp": complete_check,
     "ask": complete_ask,
     "check": complete_check,
+    "diff": complete_diff,
     "export": complete_export,
     "open": complete_open,
     "run": complete_run,

@@ -125,6 +125,7 @@ _COMMANDS: dict[str, Callable[[Request], int]] = {
     "ask": _imported("ask_command:ask"),
     "check": _check,
     "config": _imported("config_command:show_config"),
+    "diff": _imported("diff_command:diff"),
     "doctor": _imported("doctor_command:doctor"),
     "export": _imported("export_command:export"),
     "mcp": _imported("mcp_command:serve_mcp"),

@@ -144,8 +144,8 @@ class Request(NamedTuple):
     """A parsed command line; times are in seconds. Defaults are those of the options."""
 
     command: str
-    """`app`, `ask`, `check`, `config`, `doctor`, `export`, `mcp`, `open`, `run`, `serve`, `serve-session` or the name
-    of a study."""
+    """`app`, `ask`, `check`, `config`, `diff`, `doctor`, `export`, `mcp`, `open`, `run`, `serve`, `serve-session` or
+    the name of a study."""
     target: str = ""
     argv: tuple[str, ...] = ()
     """The arguments after `--`."""
@@ -186,6 +186,10 @@ class Request(NamedTuple):
     export: Export | None = None
     question: Question | None = None
     """What `ask` asks."""
+    runs: tuple[str, ...] = ()
+    """The two runs that `diff` compares."""
+    no_trials: bool = False
+    """Whether `diff` tries no settings."""
     select: str | None = None
     """Keys of the report to print; None for all."""
     fake: FakeRanks | None = None
@@ -222,7 +226,7 @@ class Option(NamedTuple):
     """If None, that of the field of this name in `Request`."""
     choices: Sequence[str] | Mapping[str, Any] | None = None
     required: bool = False
-    nargs: str | None = None
+    nargs: str | int | None = None
     one_call: bool = False
     """Whether it belongs to one call: what to look at now, where to write. A configuration file cannot set it."""
     writes: bool = False
@@ -272,6 +276,9 @@ MODEL = "app serve check export study ask serve-session"
 OPTIONS: tuple[Option, ...] = (
     Option("--port", "serve", "0: any free one (default: %(default)s)", kind.count, "N"),
     Option("file", MODEL, "a Python file, and optionally the name in it to compile", metavar="FILE[:NAME]"),
+    Option("runs", "diff", "a model file with options of check, such as \"model.py --mode max-autotune\"; its "
+           "text in a commit of git, model.py@HEAD~1; or a trace", metavar="RUN", nargs=2),
+    Option("--no-trials", "diff", "try no settings that differ", action="store_true"),
     Option("words", "ask", "the question: its name and arguments, or the id of a part (default: summary)",
            metavar="WHAT", nargs="*"),
     Option("--line", "ask", "only what belongs to this line of FILE", kind.at_least_one, "N", one_call=True),
@@ -280,7 +287,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("--max-tokens", "ask", "the size of the answer, 0 for no limit (default: %(default)s)", kind.count, "N",
            default=2000),
     Option("--skip", "ask", "leave out the first N items", kind.count, "N", default=0, one_call=True),
-    Option("--json", "ask", "print JSON", action="store_true", one_call=True),
+    Option("--json", "ask diff", "print JSON", action="store_true", one_call=True),
     Option("--no-session", "ask", "make a run, also if a session or the app shows FILE", action="store_true",
            one_call=True),
     Option("--mode", MODEL, "torch.compile's mode (default: default)", group=HOW, default=SUPPRESS),
@@ -304,7 +311,7 @@ OPTIONS: tuple[Option, ...] = (
            "the model's Python: an interpreter, or the folder of a virtual or conda environment (default: the active "
            "environment, or .venv beside FILE or above it, or the Python of tcexplore)",
            kind.name, "PATH", HOW, "append"),
-    Option("--trust", f"{MODEL} mcp doctor",
+    Option("--trust", f"{MODEL} mcp doctor diff",
            "run the .venv or the Python that the repository of FILE names, now and later (default: ask once on a "
            "terminal, else no); FILE itself is always run", group=HOW, action="store_true", one_call=True),
     Option("--follow", f"{APP} check",
@@ -381,7 +388,7 @@ OPTIONS: tuple[Option, ...] = (
            one_call=True),
     Option("--timeout", "export", "give up if the run takes more than S seconds (default: %(default)g)",
            kind.positive_seconds, "S"),
-    Option("--timeout", "check ask", "give up if the run takes more than S seconds (default: %(default)g)",
+    Option("--timeout", "check ask diff", "give up if the run takes more than S seconds (default: %(default)g)",
            kind.positive_seconds, "S", REPORT),
     Option("--timeout", "study", "give up if one of the runs takes more than S seconds (default: %(default)g)",
            kind.positive_seconds, "S", REPORT),
@@ -390,7 +397,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("--select", "check",
            "print only these keys of the JSON report, with the main fields of each: breaks,kernels; breaks.* for all "
            "fields, breaks.stack for this one", None, "KEYS", REPORT, one_call=True),
-    Option("--quick", "check ask",
+    Option("--quick", "check ask diff",
            "structure only: graphs, breaks, guards and generated code, which is not compiled; nothing is measured",
            group=REPORT, action="store_true"),
     Option("--calls", "check", "report net time over N calls", kind.at_least_one, "N", REPORT),

@@ -32,7 +32,7 @@ LISTED = 4
 
 _OTHER_DEVICE = re.compile(
     r"torch\._inductor\.config\.(?:(?P<cpu>cpp\.|cpu_)|(?P<gpu>triton\.|cuda\.|cutlass|rocm\.|xpu\.|nvgemm|cutedsl|flydsl"
-    r"|combo_kernel|cudagraph|partitioned_scatter)|(?P<neither>mtia|mps|halide|pallas|aot_inductor|aten_distributed"
+    r"|combo_kernel|cudagraph|coordinate_descent|partitioned_scatter)|(?P<neither>mtia|mps|halide|pallas|aot_inductor|aten_distributed"
     r"|test_configs|compile_worker|.*_bw$|bucket_|.*collective|autoheuristic|max_autotune_\w*timeout))"
 )
 """Settings of one kind of device, or of neither a CPU nor a GPU."""

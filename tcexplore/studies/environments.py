@@ -17,16 +17,20 @@ from tcexplore.documents.configurations import describe_configuration
 from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import BLANK, FAILED, Column, heading, json_values, table, wrapped
+from tcexplore.documents.run_difference_rows import difference_rows
 from tcexplore.documents.verdicts import LEGEND, format_outcome, format_speedup
 from tcexplore.environments import named_python, parse_version
 from tcexplore.events import Config
 from tcexplore.model_python import ModelPython
 from tcexplore.quantities import duration
 from tcexplore.report.json_records import Fields
+from tcexplore.report.run_difference_json import difference_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import RunFigures
 from tcexplore.session.run_diff import RunChange, RunDiff, run_diff, unique_kernels
+from tcexplore.session.run_difference import RunDifference, run_difference
 from tcexplore.studies.runs import Runs, has_ended
+from tcexplore.studies.setting_trials import try_settings
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import run_fields
 from tcexplore.studies.timed_cells import TURNS, Cell, TimedCells, settled
@@ -65,6 +69,10 @@ class EnvironmentRun:
     figures: RunFigures
     slices_us: tuple[float, ...] = ()
     """Median time of a compiled call in each slice of its timing, in microseconds."""
+    profiled: Snapshot | None = None
+    """A further run, whose call was profiled, so that its kernels have times."""
+    difference: RunDifference | None = None
+    """The difference from the environment of the version before, kernel by kernel."""
 
     @property
     def run(self) -> Snapshot:
@@ -285,6 +293,9 @@ def _changes(group: Sequence[EnvironmentRun], width: int) -> Iterator[Row]:
         for change in step.changes:
             text = describe_change(change)
             yield from wrapped(text, width, STYLES[change.verb], lead=MARKS[change.verb])
+        if step.after.difference is not None:
+            yield BLANK
+            yield from difference_rows(step.after.difference, width)
 
 
 def step_title(step: EnvironmentStep, group: Sequence[EnvironmentRun]) -> str:
@@ -346,6 +357,7 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
         pythons = {python.executable: python for python in state.options.pythons}
         measured: dict[Hashable, int] = {}
         slices: dict[Hashable, tuple[float, ...]] = {}
+        known: dict[Hashable, EnvironmentRun] = {}
         async with runs.temporary_folder("environments") as folder:
             cells = list(_timed_cells(state, folder))
             await _warm_up(state, runs, announce, os.path.join(folder, "warm-up"))
@@ -354,7 +366,20 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
                 if new := samples[measured.get(key, 0) :]:
                     slices[key] = (*slices.get(key, ()), median(new))
                     measured[key] = len(samples)
-                yield EnvironmentRun(pythons[update.cell.job.python], RunFigures(update.run), slices.get(key, ()))
+                known[key] = EnvironmentRun(
+                    pythons[update.cell.job.python], RunFigures(update.run), slices.get(key, ())
+                )
+                yield known[key]
+            for cell in cells if state.job.time_for else ():
+                result = known[cell.key]
+                if result.slices_us and not result.run.is_script:
+                    announce(f"{KERNELS} {cell.name}")
+                    job = replace(cell.job, profile=True, examine=False, timing_processes=0)
+                    profiled = (await runs.run(job, state.timeout)).snapshot
+                    known[cell.key] = replace(result, profiled=profiled)
+                    yield known[cell.key]
+            async for result in _differences(known, cells, state, runs, announce):
+                yield result
 
     def result_key(self, result: EnvironmentRun) -> Hashable:
         return result.python.executable, result.run.config
@@ -381,6 +406,12 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
         return {
             "environments": [_run_fields(result, group[0]) for group in groups for result in group],
             "changes": [fields for group in groups for step in steps(group) for fields in _step_fields(step, names)],
+            "differences": [
+                difference_fields(step.after.difference)
+                for group in groups
+                for step in steps(group)
+                if step.after.difference is not None
+            ],
         }
 
     def pythons(self, options: EnvironmentsOptions) -> tuple[ModelPython, ...]:
@@ -390,6 +421,32 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
         if not has_ended(result.run) or 0 < len(result.slices_us) < TURNS:
             return ""
         return f"{result.python.label}, {describe_configuration(result.run.config)}: {format_outcome(result.figures)}"
+
+
+KERNELS = "times of kernels in"
+"""Begins the name of a step."""
+
+
+async def _differences(
+    known: dict[Hashable, EnvironmentRun], cells: Sequence[Cell], state: State, runs: Runs, announce: Announce
+) -> AsyncGenerator[EnvironmentRun, None]:
+    """Yield the later run of each two versions with their difference, and again after each trial of a setting."""
+    jobs = {cell.key: cell.job for cell in cells}
+    for group in _groups(list(known.values())).values():
+        for before, after in pairwise(sorted(group, key=lambda run: version_key(run.python))):
+            old, new = before.profiled, after.profiled
+            if old is None or new is None or old.failure is not None or new.failure is not None:
+                continue
+            difference = run_difference(old, new)
+            yield replace(after, difference=difference)
+            job = replace(jobs[after.python.executable, after.run.config], time_for=0.0, structure_only=True)
+
+            async def compile_with(config: Config, job: ev.Job = job) -> Snapshot:
+                announce(f"trying {', '.join(config.settings)}")
+                return (await runs.run(replace(job, config=config), state.timeout)).snapshot
+
+            async for tried in try_settings(difference, compile_with):
+                yield replace(after, difference=tried)
 
 
 def split_paths(text: str) -> list[str]:

@@ -54,6 +54,17 @@ COMPILED: dict[str, list[ev.Event]] = {
 CALL_US = {OLD.executable: 200.0, MIDDLE.executable: 100.0, NEW.executable: 101.0}
 
 
+def profile(python: str) -> ev.CallProfiled:
+    """Return the profile of a call whose kernels all take the same time."""
+    kernels = [event for event in COMPILED[python] if isinstance(event, ev.Kernel)]
+    us = CALL_US[python] / len(kernels)
+    parts = [
+        ev.CallPart(kind="kernel", name=one.name, graph="0/0", phase="forward", us=us, low_us=us, high_us=us)
+        for one in kernels
+    ]
+    return ev.CallProfiled(total_us=CALL_US[python], repeats=5, parts=tuple(parts))
+
+
 class Player:
     """A queue whose runs compile, then measure one chunk of pairs whenever their timing resumes."""
 
@@ -71,6 +82,10 @@ class Player:
         self._job = job
         if job.source == WARM_UP:
             self._later(ev.Finished())
+            return
+        if job.profile:
+            for event in (*self._story[job.python], profile(job.python), ev.Finished()):
+                self._later(event)
             return
         for event in (*self._story[job.python], ev.PhaseStarted(phase="timing", at=1.0)):
             self._later(event)
@@ -111,7 +126,8 @@ async def compared(
 
 async def test_environments_are_timed_in_turn_and_compared_slice_by_slice():
     study, state, log = await compared([OLD, NEW])
-    assert [python for python, _ in log] == [OLD.executable, NEW.executable] * TURNS
+    # Then the timing is no longer paused, for the runs that are profiled.
+    assert [python for python, _ in log][: 2 * TURNS] == [OLD.executable, NEW.executable] * TURNS
     fields = study_fields(study, state)
     assert (fields["study"], fields["torch"], fields["environment"]) == ("modes", None, None)
     old, new = fields["environments"]
@@ -148,6 +164,15 @@ async def test_the_report_has_a_row_for_each_environment():
     assert "cold compile" in page
     assert "1.98×" in page or "1.97×" in page or "1.99×" in page
     assert "since torch 2.15.0, compared with torch 2.11.0" in page
+
+
+async def test_the_difference_of_time_is_split_over_kernels():
+    study, state, _ = await compared([OLD, MIDDLE])
+    (difference,) = study_fields(study, state)["differences"]
+    assert (difference["before"]["call_us"], difference["after"]["call_us"]) == (200.0, 100.0)
+    assert sum(part["us"] for part in difference["parts"]) == pytest.approx(-100.0)
+    assert {kernel["name"] for part in difference["parts"] for kernel in part["kernels_after"]} == {"relu_sum"}
+    assert "compiled call 200 µs → 100 µs (-50%)" in text(study.document(state, 200))
 
 
 async def test_a_failure_in_one_environment_is_a_result_and_a_change():

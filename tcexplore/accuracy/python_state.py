@@ -14,6 +14,7 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
@@ -91,6 +92,16 @@ class PythonState:
                 set_values(tensor, value)
         for restore in self._restorers:
             restore()
+
+    def detach(self) -> None:
+        """Cut tensors off the graphs that computed them, whose backward has run; they still require a gradient."""
+        for _, tensor in self._walk():
+            if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
+                with suppress(RuntimeError):
+                    if tensor._is_view():
+                        torch.utils.swap_tensors(tensor, tensor.detach().requires_grad_())
+                    else:
+                        tensor.detach_().requires_grad_()
 
     def not_restored(self) -> tuple[str, ...]:
         """Return the paths of objects whose state has changed and cannot be set back."""

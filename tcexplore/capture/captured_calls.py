@@ -99,6 +99,8 @@ class KeptTensor:
     tensor: torch.Tensor
     version: int
     copy: torch.Tensor | None = None
+    original_version: int = 0
+    """Version of the tensor of the program, if `tensor` is a copy or an alias of it."""
 
     @property
     def changed(self) -> bool:
@@ -160,6 +162,8 @@ class CapturedCall:
     """Elements of all tensors among the arguments."""
     state: ModuleState | None = None
     copied_bytes: int = 0
+    written_inputs: frozenset[int] = frozenset()
+    """Positions of arguments with a gradient that the call itself wrote to."""
     outputs: int = 0
     """Outputs with a gradient to come."""
     gradients: dict[int, KeptTensor] = field(default_factory=dict)
@@ -197,7 +201,10 @@ class CapturedCall:
         if self.outputs and not gradients:
             notes.append("No gradient of its outputs came before the end of the script.")
         modes = nullcontext if self.modes == CallState.current() else self.modes.restore
-        context = CallContext(modes=modes, seed=self.random.restore, grad=self.modes.grad, gradients=gradients)
+        context = CallContext(
+            modes=modes, seed=self.random.restore, grad=self.modes.grad, gradients=gradients,
+            written_inputs=self.written_inputs,
+        )  # fmt: skip
         return Entry(
             name=self.name,
             kind="module" if isinstance(self.target, torch.nn.Module) else "function",
@@ -262,8 +269,14 @@ class CallCapture:
         self._add(signature, captured)
         return captured
 
-    def end(self, captured: CapturedCall, result: Any) -> None:
-        """Have autograd keep the gradients of the outputs of a captured call."""
+    def end(self, captured: CapturedCall, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Have autograd keep the gradients of the outputs of a captured call, and note which arguments it wrote to."""
+        given = pytree.tree_leaves((args, kwargs))
+        captured.written_inputs = frozenset(
+            position
+            for position, kept in captured.arguments.items()
+            if kept.tensor.requires_grad and version_of(given[position]) != kept.original_version
+        )
         if not torch.is_grad_enabled() or torch.is_inference_mode_enabled() or _compiles_autograd():
             return
         reference = weakref.ref(captured)
@@ -415,7 +428,7 @@ class _Arguments:
 
     def _keep_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         if isinstance(tensor, torch.nn.Parameter) or type(tensor) is not torch.Tensor or tensor.is_nested:
-            self.kept[self._position] = _keep(tensor, copied=False)
+            self.kept[self._position] = KeptTensor(tensor, version_of(tensor), None, version_of(tensor))
             return tensor
         # Memory of CUDA graphs is written to without a change of the version.
         copied = (
@@ -429,7 +442,8 @@ class _Arguments:
             if name.startswith("_dynamo_"):
                 setattr(alias, name, mark)
         self.bytes += _bytes(tensor)
-        self.kept[self._position] = KeptTensor(alias, version_of(alias), alias if copied else None)
+        copy = alias if copied else None
+        self.kept[self._position] = KeptTensor(alias, version_of(alias), copy, version_of(tensor))
         return alias
 
 
@@ -479,9 +493,10 @@ def _bytes(tensor: torch.Tensor) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def _keep_gradient(reference: weakref.ref[CapturedCall], position: int, gradient: torch.Tensor) -> None:
+def _keep_gradient(reference: weakref.ref[CapturedCall], position: int, gradient: torch.Tensor | None) -> None:
+    """Keep the gradient of an output. It is None for an output of a graph that has a gradient for others only."""
     captured = reference()
-    if captured is not None and position not in captured.gradients:
+    if captured is not None and gradient is not None and position not in captured.gradients:
         captured.gradients[position] = _keep(gradient.detach(), copied=_bytes(gradient) <= SMALL_BYTES)
 
 

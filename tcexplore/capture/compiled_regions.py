@@ -349,7 +349,7 @@ class Regions:
                 raise
             self.failed_call = None
             if call.captured is not None and self._captures is not None:
-                self._captured(self._captures.end, call.captured, result)
+                self._captured(self._captures.end, call.captured, args, kwargs, result)
             end(call, args, kwargs, raised=False)
             return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,15 @@ class CallContext:
     """Whether gradients are on."""
     gradients: Mapping[int, torch.Tensor]
     """The gradients of the outputs that came in the script's backward, by position among the leaves of the result."""
+    written_inputs: frozenset[int] = frozenset()
+    """Positions of arguments with a gradient that the call writes to: autograd allows that only for copies."""
+
+    def arguments(self, call: Call) -> Call:
+        """Return the call with copies of the arguments that it writes to."""
+        if not self.written_inputs:
+            return call
+        positions = itertools.count()
+        return call.map_leaves(lambda leaf: leaf.clone() if next(positions) in self.written_inputs else leaf)
 
 
 @dataclass(frozen=True, slots=True)

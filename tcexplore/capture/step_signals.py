@@ -24,8 +24,9 @@ WATCHED_PARAMETERS = 8
 class OptimizerUpdates:
     """Finds out which optimizers changed their parameters since the last reading.
 
-    The version counters of the parameters tell it. A hook of the optimizer would be traced into a compiled
-    `optimizer.step`, and change its graph.
+    The version counters of the parameters tell it, and those of the step counts in its state: a fused optimizer writes
+    to parameters without counting it. A hook of the optimizer would be traced into a compiled `optimizer.step`, and
+    change its graph.
     """
 
     def __init__(self) -> None:
@@ -69,8 +70,14 @@ class _Watched:
         return self._version != before
 
     def _read(self) -> int:
-        live = (reference() for reference in self._parameters)
-        return sum(parameter._version for parameter in live if parameter is not None)
+        optimizer = self.optimizer()
+        state = optimizer.state if optimizer is not None else {}
+        version = 0
+        for reference in self._parameters:
+            if (parameter := reference()) is not None:
+                steps = state[parameter].get("step") if parameter in state else None
+                version += parameter._version + (steps._version if isinstance(steps, torch.Tensor) else 0)
+        return version
 
 
 class DataLoaders:

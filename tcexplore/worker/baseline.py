@@ -49,6 +49,8 @@ class Baseline:
         entry = resize_calls(entry, config.dim, config.sizes)
         self.program = Program(vary_calls(entry, config), config, module)
         self._state = user_state(self.program.module, module, user_files, loaded)
+        if entry.context is not None:
+            self._state.detach()
         self._tests = job.baseline_tests
         self._settings = DynamoSettings()
 

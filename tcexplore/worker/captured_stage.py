@@ -189,7 +189,7 @@ class CapturedStage:
         """Return the program of a captured call, and a function that sets its state back."""
         module = sys.modules["__main__"]
         program = Program(entry, self._config(captured, regions), module, partial(self._eagerly, regions))
-        state = ProgramState(program.module, module, self._user_files, self._loaded)
+        state = ProgramState(program, module, self._user_files, self._loaded)
 
         def restore() -> tuple[str, ...]:
             program.restore()

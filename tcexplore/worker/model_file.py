@@ -38,7 +38,9 @@ class ModelFile:
     def is_script(self) -> bool:
         """Whether the file compiles something itself, and neither it nor the job names a model and inputs."""
         explicit = self.job.name is not None or self.job.config.inputs
-        return not explicit and not {"model", "inputs"} <= module_names(self._tree) and compiles_itself(self._tree)
+        if explicit or {"model", "inputs"} <= module_names(self._tree):
+            return False
+        return compiles_itself(self._tree) or any(map(_is_compile_option, self.job.argv))
 
     def run_as_module(self) -> ModuleType:
         """Run the file as an imported module, without its `if __name__ == "__main__":` block."""
@@ -164,13 +166,32 @@ def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[],
 _COMPILERS = {"torch.compile", "torch._dynamo.optimize", "torch.compiler.compile"}
 
 
+_COMPILE_ARGUMENTS = {"torch_compile", "torch_compile_backend", "torch_compile_mode", "dynamo_backend", "dynamo_plugin"}
+"""Arguments with which `transformers.TrainingArguments` and `accelerate.Accelerator` compile the model."""
+
+
 def compiles_itself(tree: ast.Module) -> bool:
-    """Return whether the file uses `torch.compile` or calls the `.compile()` of an object.
+    """Return whether the file uses `torch.compile`, calls the `.compile()` of an object, or has a trainer compile.
 
     Names are resolved through the file's imports; `re.compile` and functions of other modules do not count.
     """
     imports = _imported_names(tree)
-    return any(_is_compiler(node, imports) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name))
+    return any(
+        _has_library_compile(node) if isinstance(node, ast.keyword) else _is_compiler(node, imports)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Name | ast.keyword)
+    )
+
+
+def _has_library_compile(argument: ast.keyword) -> bool:
+    off = isinstance(argument.value, ast.Constant) and argument.value.value in (False, None, "no")
+    return argument.arg in _COMPILE_ARGUMENTS and not off
+
+
+def _is_compile_option(argument: str) -> bool:
+    """Return whether an argument of the script, such as `--torch_compile=True`, has a trainer compile."""
+    name, _, value = argument.partition("=")
+    return name.lstrip("-").replace("-", "_") in _COMPILE_ARGUMENTS and value.lower() not in ("false", "no", "0")
 
 
 def module_names(tree: ast.Module) -> set[str]:

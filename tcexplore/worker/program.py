@@ -102,7 +102,12 @@ class Program:
             if self.train:
                 return self._call_with_backward(function, call)
             with self.grad_context():
-                return function(*call.args, **call.kwargs)
+                return self._make(function, call)
+
+    def _make(self, function: Function, call: Call) -> Any:
+        if self._context is not None:
+            call = self._context.arguments(call)
+        return function(*call.args, **call.kwargs)
 
     def _call_with_backward(self, function: Function, call: Call) -> Any:
         output = self.forward(function, call)
@@ -116,7 +121,7 @@ class Program:
     def forward(self, function: Function, call: Call) -> Any:
         """Make the forward of a call with a backward."""
         with nullcontext() if self._context is None else self._context.modes():
-            return function(*call.args, **call.kwargs)
+            return self._make(function, call)
 
     def _gradients_of(self, output: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]] | None:
         """Return outputs with the gradients that came for them in the script; None if there are none of their sizes."""
@@ -216,6 +221,8 @@ class Program:
         """Return a function that makes every call, with minimal overhead, since the overhead is timed too."""
         if self.train:
             calls = [partial(self._call_with_backward, function, call) for call in self.entry.calls]
+        elif self._context is not None and self._context.written_inputs:
+            calls = [partial(self._make, function, call) for call in self.entry.calls]
         else:
             calls = [partial(function, *call.args, **call.kwargs) for call in self.entry.calls]
         return calls[0] if len(calls) == 1 else partial(_call_in_turn, calls)
@@ -362,7 +369,7 @@ def user_state(
     files = {user_files.file, *user_files.imported(since=loaded)}
     for name, imported in (*sys.modules.items(), (file.__name__, file)):
         source = getattr(imported, "__file__", None)
-        if name not in loaded and source and os.path.abspath(source) in files:
+        if (name not in loaded or imported is file) and source and os.path.abspath(source) in files:
             roots[name] = imported
 
     def owned(value: Any) -> bool:
@@ -375,13 +382,20 @@ def user_state(
 class ProgramState:
     """Python state, parameters, buffers and random generators before the program's first call.
 
-    `model` is compiled, None for a function; the other arguments are those of `user_state`.
+    The arguments are those of `user_state`. A script's state no longer belongs to the graphs of its steps.
     """
 
     def __init__(
-        self, model: torch.nn.Module | None, file: ModuleType, user_files: UserFiles, loaded: Collection[str]
+        self,
+        program: Program,
+        file: ModuleType,
+        user_files: UserFiles,
+        loaded: Collection[str],
     ) -> None:
+        model = program.module
         self._python = user_state(model, file, user_files, loaded, largest_copied=LARGEST_COPIED)
+        if program.entry.context is not None:
+            self._python.detach()
         self._random = RandomState()
         self._copies, self._versions = copy_small(_registered(model), LARGEST_COPIED)
 

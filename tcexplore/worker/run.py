@@ -382,7 +382,7 @@ class Run:
     def _program_state(self, program: Program, module: ModuleType) -> ProgramState | None:
         """Return the state before the calls; None if it cannot be read, since objects of the program raise."""
         try:
-            return ProgramState(program.module, module, self.user_files, self._loaded)
+            return ProgramState(program, module, self.user_files, self._loaded)
         except Exception as error:  # noqa: BLE001  the program's own attributes may raise anything
             message, _ = describe_error(error, self.user_files)
             self._hooks.report_missing(SAME_STATE, type(error).__name__, f"the state cannot be read: {message}")

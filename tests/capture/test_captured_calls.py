@@ -37,7 +37,7 @@ def call(captures: CallCapture, region: Region, *args: Any, **kwargs: Any) -> An
     result = region.target(*args, **kwargs)
     region.calls += 1
     if captured is not None:
-        captures.end(captured, result)
+        captures.end(captured, args, kwargs, result)
     return result
 
 

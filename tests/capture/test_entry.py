@@ -35,8 +35,11 @@ SCRIPTS = [
     "import torch._dynamo\ng = torch._dynamo.optimize('eager')(print)",
     "net = make()\nnet.compile()",
     "class A:\n  def go(self):\n    self.net.inner.compile(mode='x')",
+    "from transformers import TrainingArguments\nTrainingArguments('out', torch_compile=True)",
+    "from accelerate import Accelerator\nAccelerator(dynamo_backend='inductor')",
 ]
-NOT_SCRIPTS = ["import re\np = re.compile('x')", "from re import compile\ncompile('x')", "compile('x', '', 'exec')", ""]
+NOT_SCRIPTS = ["import re\np = re.compile('x')", "from re import compile\ncompile('x')", "compile('x', '', 'exec')", "",
+               "TrainingArguments('out', torch_compile=False)", "Accelerator(dynamo_backend='no')"]  # fmt: skip
 
 
 @pytest.mark.parametrize("source", SCRIPTS)

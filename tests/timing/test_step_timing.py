@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from tcexplore.capture.compiled_regions import Region
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.step_signals import OptimizerUpdates
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import EagerLinesTimed, Event, StepsTimed, TimingEstimate, TimingSkipped
 from tcexplore.timing import step_timing
@@ -338,3 +339,16 @@ def test_after_a_change_of_the_sizes_the_new_steps_are_timed():
     assert estimate.speedup == pytest.approx(2.0, abs=0.01)
     changed = script.order[60:]
     assert not all(changed[:12]), "the script does not stay eager"
+
+
+@pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {"foreach": False}])
+def test_updates_of_an_optimizer_are_found_however_it_is_implemented(options: dict[str, bool]) -> None:
+    parameter = torch.nn.Parameter(torch.zeros(4))
+    optimizer = torch.optim.AdamW([parameter], **options)
+    updates = OptimizerUpdates()
+    updates._add(optimizer)
+    for _ in range(2):
+        parameter.grad = torch.ones(4)
+        assert updates.read() == ()
+        optimizer.step()
+        assert updates.read() == (0,)

@@ -137,6 +137,46 @@ async def test_an_argument_that_the_script_changes_is_copied(runs: Runs) -> None
     assert examined.accuracy.verdict == "identical"
 
 
+LEFT_GRAPHS = """\
+import torch
+torch.manual_seed(0)
+class Cell(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.i, self.h = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+        self.state = torch.zeros(128, 64)
+    def forward(self, x):
+        self.state = torch.tanh(self.i(x) + self.h(self.state))
+        return self.state
+scale = torch.nn.Parameter(torch.ones(64))
+@torch.compile(backend="aot_eager")
+def scaled(x):
+    x.mul_(0.5)
+    return x * doubled, x + 1
+cell = Cell()
+step = torch.compile(cell, backend="aot_eager")
+for _ in range(5):
+    cell.state, doubled = cell.state.detach(), scale * 2
+    for _ in range(3):
+        y = step(torch.randn(128, 64))
+    used, unused = scaled(y * 2)
+    cell.zero_grad(set_to_none=False)
+    used.sum().backward()
+print("end")
+"""
+
+
+async def test_a_call_whose_state_belongs_to_a_graph_of_the_script_is_made_again(runs: Runs) -> None:
+    events = await runs.run(LEFT_GRAPHS, time_for=0.2)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert printed(events) == "end\n", "an output without a gradient does not end the script"
+    examined = {event.region: event for event in only(events, CallExamined)}
+    assert len(examined) == 2
+    for event in examined.values():
+        assert event.accuracy is not None
+        assert (event.accuracy.verdict, event.accuracy.train) == ("identical", True)
+
+
 BROKEN = """\
 import torch
 class Net(torch.nn.Module):

@@ -44,6 +44,12 @@ def cell_of(source: str, line: int) -> tuple[int, int]:
     return 0, line
 
 
+def describe_cell(source: str, line: int) -> str:
+    """Return `line 4 of cell 2` for a line of the cells' source, empty if it is in none."""
+    number, in_cell = cell_of(source, line)
+    return f"line {in_cell} of cell {number}" if number else ""
+
+
 def _cells(notebook: str) -> list[Any]:
     try:
         content = json.loads(notebook)

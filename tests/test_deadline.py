@@ -95,13 +95,14 @@ async def work():
     finally:
         time.sleep(600)
 
-asyncio.run(until_signal(work()))
+asyncio.run(until_signal(work(), lambda: print("results", flush=True)))
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_a_command_ends_after_a_signal_even_if_it_never_cleans_up():
+def test_a_command_prints_its_results_and_ends_after_a_signal_even_if_it_never_cleans_up():
     with subprocess.Popen([sys.executable, "-c", NEVER_CLEANED_UP], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "started\n"
         process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "results\n"
         assert process.wait(30) == 128 + signal.SIGTERM

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import signal
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -47,6 +47,10 @@ class Line:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.erase()
+
+    def erase(self) -> None:
+        """Remove the line, before other output."""
         self._stream.write(ERASE)
         self._stream.flush()
 
@@ -91,6 +95,9 @@ class Log(Line):
         self._timer: asyncio.TimerHandle | None = None
 
     def __exit__(self, *_: object) -> None:
+        self.erase()
+
+    def erase(self) -> None:
         self._cancel()
 
     def print_line(self, text: str) -> None:
@@ -171,8 +178,8 @@ def _ignore(_: Snapshot) -> None:
     """Show no progress."""
 
 
-async def until_signal(work: Coroutine[Any, Any, Result]) -> Result:
-    """Await the work.
+async def until_signal(work: Coroutine[Any, Any, Result], at_signal: Callable[[], None] | None = None) -> Result:
+    """Await the work. `at_signal` is called before it is cancelled: on a busy machine, the end may not leave time.
 
     Raises `EndedBySignalError` on SIGINT, SIGTERM and SIGHUP, after the work has been cancelled and has cleaned up. If
     that takes longer than `END_S`, this process ends with all its descendants.
@@ -183,6 +190,8 @@ async def until_signal(work: Coroutine[Any, Any, Result]) -> Result:
         either: set[asyncio.Future[Any]] = {task, ended}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
+            if at_signal is not None:
+                at_signal()
             task.cancel()
             await asyncio.wait({task})
             raise EndedBySignalError(ended.result())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from tcexplore.cli.check_command import make_job
@@ -35,18 +36,25 @@ def run_study_command(request: Request) -> int:
         state = StudyState[Any, Any](job, options, request.timeout, request.budget)
     except BadFileError as error:
         return refuse(error.sentence)
-    ended = _run(kind, state, pythons)
+
+    def print_results() -> None:
+        message = kind.write(state)
+        if request.json:
+            _print_json(kind, state)
+        else:
+            from tcexplore.report.printed import print_document
+
+            print_document(lambda width: study_report(kind, state, width))
+        if message:
+            print_error(message)
+
+    ended = _run(kind, state, pythons, print_results)
     if state.refused:
         return refuse(str(state.refused), f"tcexplore {kind.name}")
-    if message := kind.write(state):
-        print_error(message)
-    if request.json:
-        _print_json(kind, state)
-    else:
-        from tcexplore.report.printed import print_document
-
-        print_document(lambda width: study_report(kind, state, width))
-    return ended or kind.exit_status(state)
+    if ended:
+        return ended
+    print_results()
+    return kind.exit_status(state)
 
 
 def study_report(kind: Study[Any, Any], state: StudyState[Any, Any], width: int) -> Document:
@@ -60,13 +68,26 @@ def study_report(kind: Study[Any, Any], state: StudyState[Any, Any], width: int)
     return StaticDocument("", tuple(rows))
 
 
-def _run(kind: Study[Any, Any], state: StudyState[Any, Any], pythons: Sequence[ModelPython]) -> int:
-    """Run the study; return the exit status of the signal that ended it, else 0."""
+def _run(
+    kind: Study[Any, Any],
+    state: StudyState[Any, Any],
+    pythons: Sequence[ModelPython],
+    print_results: Callable[[], None],
+) -> int:
+    """Run the study; return the exit status of the signal that ended it, else 0. At a signal, print the results."""
     with progress(sys.stderr) as line:
+
+        def stop() -> None:
+            state.stopped = state.over = True
+            state.run = None
+            state.results = [kind.settled(result, stopped=True) for result in state.results]
+            line.erase()
+            if not state.refused:
+                print_results()
+
         try:
-            asyncio.run(until_signal(_follow(kind, state, line, pythons)))
+            asyncio.run(until_signal(_follow(kind, state, line, pythons), stop))
         except EndedBySignalError as ended:
-            state.stopped = True
             return ended.status
         finally:
             state.over, state.run = True, None
@@ -90,6 +111,7 @@ async def _follow(
             line.print_line(text)
 
     line.write(state.step)
+    import_module("tcexplore.report.printed")  # at a signal, there is little time
     if len(pythons) > 1:
         from tcexplore.supervisor.supervisor import EnvironmentQueue
 

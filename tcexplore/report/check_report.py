@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.documents.breaks_view import breaks_document
@@ -32,6 +33,7 @@ from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
 from tcexplore.documents.timing.timing_view import CALL_PROFILE, COMPILE_TIME, NOTES, timing_document
 from tcexplore.documents.verdicts import recommend
+from tcexplore.notebook import describe_cell, is_notebook
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import eager_ops
 from tcexplore.session.links import break_link
@@ -78,8 +80,17 @@ def _break_lines(snapshot: Snapshot, width: int) -> Iterator[Row]:
     for ranked in rank_breaks(snapshot):
         graph_break = ranked.graph_break
         where = places(snapshot.file).describe(graph_break.location) or "unknown line"
+        if cell := _cell(snapshot, graph_break.location):
+            where = f"{where} ({cell})"
         code = f": {graph_break.code.strip()}" if graph_break.code.strip() else ""
         yield from wrapped(f"{where}{code}  {graph_break.reason}", width, lead="✖ ")
+
+
+def _cell(snapshot: Snapshot, location: ev.Location | None) -> str:
+    """Return the cell of a notebook, and the line in it; empty for another file."""
+    if location is None or location.file != snapshot.file or not is_notebook(location.file):
+        return ""
+    return describe_cell(snapshot.source, location.line)
 
 
 def _verdict(snapshot: Snapshot, exceeded: Sequence[str], calls: int | None, width: int) -> list[Row]:
@@ -148,7 +159,9 @@ def _symbols(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 
 def _recompile_checks(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return _rows(recompile_check_document(snapshot, frozenset(), width)) if snapshot.recompile_answers else ()
+    """Return the answers in the order in which they were asked for."""
+    asked = replace(snapshot, recompile_answers=snapshot.recompile_answers[::-1])
+    return _rows(recompile_check_document(asked, frozenset(), width)) if snapshot.recompile_answers else ()
 
 
 def _target(snapshot: Snapshot, width: int) -> Iterable[Row]:

@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.documents.strip import run_verdict
-from tcexplore.notebook import cell_of, is_notebook
+from tcexplore.notebook import describe_cell, is_notebook
 from tcexplore.report.gate_result import GateResult
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
@@ -116,8 +116,7 @@ class _Places:
         """Return the cell of a notebook, and the line in it; None for another file."""
         if not is_notebook(location.file) or os.path.realpath(location.file) != self._model:
             return None
-        number, line = cell_of(self._source, location.line)
-        return f"line {line} of cell {number}" if number else None
+        return describe_cell(self._source, location.line) or None
 
     def _inside(self, location: ev.Location) -> bool:
         path = os.path.realpath(location.file)

@@ -495,6 +495,13 @@ class FixStudy(Study[FixOptions, FixResult]):
                          waiting=not state.over and bool(target.changes), written=", ".join(state.written))  # fmt: skip
         return break_document(view, width)
 
+    def result_line(self, result: FixResult) -> str:
+        if not isinstance(result, AttemptedFix) or result.verification is None or not result.verification.verified:
+            return ""
+        location, name = result.graph_break.location, result.verification.change.fix.name
+        at = f" at line {location.line}" if location is not None else ""
+        return f"break {result.number}{at}: {name}: verified"
+
     def fields(self, state: State) -> Fields:
         """Return the fixes; times are microseconds of one compiled call.
 
@@ -509,9 +516,13 @@ class FixStudy(Study[FixOptions, FixResult]):
 
     def write(self, state: State) -> str:
         """Write the verified fixes if the options ask for it."""
-        if not state.options.write or state.stopped:
+        all_fixes = [fixes for fixes in by_break(state.results) if fixes.verified]
+        if not state.options.write:
             return ""
-        verified = [fixes.verified.change for fixes in by_break(state.results) if fixes.verified]
+        if state.stopped:
+            again = ", ".join(f"--break {fixes.number} --write" for fixes in all_fixes)
+            return f"stopped before a file was written; to write a verified fix: {again}" if again else ""
+        verified = [fixes.verified.change for fixes in all_fixes if fixes.verified]
         errors = []
         for file in dict.fromkeys(change.file for change in verified):
             changes = [change for change in verified if change.file == file]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
 
 from tcexplore import events as ev
+from tcexplore.documents.guards.recompile_check_view import format_inputs
+from tcexplore.report.check_report import summary_report
 from tcexplore.session import Snapshot
 from tests import fakes
 from tests.report.check_text import check_text as text
+from tests.snapshots import recompiling
 
 RUNS = [fakes.complete, fakes.recompiled, fakes.failed, fakes.nothing_compiled, fakes.facts_missing, fakes.running]
 
@@ -29,6 +33,27 @@ def test_nothing_is_cut_off_on_a_narrow_screen(width: int):
     for guard in fakes.complete().guards[0].guards:
         if not guard.structural:
             assert all(word in report for word in guard.summary.split()), "the line may stand before the device"
+
+
+def test_the_summary_names_the_cell_of_a_notebook_and_its_line():
+    run = fakes.complete()
+    (graph_break,) = run.breaks
+    assert graph_break.location is not None
+    file, line = "/models/demo.ipynb", graph_break.location.line
+    source = "\n" * (line - 3) + "# %% cell 3\nx = 1\nprint(x)\n"
+    moved = replace(graph_break, location=replace(graph_break.location, file=file))
+    run = replace(run, file=file, source=source, breaks=(moved,))
+    report = summary_report(run, None, (), None, 120)
+    lines = [report.row(number).text for number in range(len(report))]
+    assert any(f"line {line} (line 2 of cell 3)" in text for text in lines)
+
+
+def test_recompile_checks_are_answered_in_the_order_of_the_questions():
+    run = recompiling.run()
+    report = text(run, 120)
+    places = [report.index(f" ? {format_inputs(answer.inputs)}") for answer in run.recompile_answers]
+    assert len(places) > 1
+    assert places == sorted(places)
 
 
 def test_in_a_pipe_there_is_no_color():

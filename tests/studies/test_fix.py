@@ -53,6 +53,17 @@ def test_a_fix_that_was_to_be_written_but_was_not_is_an_exit_status():
     assert STUDY.exit_status(verified) == 0
 
 
+def test_a_study_that_is_stopped_before_it_wrote_names_the_verified_fixes():
+    stopped = replace(state(), options=FixOptions(write=True), stopped=True)
+    assert STUDY.write(stopped) == "stopped before a file was written; to write a verified fix: --break 1 --write"
+    assert not stopped.written
+    report = " ".join(printed("fix", stopped, 160).split())
+    assert "verified and not written: line 4 (" in report
+    assert "nothing is written without --write" not in report
+    lines = [STUDY.result_line(result) for result in stopped.results]
+    assert [line for line in lines if line] == ["break 1 at line 4: in eager calls only: verified"]
+
+
 def test_the_json_has_every_attempt():
     fields = json.loads(json.dumps(json_of("fix", state())))
     assert fields["study"] == "fix"

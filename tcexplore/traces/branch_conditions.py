@@ -70,11 +70,23 @@ def condition_between(source: str, line: int, other: int | None, before: int | N
         arms = _arms(node)
         side = _arm_of(arms, line)
         if other is not None and _arm_of(arms, other) != side:
-            return _condition(source, node)
+            return _condition(source, _taken(node, line, other))
         outside = before is None or _function_of(tree, before) is not function or _arm_of(arms, before) is None
         if other is None and side is not None and outside:
-            return _condition(source, node)
+            return _condition(source, _taken(node, line, None))
     return _early_end(source, function, before if before is not None else function_line(function), line)
+
+
+def _taken(node: ast.stmt | ast.expr, line: int, other: int | None) -> ast.AST:
+    """Return the `elif` of a chain whose branch one rank takes if the other takes none of the chain, else the node."""
+    arms = _arms(node)
+    inside = [at for at in (line, other) if at is not None and _arm_of(arms, at) is not None]
+    while len(inside) == 1 and isinstance(node, ast.If) and len(node.orelse) == 1 and _spans(node.orelse[0], inside[0]):
+        following = node.orelse[0]
+        if not isinstance(following, ast.If):
+            break
+        node = following
+    return node
 
 
 def function_line(function: ast.AST) -> int:

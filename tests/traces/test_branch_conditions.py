@@ -25,6 +25,15 @@ def f(x, flag, n):
 
 def g(x):
     return x.relu()
+
+def h(x, mode):
+    if mode == 1:
+        x = x.sin()
+    elif mode == 2:
+        x = x.cos()
+    elif mode == 3:
+        x = x.tan()
+    return x.exp()
 """
 
 
@@ -39,6 +48,11 @@ def g(x):
         (15, 15, 14, "return x.abs() if flag else x.log()"),
         (5, 18, 2, None),
         (2, 2, None, None),
+        (22, 27, None, "if mode == 1:"),
+        (22, 24, None, "if mode == 1:"),
+        (24, 27, None, "elif mode == 2:"),
+        (27, 26, None, "elif mode == 3:"),
+        (24, None, None, "elif mode == 2:"),
     ],
 )
 def test_the_outermost_statement_that_separates_two_lines(

@@ -69,9 +69,12 @@ def check_report(
 def summary_report(
     snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str], calls: int | None, width: int
 ) -> Parts:
-    """Return the file, the verdict, the limits, each break with its line, and the answers to recompile checks."""
+    """Return the file, the verdict, the limits, each difference of ranks, each break, and the recompile checks."""
     title = next(iter(_head(snapshot, machine, width)))
     rows = [title, *_verdict(snapshot, exceeded, calls, width), *_break_lines(snapshot, width)]
+    compared = snapshot.rank_comparison
+    if compared is not None and compared.divergence is not None:
+        rows += list(verdict_rows(compared, width))[1:]
     return Parts("", [fixed([*rows, *_recompile_checks(snapshot, width)])])
 
 

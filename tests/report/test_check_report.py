@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from tcexplore import events as ev
 from tcexplore.documents.guards.recompile_check_view import format_inputs
+from tcexplore.events.rank_events import Divergence, DivergenceSide, RanksCompared
 from tcexplore.report.check_report import summary_report
 from tcexplore.session import Snapshot
 from tests import fakes
@@ -46,6 +47,17 @@ def test_the_summary_names_the_cell_of_a_notebook_and_its_line():
     report = summary_report(run, None, (), None, 120)
     lines = [report.row(number).text for number in range(len(report))]
     assert any(f"line {line} (line 2 of cell 3)" in text for text in lines)
+
+
+def test_the_summary_has_the_cause_of_each_group_of_ranks_that_differs():
+    def difference(rank: int, text: str) -> Divergence:
+        sides = DivergenceSide(ranks=(rank,), text=text), DivergenceSide(ranks=(0,), text="relu(x)")
+        return Divergence(kind="branch", ranks=(rank,), detail=f"they differ in {text}", sides=sides)
+
+    compared = RanksCompared(rows=(), divergence=difference(1, "sin(x)"), further=(difference(2, "cos(x)"),))
+    report = summary_report(replace(fakes.complete(), rank_comparison=compared), None, (), None, 120)
+    lines = [report.row(number).text.strip() for number in range(len(report))]
+    assert {"They differ in sin(x).", "rank 1: sin(x)", "They differ in cos(x).", "rank 2: cos(x)"} <= set(lines)
 
 
 def test_recompile_checks_are_answered_in_the_order_of_the_questions():

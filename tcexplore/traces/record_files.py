@@ -1,14 +1,20 @@
-"""All records of a job as files: a folder for each rank, and in it one for each attempt to compile."""
+"""All records of a job as files: a folder for each rank, and in it one for each attempt to compile.
+
+Records do not depend on each other, so forked processes write a part of them each.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from tcexplore.files import create
+from tcexplore.files import NotWrittenError, create_one_of_many
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.trace_job import TraceJob, TraceProcess
 
@@ -22,6 +28,14 @@ _NOT_ALONE = frozenset({"str", "describe_tensor", "describe_source", "describe_s
 _UNSAFE = re.compile(r"[^\w.-]+")
 
 
+_MOST_PARTS = 4
+_LEAST_RECORDS = 5_000
+"""Records from which on more processes pay off."""
+
+_TOGETHER = 64
+"""Neighboring records that one process writes."""
+
+
 class WrittenRecords(NamedTuple):
     """What was written."""
 
@@ -31,31 +45,81 @@ class WrittenRecords(NamedTuple):
 
 def write_records(job: TraceJob, folder: str) -> WrittenRecords:
     """Write each record of each rank into a new folder. Raises `NotWrittenError` if a file exists."""
-    files = unreadable = 0
-    for process in job.ranks:
-        root = os.path.join(folder, f"rank_{process.number}")
-        for name, content in _contents(process):
-            if content is None:
-                unreadable += 1
-                continue
-            create(_made(os.path.join(root, name)), content)
-            files += 1
-        create(_made(os.path.join(root, SPANS)), "".join(_spans(process.index)))
-        files += 1
+    records = sum(len(process.index) for process in job.ranks)
+    parts = min(os.cpu_count() or 1, _MOST_PARTS) if records >= _LEAST_RECORDS and _may_fork() else 1
+    others = [_ForkedPart(job, folder, part, parts) for part in range(1, parts)]
+    try:
+        written = [_write_part(job, folder, 0, parts), *(other.result() for other in others)]
+    finally:
+        for other in others:
+            other.end()
+    files, unreadable = map(sum, zip(*written, strict=True))
     return WrittenRecords(files, unreadable)
 
 
-def _made(path: str) -> str:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    return path
+def _write_part(job: TraceJob, folder: str, part: int, parts: int) -> WrittenRecords:
+    """Write the records whose number is in this part, the last part also the spans."""
+    files = unreadable = 0
+    for process in job.ranks:
+        root = os.path.join(folder, f"rank_{process.number}")
+        for name, content in _contents(process, part, parts):
+            if content is None:
+                unreadable += 1
+                continue
+            create_one_of_many(os.path.join(root, name), content)
+            files += 1
+        if part == parts - 1:
+            create_one_of_many(os.path.join(root, SPANS), "".join(_spans(process.index)))
+            files += 1
+    return WrittenRecords(files, unreadable)
 
 
-def _contents(process: TraceProcess) -> Iterator[tuple[str, str | None]]:
+def _may_fork() -> bool:
+    """Return whether no other thread could hold a lock in a forked process."""
+    return hasattr(os, "fork") and threading.active_count() == 1
+
+
+class _ForkedPart:
+    """A part of the records that a forked process writes."""
+
+    def __init__(self, job: TraceJob, folder: str, part: int, parts: int) -> None:
+        self._answer, write = os.pipe()
+        self._pid = os.fork()
+        if self._pid:
+            os.close(write)
+            return
+        answer: dict[str, Any] = {"error": "a process that writes records ended"}
+        try:
+            answer = {"written": _write_part(job, folder, part, parts)}
+        except NotWrittenError as error:
+            answer = {"error": str(error)}
+        finally:
+            os.write(write, json.dumps(answer).encode())
+            os._exit(0)  # without the exit handlers and the buffers of the parent
+
+    def result(self) -> WrittenRecords:
+        """Wait for the process. Raises `NotWrittenError` if it failed."""
+        with os.fdopen(self._answer, "rb", closefd=False) as stream:
+            text = stream.read()
+        answer = json.loads(text or '{"error": "a process that writes records was ended"}')
+        if "error" in answer:
+            raise NotWrittenError(answer["error"])
+        return WrittenRecords(*answer["written"])
+
+    def end(self) -> None:
+        """End the process, which writes no more."""
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        os.close(self._answer)
+
+
+def _contents(process: TraceProcess, part: int, parts: int) -> Iterator[tuple[str, str | None]]:
     """Yield name and content of each record; no content if it cannot be decoded."""
     index = process.index
     for number in index.numbers():
         kind = index.kind(number)
-        if kind in _NOT_ALONE:
+        if kind in _NOT_ALONE or number // _TOGETHER % parts != part:
             continue
         try:
             record = index.record(number)

@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from tcexplore.cli import main
+from tcexplore.files import NotWrittenError
+from tcexplore.traces import record_files
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -281,6 +283,37 @@ def test_hostile_text_of_a_trace_reaches_no_terminal(traces: Path, tmp_path: Pat
     status, out, error = printed(capsys, "open", str(tmp_path / "t"), "--report")
     assert status == 0
     assert "\x1b" not in out + error
+
+
+def test_several_processes_write_the_same_records(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    written = []
+    for least in (10**6, 0):
+        monkeypatch.setattr(record_files, "_LEAST_RECORDS", least)
+        monkeypatch.setattr(record_files, "_may_fork", lambda: True)
+        folder = tmp_path / str(least)
+        assert main(["open", str(traces / "same"), "--records", str(folder)]) == 0
+        written.append({path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
+    assert len(written[0]) > 50
+    assert written[1] == written[0]
+
+
+def test_an_error_of_a_process_that_writes_records_is_reported(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write, parent = record_files._write_part, os.getpid()
+
+    def fail(*arguments: Any) -> record_files.WrittenRecords:
+        if os.getpid() != parent:
+            raise NotWrittenError("the disk is full")
+        return write(*arguments)
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(record_files, "_LEAST_RECORDS", 0)
+    monkeypatch.setattr(record_files, "_may_fork", lambda: True)
+    monkeypatch.setattr(record_files, "_write_part", fail)
+    assert main(["open", str(traces / "same"), "--records", str(tmp_path / "records")]) == 2
+    assert "the disk is full" in capsys.readouterr().err
 
 
 def test_all_records_are_written_as_files(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -10,16 +10,21 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from tcexplore.files import NotWrittenError, create_one_of_many
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.trace_job import TraceJob, TraceProcess
+from tcexplore.traces.trace_sources import read_stack
 
 SPANS = "chromium_events.json"
 """torch's spans, for Perfetto or `chrome://tracing`."""
+
+STACKS = "compile_stacks.txt"
+"""The call stacks that led to the compiles, as a tree."""
 
 _PYTHON = frozenset({"inductor_output_code", "fx_graph_runnable"})
 _SPAN = "chromium_event"
@@ -70,7 +75,8 @@ def _write_part(job: TraceJob, folder: str, part: int, parts: int) -> WrittenRec
             files += 1
         if part == parts - 1:
             create_one_of_many(os.path.join(root, SPANS), "".join(_spans(process.index)))
-            files += 1
+            create_one_of_many(os.path.join(root, STACKS), "".join(_stacks(process.index)))
+            files += 2
     return WrittenRecords(files, unreadable)
 
 
@@ -117,13 +123,14 @@ class _ForkedPart:
 def _contents(process: TraceProcess, part: int, parts: int) -> Iterator[tuple[str, str | None]]:
     """Yield name and content of each record; no content if it cannot be decoded."""
     index = process.index
+    strings = _strings(index)
     for number in index.numbers():
         kind = index.kind(number)
         if kind in _NOT_ALONE or number // _TOGETHER % parts != part:
             continue
         try:
             record = index.record(number)
-            content = index.payload(number, record.checksum) if record.checksum else _meta(record)
+            content = index.payload(number, record.checksum) if record.checksum else _meta(record, strings)
         except BadRecordError:
             yield kind, None
             continue
@@ -145,8 +152,44 @@ def _ending(record: Record) -> str:
     return ".json" if encoded or not record.checksum else ".txt"
 
 
-def _meta(record: Record) -> str:
-    return json.dumps(record.meta, indent=1) + "\n"
+def _meta(record: Record, strings: Mapping[int, str]) -> str:
+    """Return what a record without a payload says, with the names of files for their numbers."""
+    meta = record.meta
+    if isinstance(meta, dict) and isinstance(meta.get("stack"), list):
+        meta = {**meta, "stack": [_named(frame, strings) for frame in meta["stack"]]}
+    return json.dumps(meta, indent=1) + "\n"
+
+
+def _named(frame: Any, strings: Mapping[int, str]) -> Any:
+    name = frame.get("filename") if isinstance(frame, dict) else None
+    return {**frame, "filename": strings.get(name, name)} if isinstance(name, int) else frame
+
+
+def _strings(index: RecordIndex) -> dict[int, str]:
+    """Return the texts that records refer to by number."""
+    strings: dict[int, str] = {}
+    for number in index.numbers(frozenset({"str"})):
+        with suppress(BadRecordError, TypeError, ValueError):
+            text, key = index.record(number).meta
+            strings[int(key)] = str(text)
+    return strings
+
+
+def _stacks(index: RecordIndex) -> Iterator[str]:
+    """Yield the lines of the tree of stacks: each compile below the frames that led to it, which are shared."""
+    strings = _strings(index)
+    last: list[str] = []
+    for number in index.numbers(frozenset({"dynamo_start"})):
+        with suppress(BadRecordError):
+            record = index.record(number)
+            meta = record.meta if isinstance(record.meta, dict) else {}
+            frames = read_stack(meta.get("stack"), strings)
+            stack = [f"{at.file}:{at.line} in {at.function}  {code}".rstrip() for at, code in frames]
+            shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last, stack, strict=False)))
+            yield from (f"{'  ' * depth}{line}\n" for depth, line in enumerate(stack) if depth >= shared)
+            attempt = f", attempt {record.attempt}" if record.attempt else ""
+            yield f"{'  ' * len(stack)}[{record.graph}{attempt}]\n"
+            last = stack
 
 
 def _spans(index: RecordIndex) -> Iterator[str]:

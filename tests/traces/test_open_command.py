@@ -324,6 +324,11 @@ def test_all_records_are_written_as_files(traces: Path, tmp_path: Path, capsys: 
     kinds = ("dynamo_output_graph.txt", "inductor_output_code.py", "aot_joint_graph.txt", "compilation_metrics.json",
              "before_pre_grad_graph.txt", "inductor_post_grad_graph.txt")  # fmt: skip
     assert names.issuperset(kinds)
+    (start,) = (folder / "rank_0" / "0_0").glob("*_dynamo_start.json")
+    assert json.loads(start.read_text())["stack"][0]["filename"].endswith("seeded.py")
+    stacks = (folder / "rank_0" / "compile_stacks.txt").read_text()
+    assert stacks.count("in <module>") == 1, "what stacks share is there once"
+    assert [line.strip() for line in stacks.splitlines() if line.strip().startswith("[")] == ["[0/0]", "[1/0]"]
     spans = json.loads((folder / "rank_1" / "chromium_events.json").read_text())
     assert {span["ph"] for span in spans} >= {"B", "E"}
     assert main(["open", str(traces / "same"), "--records", str(folder)]) == 2

@@ -306,12 +306,22 @@ def _largest(op: OpCall) -> Any:
     if isinstance(op.exact, tuple | list):  # max and its index
         return [
             torch.full_like(op.exact[0], float(dense(value).max()) if dense(value).numel() else 0.0),
-            torch.ones_like(op.exact[1], dtype=torch.bool),
+            _undecided_index(op, op.exact[1]),
         ]
     if not op.exact.is_floating_point():
-        return _undecided(op)
+        return _undecided_index(op, op.exact)
     bound, dims = dense(value), _dims(op)
     return torch.amax(bound, dim=dims).reshape(op.exact.shape) if dims else bound
+
+
+def _undecided_index(op: OpCall, index: Tensor) -> Tensor:
+    """Return where the index of the largest value, or of the smallest, may be another one: two intervals overlap."""
+    value, dims = op.args[0], _dims(op)
+    if not _is_float(value) or not value.exact.numel() or not dims:
+        return torch.ones_like(index, dtype=torch.bool)
+    size, bound = -value.exact if "min" in op_name(op.target) else value.exact, dense(value)
+    candidates = ~(size + bound < torch.amax(size - bound, dim=dims, keepdim=True))
+    return (candidates.sum(dim=dims) > 1).reshape(index.shape)
 
 
 def _variance(op: OpCall) -> Any:
@@ -435,9 +445,11 @@ def moves_values(target: Any) -> bool:
 def bound_of(op: OpCall) -> Any:
     """Return the bound of an op's result, of the same structure as the result. Exceptions of torch propagate."""
     name = op_name(op.target)
+    # An op that works in place rounds as the one that doesn't.
+    name = name.removesuffix("_") if name.startswith("aten.") else name
     if name in ("aten.index_put", "aten._unsafe_index_put") and (len(op.args) > 3 and op.args[3]):
         return _accumulated(op)
-    rule = RULES.get(name.removesuffix("_") if name.startswith("aten.") else name)
+    rule = RULES.get(name)
     if rule is None and torch.Tag.pointwise in getattr(op.target, "tags", ()):
         rule = _pointwise
     if name == "aten.where" and not op.inexact:

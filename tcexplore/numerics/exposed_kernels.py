@@ -11,6 +11,7 @@ from torch.fx import Graph, GraphModule
 from torch.fx.node import map_arg
 
 from tcexplore.numerics.kernel_replay import Replay
+from tcexplore.numerics.lowered_graphs import changed_arguments
 from tcexplore.numerics.replayed_values import LOW
 
 PLAIN = {
@@ -40,7 +41,8 @@ def kernel_graph(replay: Replay, outputs: Sequence[Any], *, wide: bool = False, 
         known[node] = graph.placeholder(node.name)
         known[node].meta["val"] = node.meta.get("val")
     for node in replay.computed:
-        args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
+        changed = {each: _cloned(graph, known[each], each) for each in changed_arguments(node)}
+        args, kwargs = map_arg((node.args, node.kwargs), {**known, **changed}.__getitem__)
         known[node] = graph.call_function(node.target, args, kwargs)
         known[node].meta["val"] = node.meta.get("val")
         known[node].name = node.name
@@ -48,6 +50,13 @@ def kernel_graph(replay: Replay, outputs: Sequence[Any], *, wide: bool = False, 
             known[node].meta[_BARRIER] = True
     graph.output(tuple(_widened(graph, known[node], replay.values[node].eager, wide=wide) for node in outputs))
     return GraphModule(torch.nn.Module(), graph)
+
+
+def _cloned(graph: Graph, node: Any, of: Any) -> Any:
+    """Return a copy of what an op changes in place: it may be an output itself."""
+    clone = graph.call_function(torch.ops.aten.clone.default, (node,))
+    clone.meta["val"] = of.meta.get("val")
+    return clone
 
 
 def _is_low(node: Any, replay: Replay) -> bool:

@@ -142,16 +142,16 @@ class Judge:
         return time.perf_counter() - self._began
 
     def _called(self, graph: LoweredGraph, call: WrapperCall) -> Iterator[CalledKernel]:
-        values = GraphValues(graph, call)
         calls = [
             (kernel, each)
             for kernel in self._kernels
             if (kernel.graph, kernel.phase) == (graph.graph, graph.phase)
             for each in kernel.calls
         ]
-        for kernel, each in sorted(calls, key=lambda pair: pair[1].order):
-            held = [graph.nodes[name].node for name in each.buffers if name in graph.nodes]
-            outputs = list(dict.fromkeys(node for node in held if node in values.real))
+        calls.sort(key=lambda pair: pair[1].order)
+        values = GraphValues(graph, call, [each.buffers for _, each in calls])
+        for kernel, each in calls:
+            outputs = list(dict.fromkeys(values.held[name] for name in each.buffers if name in values.held))
             repeats = call.repeats(each.buffers)
             yield CalledKernel(kernel, each, values, outputs, repeats)
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.fx import Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tcexplore.numerics.error_bounds import CASTS, OpCall, bound_of
-from tcexplore.numerics.lowered_graphs import LoweredGraph
+from tcexplore.numerics.lowered_graphs import HeldNode, LoweredGraph, changed_arguments
 from tcexplore.numerics.replayed_values import LOW, Value, op_name, run_exactly, run_op, smallest, unit
 from tcexplore.numerics.wrapper_values import WrapperCall
 
@@ -23,7 +24,8 @@ class NotReplayedError(Exception):
 class GraphValues:
     """The real values of a graph's nodes in one call, and the replay of nodes from them."""
 
-    def __init__(self, graph: LoweredGraph, call: WrapperCall) -> None:
+    def __init__(self, graph: LoweredGraph, call: WrapperCall, kernels: Sequence[Sequence[str]] = ()) -> None:
+        """`kernels` has the buffers that each kernel writes, in the order of the calls."""
         self.graph = graph
         self.real: dict[Any, Any] = {}
         """Values of inputs and of buffers, by node."""
@@ -34,16 +36,42 @@ class GraphValues:
         for node in graph.module.graph.nodes:
             if node.op == "get_attr":
                 self.real[node] = _attribute(graph.module, node.target)
-        for name, (node, strides) in graph.nodes.items():
-            value = call.written.get(name)
-            if value is not None and strides is not None:
-                value = torch.as_strided(value, *strides)
-            if value is not None and tuple(value.shape) == _shape(node):
-                self.real[node] = value
+        self.held: dict[str, Any] = {}
+        """The node whose value each buffer has, and each op that changes one in place, right after its kernel."""
+        for name, held, value in _held_values(graph, call, kernels):
+            if held.strides is not None:
+                value = torch.as_strided(value, *held.strides)
+            if tuple(value.shape) == _shape(held.node):
+                self.real[held.node] = value
+                self.held[name] = held.node
 
     def replay(self, outputs: Sequence[Any], *, only_eager: bool = False) -> Replay:
         """Replay the nodes of a kernel with these outputs; `only_eager` without float64 and bounds."""
         return Replay(self, outputs, only_eager=only_eager)
+
+
+def _held_values(
+    graph: LoweredGraph, call: WrapperCall, kernels: Sequence[Sequence[str]]
+) -> Iterator[tuple[str, HeldNode, torch.Tensor]]:
+    """Yield the name of a buffer, or of an op that changes one in place; the node, and its value after the kernel.
+
+    A kernel may write a buffer and change it at once: then only the value after the last change is known.
+    """
+    for name, values in call.written.items():
+        first = graph.nodes.get(name)
+        changes = graph.changes.get(name, ())
+        if not changes:
+            if first is not None:
+                yield name, first, values[0]
+            continue
+        steps = [(name, first), *changes]
+        written = [[step for step in steps if step[0] in buffers] for buffers in kernels]
+        last = [of_kernel[-1] for of_kernel in written if of_kernel]
+        # A change that leaves the values as they were is not recorded.
+        if len(last) == len(values):
+            for (step, held), value in zip(last, values, strict=True):
+                if held is not None:
+                    yield step, held, value
 
 
 def _shape(node: Any) -> tuple[int, ...] | None:
@@ -97,7 +125,7 @@ class Replay:
 
     def _run(self, node: Any) -> None:
         if node in self._values.mutated and node not in self._own and node.op != "placeholder":
-            self.failed[node] = "a custom op or a Triton kernel changes it in place"
+            self.failed[node] = "a later op changes it in place"
             return
         if self._is_input(node):
             self.values[node] = self._given(node)
@@ -182,19 +210,42 @@ class Replay:
 
 
 def mutated_nodes(module: Any) -> frozenset[Any]:
-    """Return the nodes whose value a later node changes in place without returning it: what reads them is not known.
+    """Return the nodes whose value a later node changes in place, and that are read afterwards: not known then.
 
-    An in-place op of ATen returns its result, and later nodes read that.
+    Most in-place ops return their result, and later nodes read that. But a copy into a view changes what it views, and
+    custom ops and Triton kernels return nothing.
     """
     mutated: set[Any] = set()
+    aliases: dict[Any, list[Any]] = {}
+    """Each node with the nodes that share its memory, so far."""
+    changed: dict[int, list[Any]] = {}
+    """Such nodes that were changed in place, by the id of their list."""
     for node in module.graph.nodes:
-        if node.op != "call_function" or node.target is operator.getitem:
-            continue
-        schema = getattr(node.target, "_schema", None)
-        changes = schema is not None and schema.is_mutable and not schema.returns
-        if changes or "mutation" in op_name(node.target):
+        for each in node.all_input_nodes:
+            mutated.update(changed.get(id(aliases.get(each)), ()))
+        if node.op == "call_function" and "mutation" in op_name(node.target):
             mutated.update(node.all_input_nodes)
+        own = [node]
+        for each in changed_arguments(node):
+            shared = aliases.get(each, [each])
+            if node.target._schema.returns:
+                changed[id(shared)] = list(shared)
+            else:
+                mutated.update(shared)
+        if _is_view(node) and isinstance(node.args[0], Node):
+            own = aliases.setdefault(node.args[0], [node.args[0]])
+            own.append(node)
+        aliases[node] = own
     return frozenset(mutated)
+
+
+def _is_view(node: Any) -> bool:
+    """Return whether a node may share the memory of its first input."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.arguments or not node.args:
+        return False
+    alias = schema.arguments[0].alias_info
+    return alias is not None and not alias.is_write
 
 
 def needed(outputs: Iterable[Any], is_input: Any) -> list[Any]:

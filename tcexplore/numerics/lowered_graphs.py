@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.aten_graphs import compilation, root
@@ -23,6 +24,15 @@ class HeldNode(NamedTuple):
     node: Any
     strides: tuple[Any, Any, Any] | None
     """Sizes, strides and offset; None if they are those of the buffer."""
+
+
+class BufferChange(NamedTuple):
+    """An op that changes a buffer in place."""
+
+    operation: str
+    """Its name among the buffers that a kernel writes."""
+    held: HeldNode | None
+    """The node whose value the buffer then holds; None if it is not known."""
 
 
 @dataclass(slots=True)
@@ -41,6 +51,8 @@ class LoweredGraph:
     before: Any = None
     """The `GraphModule` before Inductor's post-grad passes; None if it is not known."""
     mutated_inputs: frozenset[str] = frozenset()
+    changes: dict[str, tuple[BufferChange, ...]] = field(default_factory=dict)
+    """What changes a buffer in place after its node, by the name of the buffer."""
 
 
 class LoweredGraphs:
@@ -69,16 +81,22 @@ class LoweredGraphs:
         if not self.recording or root(lowering) is not lowering or getattr(lowering, "is_const_graph", False):
             return
         nodes: dict[str, HeldNode] = {}
+        changing: dict[str, list[HeldNode]] = {}
         for node, result in results.items():
             name, strides = _place(result)
             # A node that changes nothing, such as a cast to the same dtype, holds the buffer of an earlier node.
-            if name is not None and name not in lowering.graph_inputs:
+            if name is None or name in lowering.graph_inputs:
+                continue
+            if changed_arguments(node):
+                changing.setdefault(name, []).append(HeldNode(node, strides))
+            else:
                 nodes.setdefault(name, HeldNode(node, strides))
         graph, phase = compilation(lowering)
         self.graphs.append(
             LoweredGraph(
                 graph=graph, phase=phase, module=lowering.module, wrapper=wrapper, nodes=nodes,
                 before=self._before, mutated_inputs=frozenset(lowering.mutated_inputs),
+                changes=_changes(lowering, changing),
             )
         )  # fmt: skip
         self._before = None
@@ -87,6 +105,33 @@ class LoweredGraphs:
     def _passes_begin(self, module: Any, *_: Any, **__: Any) -> None:
         if self.recording:
             self._before = GraphModule(module, copy.deepcopy(module.graph))
+
+
+def changed_arguments(node: Any) -> list[Any]:
+    """Return the nodes that an op of ATen, or another one that torch has registered, changes in place."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return []
+    written = (
+        node.args[place] if place < len(node.args) else node.kwargs.get(argument.name)
+        for place, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )
+    return [leaf for value in written for leaf in tree_leaves(value) if isinstance(leaf, Node)]
+
+
+def _changes(lowering: Any, changing: dict[str, list[HeldNode]]) -> dict[str, tuple[BufferChange, ...]]:
+    """Return the changes of each buffer, joined to the nodes that make them if there is one for each."""
+    operations: dict[str, list[str]] = {}
+    for operation in lowering.operations:
+        for name in operation.get_mutation_names() if hasattr(operation, "get_mutation_names") else ():
+            operations.setdefault(name, []).append(operation.get_name())
+    changes = {}
+    for name, names in operations.items():
+        nodes = changing.get(name, [])
+        held = nodes if len(nodes) == len(names) else [None] * len(names)
+        changes[name] = tuple(map(BufferChange, names, held))
+    return changes
 
 
 def _place(result: Any) -> tuple[str | None, tuple[Any, Any, Any] | None]:

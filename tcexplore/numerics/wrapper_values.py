@@ -35,8 +35,8 @@ class WrapperCall:
     """One call of a wrapper."""
 
     arguments: list[Any] = field(default_factory=list)
-    written: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Buffers by name, as they were right after the kernel that wrote them."""
+    written: dict[str, list[torch.Tensor]] = field(default_factory=dict)
+    """Buffers by name, as they were right after the kernel that wrote them, and after each that changed them."""
     complete: bool = True
     """Whether all buffers were small enough to be copied."""
     same_arguments: bool | None = None
@@ -123,17 +123,21 @@ class ValueRecorder:
             return
         for name in names:
             value = scope.get(name)
-            # A kernel also names the buffers that it reads, which are known.
-            if isinstance(value, torch.Tensor) and name not in self.calls[path].written:
-                copied = self._copy(path, value)
-                if copied is not None:
-                    self.calls[path].written[name] = copied
+            if not isinstance(value, torch.Tensor):
+                continue
+            known = self.calls[path].written.get(name)
+            # A kernel also names the buffers that it reads, which are known unless it changes them in place.
+            if known and (name not in self._graphs[path].changes or same(known[-1], value)):
+                continue
+            copied = self._copy(path, value)
+            if copied is not None:
+                self.calls[path].written.setdefault(name, []).append(copied)
 
     @staticmethod
     def _compare(call: WrapperCall, scope: dict[str, Any], names: Sequence[str]) -> None:
         for name in names:
             if name in call.written and name in scope and name not in call.repeated:
-                call.repeated[name] = _same(call.written[name], scope[name])
+                call.repeated[name] = _same(call.written[name][0], scope[name])
 
     def _copy(self, path: str, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):

@@ -56,7 +56,7 @@ def growth(
     graph = LoweredGraph(
         graph="0/0", phase="backward" if forward else "forward", module=module, wrapper=None, nodes=nodes
     )
-    written = {f"buf_{name}": value for name, value in compiled.values.items()}
+    written = {f"buf_{name}": [value] for name, value in compiled.values.items()}
     return ErrorGrowth(GraphValues(graph, WrapperCall(list(inputs), written)), lambda: True, forward)
 
 

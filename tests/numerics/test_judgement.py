@@ -73,7 +73,7 @@ def judged(
     monkeypatch.setattr(switches, "eager_kernels", EagerKernels)
     events: list[ev.Event] = []
     result = Generated(made, ops).run(*inputs)
-    recorder = SimpleNamespace(calls={"wrapper.py": WrapperCall(list(inputs), {"buf0": result})})
+    recorder = SimpleNamespace(calls={"wrapper.py": WrapperCall(list(inputs), {"buf0": [result]})})
     judge = Judge(Hooks(events.append), UserFiles(__file__), [kernel], str(folder))
     judge.find_first(judge.judge([graph], recorder))  # type: ignore[arg-type]
     missing = [event for event in events if isinstance(event, ev.FactMissing)]

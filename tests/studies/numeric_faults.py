@@ -571,4 +571,41 @@ PASSES = (
 )
 """Faults in a pass over the post-grad graph."""
 
-FAULTS = (*CODEGEN, *LOWERINGS, *BACKWARD, *DECOMPOSITIONS, *PASSES)
+RACES = (
+    NumericFault(
+        "a sum over indices without atomics",
+        "index_put_",
+        """
+from torch._inductor.codegen.cpp import CppKernel, CppVecKernel
+
+
+def race(owner):
+    # Add as if there were one thread.
+    def store(self, name, index, value, mode=None, original=owner.store):
+        threads, self.num_threads = self.num_threads, 1
+        try:
+            return original(self, name, index, value, mode)
+        finally:
+            self.num_threads = threads
+
+    owner.store = store
+
+
+race(CppKernel)
+race(CppVecKernel)
+""",
+        """
+def model(x, i):
+    a = x * 2
+    b = torch.zeros(4).index_add(0, i, a)  # here
+    return b + 1
+
+
+inputs = (torch.rand(1 << 21), torch.randint(0, 4, (1 << 21,)))
+""",
+        "+=",
+    ),
+)
+"""Faults that give other values in each call."""
+
+FAULTS = (*CODEGEN, *LOWERINGS, *BACKWARD, *DECOMPOSITIONS, *PASSES, *RACES)

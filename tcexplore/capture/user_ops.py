@@ -1,11 +1,17 @@
-"""The user's kernels and ops behind an FX node: Triton kernels, custom ops, FlexAttention, Helion kernels."""
+"""The user's kernels and ops behind an FX node: Triton and Helion kernels, custom ops, extensions in C++ and CUDA."""
 
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -16,6 +22,7 @@ from tcexplore.events import Location, UserOp, UserOpKind
 
 _TRITON = frozenset({"triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional"})
 _FLEX = frozenset({"flex_attention", "flex_attention_backward"})
+_FLEX_GEMM = frozenset({"flex_gemm"})
 _HELION = "helion_kernel_wrapper"
 _OWN_NAMESPACES = frozenset({
     "aten", "prim", "prims", "inductor", "higher_order", "quantized", "quantized_decomposed", "rngprims", "debugprims",
@@ -25,6 +32,10 @@ _OWN_NAMESPACES = frozenset({
     "cplib", "debug_mode_ops", "device_mesh", "semi_structured",
 })  # fmt: skip
 """Namespaces of torch's own ops."""
+
+
+LONGEST_SOURCE = 100_000
+"""Characters of a file of an extension."""
 
 
 def user_op(node: Node) -> UserOp | None:
@@ -47,9 +58,12 @@ def _identify(node: Node) -> UserOp | None:
         return _described("Triton kernel", _function(kernel))
     if name in _FLEX:
         return UserOp(kind="FlexAttention", name=name)
+    if name in _FLEX_GEMM:
+        return UserOp(kind="FlexGEMM", name=name)
     if name.startswith(_HELION):
         return _helion(node)
-    return None
+    kind = type(target)
+    return None if _module(kind) == "torch" else _described("higher-order op", kind, name)
 
 
 def launch_arguments(node: Node) -> dict[str, Any] | None:
@@ -124,7 +138,57 @@ def custom_op(op: torch._ops.OpOverload) -> UserOp | None:
     function = None if definition is None else definition._init_fn
     if _module(function) == "torch":
         return None
-    return _described("custom op", function, f"{namespace}.{name}")
+    described = _described("custom op", function, f"{namespace}.{name}")
+    library = _extension_of(function) if function is not None else _library_of(namespace, name)
+    return described if library is None else _with_sources(described, library)
+
+
+_WRITTEN = ("cuda.cu", "main.cpp", "sycl.sycl")
+"""Files that `torch.utils.cpp_extension.load_inline` writes beside the library."""
+
+
+def _extension_of(function: Any) -> Path | None:
+    """Return the compiled module that a function calls: one of its globals, or of its closure."""
+    code = getattr(function, "__code__", None)
+    values = [function.__globals__.get(name) for name in code.co_names] if code is not None else []
+    for value in (*values, *_closure(function)):
+        module = value if isinstance(value, ModuleType) else sys.modules.get(str(getattr(value, "__module__", "")))
+        path = Path(str(getattr(module, "__file__", "") or ""))
+        if path.suffix in (".so", ".pyd") and any((path.parent / name).is_file() for name in _WRITTEN):
+            return path
+    return None
+
+
+def _closure(function: Any) -> Iterator[Any]:
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # an empty cell
+            yield cell.cell_contents
+
+
+def _library_of(namespace: str, name: str) -> Path | None:
+    """Return the loaded library whose text registers an op of C++."""
+    for path in map(Path, sorted(torch.ops.loaded_libraries)):
+        text = "\n".join(_sources(path).values())
+        if re.search(rf"TORCH_LIBRARY\w*\s*\(\s*{re.escape(namespace)}\b", text) and name in text:
+            return path
+    return None
+
+
+def _sources(library: Path) -> dict[str, str]:
+    """Return the texts beside a library by file name."""
+    texts = {}
+    for name in _WRITTEN:
+        with suppress(OSError):
+            texts[name] = (library.parent / name).read_text("utf-8", "replace")[:LONGEST_SOURCE]
+    return texts
+
+
+def _with_sources(described: UserOp, library: Path) -> UserOp:
+    """Return the op with the texts of its library, behind that of its Python function."""
+    texts = _sources(library)
+    kind: UserOpKind = "CUDA extension" if "cuda.cu" in texts else "C++ extension"
+    parts = [described.source, *(f"// {name}\n{text}" for name, text in texts.items())]
+    return replace(described, kind=kind, source="\n\n".join(filter(None, parts)))
 
 
 def custom_op_definition(name: str) -> Any:

@@ -227,7 +227,11 @@ LONGEST = 20
 LEAST_NAME = 16
 """Columns that the name of a kernel has at least."""
 
-LANGUAGES = {"cpp": "C++", "triton": "Triton", "extern": "extern"}
+LANGUAGES = {
+    "cpp": "C++", "triton": "Triton", "extern": "extern", "cuda": "CUDA", "rocm": "ROCm", "metal": "Metal",
+    "pallas": "Pallas", "cutedsl": "CuTe DSL", "flydsl": "FlyDSL", "halide": "Halide", "nv_universal_gemm": "NVGEMM",
+}  # fmt: skip
+"""Names of languages; another one is shown as torch's function that compiles it is named."""
 
 
 def kernel_links(kernel: ev.Kernel) -> tuple[Link, ...]:
@@ -355,7 +359,8 @@ WIDEST = 9
 
 BAR = "▌"
 
-_HIGHLIGHTED_AS = {"cpp": "cpp", "triton": "python", "extern": "python"}
+_HIGHLIGHTED_AS = dict.fromkeys(("cpp", "metal", "cuda", "rocm", "xpu", "halide"), "cpp")
+"""Other languages are Python."""
 
 
 class KernelLines:

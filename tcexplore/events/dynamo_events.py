@@ -10,7 +10,10 @@ from typing import Literal
 
 from tcexplore.events.base import Event, Location
 
-UserOpKind = Literal["Triton kernel", "Triton op", "custom op", "FlexAttention", "Helion kernel"]
+UserOpKind = Literal[
+    "Triton kernel", "Triton op", "custom op", "FlexAttention", "FlexGEMM", "Helion kernel", "C++ extension",
+    "CUDA extension", "higher-order op"
+]  # fmt: skip
 """`Triton op`: a custom op of `torch.library.triton_op`, which torch looks into."""
 
 

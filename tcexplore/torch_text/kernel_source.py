@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tcexplore.events import KernelLine, Location, UserOp
 
-_LANGUAGES = {"cpp": "cpp", "cpp_pybinding": "cpp", "triton": "triton"}
+_LANGUAGES = {
+    "cpp": "cpp", "cpp_pybinding": "cpp", "triton": "triton", "compile_mps_shader": "metal", "cutlass": "cuda",
+}  # fmt: skip
+"""Languages by the function that compiles them; other functions are named for their language."""
+
+DEFINITION = re.compile(r"""^(\w+) = (async_compile\.\w+\(|[\w.]+\((?=[^\n]*(?:'''|\"\"\")$))""", re.M)
+"""A kernel in a generated module: what compiles it gets the text. `async_compile.pallas('name', r'''`, for one."""
 
 
 _SETUP = re.compile(r"(?:import |from |#|[\w.]+\([\w.]*\)$|$)")
@@ -26,7 +33,7 @@ class KernelSource(NamedTuple):
 
 def kernel_source(body: str) -> KernelSource:
     """Extract the kernel from `async_compile.cpp_pybinding([...], r'''...''')` or
-    `async_compile.triton('name', '''...''')`.
+    `async_compile.triton('name', '''...''')`, or from a call of any other function that compiles a text.
 
     With the C++ wrapper there is no Python expression, and the body is the kernel.
     """
@@ -36,9 +43,42 @@ def kernel_source(body: str) -> KernelSource:
     )
     if call is None or not texts:
         return _trimmed("cpp", body, 0)
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    language, text = _LANGUAGES.get(name, name), max(texts, key=len)
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    language = _LANGUAGES.get(name) or name.removeprefix("compile_") or "unknown"
+    text = max(texts, key=len)
     return _trimmed(language, text, _preamble(text) if language == "triton" else 0)
+
+
+def read_definitions(text: str) -> Iterator[tuple[str, KernelSource, int, int]]:
+    """Yield name, text, start and end of each kernel that a generated module defines, in whatever language."""
+    end = 0
+    for match in DEFINITION.finditer(text):
+        if match.start() >= end:
+            end = _definition_end(text, match.end())
+            yield match[1], kernel_source(text[match.start(2) : end]), match.start(), end
+
+
+_QUOTE = re.compile(r"'''|\"\"\"")
+_MAPPED = re.compile(r"^#?\s*(?:# )?\s*(\S+) => (.+)$", re.M)
+_FRAGMENT = re.compile(r"%(\w+) : .*= call_function\[target=")
+
+
+def commented_nodes(comment: str) -> frozenset[str]:
+    """Return the post-grad nodes that Inductor's comment on a definition names."""
+    if fragment := _FRAGMENT.findall(comment):
+        return frozenset(fragment)
+    return frozenset(name.strip() for match in _MAPPED.finditer(comment) for name in match[2].split(","))
+
+
+def _definition_end(text: str, start: int) -> int:
+    """Return the end of a definition: the line of the parenthesis after its triple-quoted text, if it has one."""
+    quote = _QUOTE.search(text, start)
+    line_end = text.find("\n", start)
+    if quote is None or 0 <= line_end < quote.start():
+        return line_end if line_end >= 0 else len(text)
+    close = text.find(quote[0], quote.end())
+    end = text.find("\n", close)
+    return len(text) if close < 0 or end < 0 else end
 
 
 def written_user_kernel(text: str) -> UserOp | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tcexplore import events as ev
-from tcexplore.torch_text.kernel_source import KernelSource, kernel_source, written_user_kernel
+from tcexplore.torch_text.kernel_source import KernelSource, read_definitions, written_user_kernel
 from tcexplore.traces.inductor_records import GraphRecords
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
@@ -277,7 +277,6 @@ def _extern_op(name: str) -> str:
     return ".".join(parts[:2])
 
 
-_DEFINITION = re.compile(r"^(\w+) = async_compile\.(\w+)\(", re.M)
 _AOT_ID = re.compile(r"^# AOT ID: \['(.+?)'\]", re.M)
 _ATEN = re.compile(r"Original ATen: \[(.*?)\]")
 _SOURCE_NODES = re.compile(r"Source Nodes: \[(.*?)\]")
@@ -342,14 +341,11 @@ def read_wrapper(text: str) -> WrapperText:
     wrapper = WrapperText(aot_id[1] if aot_id else "")
     end = 0
     functions = ""
-    for match in _DEFINITION.finditer(text):
-        if match.start() < end:
-            continue
-        functions += _functions(text[end : match.start()]) if end else ""
-        end = _definition_end(text, match.end())
-        body = text[match.start(2) - len("async_compile.") : end]
-        wrapper.kernels[match[1]] = kernel_source(body)
-        wrapper.comments[match[1]] = read_comment(_lines_above(text, match.start()))
+    for name, source, start, stop in read_definitions(text):
+        functions += _functions(text[end:start]) if end else ""
+        end = stop
+        wrapper.kernels[name] = source
+        wrapper.comments[name] = read_comment(_lines_above(text, start))
     _read_calls(wrapper, f"{functions}{text[max(end, 0) :]}".split("\n"))
     return wrapper
 
@@ -358,17 +354,6 @@ def _functions(text: str) -> str:
     """Return the functions between two definitions, which run subgraphs, without comments on the next definition."""
     start = text.find("\ndef ")
     return f"{text[start:]}\n    pass\n" if start >= 0 else ""
-
-
-def _definition_end(text: str, start: int) -> int:
-    """Return the end of a definition: the parenthesis after its triple-quoted text."""
-    quote = text.find("'''", start)
-    line_end = text.find("\n", start)
-    if quote < 0 or 0 <= line_end < quote:
-        return line_end if line_end >= 0 else len(text)
-    close = text.find("'''", quote + 3)
-    end = text.find("\n", close)
-    return len(text) if close < 0 or end < 0 else end
 
 
 def _lines_above(text: str, start: int) -> list[str]:
@@ -468,5 +453,8 @@ def _call(code: str, wrapper: WrapperText) -> str | None:
     kernel = name.removesuffix(".run")
     if kernel in wrapper.kernels:
         return kernel
+    library, dot, _ = name.rpartition(".")
+    if dot and library in wrapper.kernels:  # a function of a compiled library: mps_lib_0.generated_kernel
+        return library
     match = _EXTERN.match(code)
     return match[2] if match else None

@@ -146,7 +146,7 @@ def mark(name: str) -> AbstractContextManager[object]:
 
 @contextmanager
 def _marks(wrappers: Sequence[Wrapper]) -> Iterator[None]:
-    """Mark each graph and each C++ kernel in the profile; Triton kernels have their own device events.
+    """Mark each graph and each kernel of the host in the profile; Triton kernels have their own device events.
 
     Graphs of another backend than Inductor are marked in the bytecode that calls them.
     """
@@ -176,13 +176,18 @@ def _mark_graphs(stack: ExitStack, graphs: dict[str, str]) -> None:
 
 
 def _mark_kernels(stack: ExitStack) -> None:
+    """Mark the kernels that run on the host: functions of C++ and Halide, and objects that run a kernel of a DSL."""
     from torch._inductor.codecache import PyCodeCache
 
     for module in PyCodeCache.modules:
         scope = vars(module)
-        for name in [name for name, value in scope.items() if name.startswith("cpp_") and callable(value)]:
-            stack.callback(partial(scope.__setitem__, name, scope[name]))
-            scope[name] = _marked(scope[name], KERNEL + name)
+        for name, value in list(scope.items()):
+            if name.startswith(("cpp_", "halide_")) and callable(value):
+                stack.callback(partial(scope.__setitem__, name, value))
+                scope[name] = _marked(value, KERNEL + name)
+            elif type(value).__name__.endswith("KernelWrapper") and "run" not in vars(value):
+                stack.callback(partial(delattr, value, "run"))
+                value.run = _marked(value.run, KERNEL + name)
 
 
 def _marked(kernel: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,13 @@ from tcexplore.capture.inductor.node_origins import PostGradNodes
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FusionKind, GraphPhase, Kernel, KernelCall, KernelLine, Location, UserOp
-from tcexplore.torch_text.kernel_source import KernelSource, definition_lines, kernel_source
+from tcexplore.torch_text.kernel_source import (
+    KernelSource,
+    commented_nodes,
+    definition_lines,
+    kernel_source,
+    read_definitions,
+)
 
 _CALL_TRACKER = "set_kernel_post_grad_provenance_tracing"
 """torch calls this function once for each kernel call in the wrapper."""
@@ -60,8 +66,16 @@ class KernelCapture:
             self._post_grad[V.graph] = PostGradNodes(V.graph.graph, self._user_files, path)
         return self._post_grad[V.graph]
 
-    def _defined(self, _wrapper: Any, kernel_name: str, kernel_body: str, *_: Any, **__: Any) -> None:
-        self._calls().defined[kernel_name] = kernel_source(kernel_body)
+    def _defined(
+        self, _wrapper: Any, kernel_name: str, kernel_body: str, metadata: str | None = None, *_: Any, **__: Any
+    ) -> None:
+        calls = self._calls()
+        calls.defined[kernel_name] = kernel_source(kernel_body)
+        nodes, names = self._nodes(), commented_nodes(metadata or "")
+        calls.named[kernel_name] = KernelCall(
+            order=0, ops=nodes.ops(names), nodes=nodes.names(names), source_lines=nodes.lines(names),
+            dtypes=nodes.dtypes(names),
+        )  # fmt: skip
 
     def _called(self, node_schedule: Any, kernel_name: str, is_extern: bool = False) -> None:
         from torch._inductor.virtualized import V
@@ -74,6 +88,11 @@ class KernelCapture:
             schedule = call_schedule(node_schedule, V.graph.scheduler)
         nodes = self._nodes()
         source = calls.defined.get(kernel_name)
+        if source is None and not is_extern:
+            # Some backends write the definition into the header themselves, as that of Metal.
+            header = V.graph.wrapper_code.header.getvalue()
+            calls.defined |= {name: text for name, text, *_ in read_definitions(header) if name not in calls.defined}
+            source = calls.defined.get(kernel_name)
         user_op = nodes.user_op(schedule.origins) if is_extern or schedule.fusion.startswith("template") else None
         if source is not None:
             if is_extern:
@@ -145,6 +164,8 @@ class WrapperCalls:
 
     def __init__(self) -> None:
         self.defined: dict[str, KernelSource] = {}
+        self.named: dict[str, KernelCall] = {}
+        """What the comment of a definition tells, for kernels whose calls torch does not report."""
         self._kernels: dict[str, CalledKernel] = {}
         self._order = 0
 
@@ -167,7 +188,11 @@ class WrapperCalls:
         return self._kernels.setdefault(unique, CalledKernel(unique, "extern", schedule.kind, "", user_op, [call]))
 
     def events(self, graph: str, phase: GraphPhase) -> Iterable[Kernel]:
-        """Return an event per kernel."""
+        """Return an event per kernel, also for those that are defined and whose calls torch does not report."""
+        for name, call in self.named.items():
+            if name not in self._kernels and call.nodes:
+                kernel = CalledKernel(name, self.defined[name].language, "", "", calls=[call])
+                self._kernels[name] = replace(kernel, calls=[replace(call, order=self.next_order())])
         for kernel in self._kernels.values():
             source = self.defined.get(kernel.name)
             yield _event(kernel, graph, phase, source.text if source else "\n".join(kernel.text))

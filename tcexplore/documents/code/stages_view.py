@@ -9,7 +9,7 @@ from tcexplore.documents.code.instructions import LINKED, CodeLine, stage_code
 from tcexplore.documents.code.linked_code import LinkedCode, linked_code
 from tcexplore.documents.code.target_notes import describe_vectors, format_resources
 from tcexplore.documents.document import Part, Parts, Row, Span, by_identity, fixed
-from tcexplore.documents.labels import BAR, KernelLines, Labels, OpLabel, kernel_links, labels
+from tcexplore.documents.labels import BAR, LANGUAGES, KernelLines, Labels, OpLabel, kernel_links, labels
 from tcexplore.documents.prose import BLANK, fold, wrapped
 from tcexplore.events import Kernel, KernelAssembled, KernelStage
 from tcexplore.quantities import count
@@ -129,7 +129,7 @@ def _title(kernel: Kernel, known: Labels, stage: str) -> str:
 
 
 def _language(kernel: Kernel) -> str:
-    return "Triton" if kernel.language == "triton" else "C++"
+    return LANGUAGES.get(kernel.language, kernel.language)
 
 
 def _stage(

@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.code.stages_view import NAMES
 from tcexplore.documents.code.target_notes import describe_vectors
 from tcexplore.documents.document import Row, Span, StaticDocument, by_identity
-from tcexplore.documents.labels import labels, op_spans
+from tcexplore.documents.labels import LANGUAGES, labels, op_spans
 from tcexplore.documents.prose import BLANK, Spans, columns, row, wrapped
 from tcexplore.documents.text_diff import text_rows
 from tcexplore.events import Kernel, KernelResources
@@ -91,8 +91,9 @@ def _form_row(sides: tuple[Side, Side], form: str) -> Row:
 
 def _named(sides: tuple[Side, Side], form: str) -> str:
     if form == SOURCE:
-        known = {"triton": "Triton", "cpp": "C++", "extern": "the call"}
-        return _joined(known[side.kernel.language] for side in sides if side.kernel is not None)
+        known = {**LANGUAGES, "extern": "the call"}
+        languages = (side.kernel.language for side in sides if side.kernel is not None)
+        return _joined(known.get(language, language) for language in languages)
     if form != "machine code":
         return NAMES[form]
     return _joined(_machine_code(side) for side in sides) or form

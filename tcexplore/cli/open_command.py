@@ -123,6 +123,7 @@ def report_trace(request: Request) -> int:
         choice = request.trace or TraceChoice((request.target,))
         return open_profile(request._replace(trace=choice._replace(report=True)))
     from tcexplore.cli.gate import publish, read_gate_files, refuse_unread, require_outputs
+    from tcexplore.session.cache_misses import cache_misses
     from tcexplore.studies.runs import Outcome
     from tcexplore.traces.rank_comparison import compare_ranks
     from tcexplore.traces.trace_run import TraceRun, read_snapshot
@@ -136,6 +137,7 @@ def report_trace(request: Request) -> int:
     try:
         opened, job = choose(choice)
         process = _process(job, choice.rank)
+        earlier = read_trace(TraceChoice((choice.against,), rank=choice.rank)).snapshot if choice.against else None
     except TraceChoiceError as error:
         return refuse_unread(request, str(error))
     for problem in opened.problems:
@@ -149,6 +151,8 @@ def report_trace(request: Request) -> int:
 
         comparison = with_processes(comparison, job)
     snapshot = replace(read_snapshot(run), rank_comparison=comparison)
+    if earlier is not None:
+        snapshot = replace(snapshot, cache_misses=cache_misses(snapshot, earlier))
     return publish(request, Outcome(snapshot, run.machine), files) or (USER_ERROR if opened.unread else 0)
 
 

@@ -11,9 +11,11 @@ from tcexplore.documents.labels import format_call, format_tensor, format_traffi
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.text_diff import Numbered, text_rows
+from tcexplore.documents.timing.cache_miss_rows import cache_miss_rows
 from tcexplore.events import Kernel, Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot, changes, summarize
+from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.links import break_link, guard_link, kernel_link, line_links, node_link
 from tcexplore.session.run_diff import (
     RunChange,
@@ -188,7 +190,9 @@ def diff_document(
         text = NO_OTHER_RANK if after.trace else NOTHING
         return Parts("", [fixed(wrapped(text, width, "muted"))])
     diff = _compared(before, after)
-    parts = [fixed(_summary(diff, width)), *(_section(section, diff, toggled, width) for section in SECTIONS)]
+    misses = cache_misses(after, before)
+    missed = [fixed([*cache_miss_rows(misses, places(after.file), width), BLANK])] if misses else []
+    parts = [fixed(_summary(diff, width)), *missed, *(_section(section, diff, toggled, width) for section in SECTIONS)]
     return Parts(f"{before.label} → {after.label}", parts)
 
 

@@ -264,6 +264,18 @@ class CacheLookup(Event):
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """A part of the key of a compile cache."""
+
+    name: str
+    """As torch names it: `inductor_config[cpp.simdlen]`, `example_inputs[0]`, `gm`."""
+    value: str
+    """Long values are cut."""
+    digest: str
+    """The hash by which torch compares it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheKey(Event):
     """The key of a lookup in one of torch's compile caches, and the parts that it was made of."""
@@ -272,8 +284,42 @@ class CacheKey(Event):
     cache: str
     """The cache, as `CacheLookup` names it."""
     key: str
-    parts: tuple[tuple[str, str], ...]
-    """Names, such as `inductor_config[cpp.simdlen]`, with values; long values are cut, followed by their hash."""
+    parts: tuple[KeyPart, ...]
+    """Those that the key before it in the same cache does not share; of the first key, all."""
+    removed: tuple[str, ...] = ()
+    """Names of parts of the key before it that this one lacks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyDifference:
+    """A part of a cache key that differs from that of the nearest earlier key."""
+
+    part: str
+    """As torch names it: `inductor_config[cpp.simdlen]`, `example_inputs[0]`, `gm`."""
+    before: str
+    """The value in the earlier key, empty if that has no such part."""
+    after: str
+    """The value in this key, empty if it has no such part."""
+    location: Location | None = None
+    """The line behind it; None if no line of the program sets it, or it is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheMissed(Event):
+    """A lookup that missed although a similar key was looked up before; the front end adds it."""
+
+    graph: str
+    caches: tuple[str, ...]
+    """The caches in which the lookup of this graph missed."""
+    key: str
+    nearest_key: str
+    """The earlier key with the most equal parts."""
+    nearest_graph: str
+    """Its compile id."""
+    nearest_run: str = ""
+    """The run that looked it up, empty for the same run."""
+    differences: tuple[KeyDifference, ...] = ()
+    """The most probable cause first. Empty: no part that torch shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from tcexplore.fixes.known_fix import known_fix
 from tcexplore.report.json_records import Fields, definitions, fields, selected_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import cache_entries, graphless_compiles
+from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.call_account import eager_ops
 from tcexplore.session.communication import collective_calls
 from tcexplore.session.compile_time import compile_time, files_compiled, timeline
@@ -604,6 +605,7 @@ _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {
     frozenset({"line_times", "line_times_rest"}): line_time_fields,
     frozenset({"accuracy"}): lambda run: {"accuracy": accuracy_fields(run.accuracy)},
     frozenset({"memory"}): lambda run: {"memory": memory_fields(run)},
+    frozenset({"cache_misses"}): lambda run: {"cache_misses": cache_misses(run)},
     frozenset({"compile_time"}): lambda run: {"compile_time": compile_time_fields(run)},
     frozenset({"regions", "steps", "script_end"}): script_fields,
     frozenset({"shapes"}): lambda run: {"shapes": shape_fields(run)},

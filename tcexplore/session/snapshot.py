@@ -75,8 +75,9 @@ class Snapshot:
     op_checks: tuple[ev.CustomOpChecked, ...] = ()
     cache_lookups: tuple[ev.CacheLookup, ...] = ()
     cache_keys: tuple[ev.CacheKey, ...] = ()
-    """Of runs that save or load compiled code."""
     compiler_state: ev.CompilerState | None = None
+    cache_misses: tuple[ev.CacheMissed, ...] = ()
+    """Compared with another run; else they are computed from the keys."""
     phase_times: tuple[ev.PhaseTimed, ...] = ()
     calls: tuple[ev.CallMade, ...] = ()
     pairs: tuple[ev.PairsMeasured, ...] = ()

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
+from tcexplore import events as ev
 from tcexplore.argument_types import name, one_of, several
 from tcexplore.documents.document import Document, Row, Span, StaticDocument
 from tcexplore.documents.prose import BLANK, FAILED, Column, columns, heading, json_values, table, wrapped
@@ -20,7 +21,9 @@ from tcexplore.quantities import count, duration, size
 from tcexplore.report.json_records import fields
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
+from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.economics import RunFigures
+from tcexplore.session.links import line_links
 from tcexplore.studies.runs import RefusedError, Runs, failure_status
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
@@ -41,16 +44,6 @@ class ShipRun(NamedTuple):
     way: Shipping
     step: ShipStep
     run: Snapshot
-
-
-class KeyDifference(NamedTuple):
-    """A part of a cache key that differs between two processes."""
-
-    cache: str
-    part: str
-    saved: str
-    """The value in the process that saved; empty if it has no such part."""
-    loaded: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +101,10 @@ def count_lookups(run: Snapshot, outcome: str) -> int:
     return sum(lookup.outcome == outcome for lookup in run.cache_lookups)
 
 
-def key_differences(saving: Snapshot, loading: Snapshot) -> tuple[KeyDifference, ...]:
+def key_differences(saving: Snapshot, loading: Snapshot) -> tuple[ev.KeyDifference, ...]:
     """Return the parts of cache keys that differ, of graphs that both processes looked up."""
-    saved = {(key.graph, key.cache): dict(key.parts) for key in saving.cache_keys}
-    differences: dict[KeyDifference, None] = {}
-    for key in loading.cache_keys:
-        before, after = saved.get((key.graph, key.cache)), dict(key.parts)
-        for part in {**before, **after} if before is not None else ():
-            assert before is not None
-            if before.get(part) != after.get(part):
-                differences[KeyDifference(key.cache, part, before.get(part, ""), after.get(part, ""))] = None
-    return tuple(differences)
+    differences = (difference for miss in cache_misses(loading, saving) for difference in miss.differences)
+    return tuple({difference.part: difference for difference in differences}.values())
 
 
 def missing_ways(machine: Standby | None, ways: Sequence[Shipping]) -> dict[Shipping, str]:
@@ -196,7 +182,7 @@ def _other_fields(runs: ArtifactRuns) -> Fields | None:
         **_run_fields(other),
         "hits": count_lookups(other, "hit"),
         "misses": count_lookups(other, "miss"),
-        "key_differences": [difference._asdict() for difference in key_differences(runs.saving, other)],
+        "key_differences": [fields("key_difference", one) for one in key_differences(runs.saving, other)],
     }
 
 
@@ -296,8 +282,8 @@ def _key_differences(runs: ArtifactRuns, width: int) -> Iterator[Row]:
         return
     yield from wrapped(f"With the other settings: {_outcomes(runs.other)}. The keys differ in:", width, "warn")
     for different in differences[:DIFFERENCES_SHOWN]:
-        text = f"  {different.cache}: {different.part}: {different.saved or 'absent'} → {different.loaded or 'absent'}"
-        yield from wrapped(text, width)
+        text = f"  {different.part}: {different.before or 'absent'} → {different.after or 'absent'}"
+        yield from wrapped(text, width, links=line_links(different.location), location=different.location)
     if len(differences) > DIFFERENCES_SHOWN:
         yield from wrapped(f"  and {len(differences) - DIFFERENCES_SHOWN} more", width, "muted")
     if not differences:

@@ -8,9 +8,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tcexplore.documents.document import Document, Row, StaticDocument
+from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, Column, heading, table, wrapped
+from tcexplore.documents.timing.cache_miss_rows import cache_miss_rows
 from tcexplore.quantities import count, duration
+from tcexplore.report.json_records import fields
 from tcexplore.session import Snapshot
+from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.compile_time import SMALL, CompileSpan, compile_time
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.runs import Runs, failure_status
@@ -134,6 +138,8 @@ def _rows(cold: RunFigures, warm: RunFigures | None, width: int) -> Iterator[Row
         yield from table(LOOKUPS, counts)
     else:
         yield from wrapped("torch reports no cache lookups.", width, "muted")
+    if warm is not None:
+        yield from cache_miss_rows(cache_misses(warm.run, cold.run), places(warm.run.file), width)
     if pairs := span_pairs(cold.run, warm.run if warm else None):
         yield BLANK
         yield heading("Compile time", count(len(pairs), "span"))
@@ -178,7 +184,10 @@ class ColdStudy(Study[None, RunFigures]):
         return StaticDocument("", tuple(rows))
 
     def fields(self, state: State) -> Fields:
-        return {side: run_fields(result) for side, result in zip(SIDES, state.results, strict=False)}
+        sides = {side: run_fields(result) for side, result in zip(SIDES, state.results, strict=False)}
+        runs = [result.run for result in state.results]
+        misses = cache_misses(runs[1], runs[0]) if len(runs) > 1 else ()
+        return {**sides, "warm_misses": [fields("cache_miss", miss) for miss in misses]}
 
     def exit_status(self, state: State) -> int:
         return max((failure_status(result.run) for result in state.results), default=0)

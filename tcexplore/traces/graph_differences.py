@@ -8,9 +8,10 @@ from typing import NamedTuple
 from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
 from tcexplore.session.communication import is_collective
+from tcexplore.torch_text.cache_key_text import key_digests
 from tcexplore.traces.environment_differences import Difference
 from tcexplore.traces.graph_text import CALLS, read_graph
-from tcexplore.traces.inductor_records import key_parts, tuned_configuration
+from tcexplore.traces.inductor_records import tuned_configuration
 from tcexplore.traces.kernel_records import CommentBlock, read_wrapper
 from tcexplore.traces.rank_fingerprint import CacheTimes, ComparedRecord, RankFingerprint, kernel_choices
 from tcexplore.traces.rank_normalization import follows_rank, normalize
@@ -194,7 +195,7 @@ class InductorPair:
     def _key_difference(self, a: ComparedRecord | None, b: ComparedRecord | None) -> str:
         if a is None or b is None:
             return ""
-        mine, other = key_parts(self._mine.json(a)), key_parts(self._other.json(b))
+        mine, other = key_digests(self._mine.json(a)), key_digests(self._other.json(b))
         names = [name for name in mine if name in other and mine[name] != other[name]]
         return f"the cache keys differ in {', '.join(names[:4])}" if names and len(names) <= len(mine) // 2 else ""
 

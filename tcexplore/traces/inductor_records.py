@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
 from tcexplore import events as ev
 from tcexplore.torch_text import compile_workers
+from tcexplore.torch_text.cache_key_text import CacheKeyReader
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
@@ -99,58 +99,26 @@ def _partition(graph: str, forward: tuple[ev.FxNode, ...], backward: tuple[ev.Fx
 # ---- caches
 
 
-MOST_KEYS = 50
-"""Lookups of a cache that the next one is compared with."""
-
-
 class CacheRecords:
-    """Cache lookups; a miss names the parts of its key that differ from the newest similar lookup."""
+    """Cache lookups and their keys."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, deque[tuple[str, dict[str, str]]]] = {}
-        """Compile id and parts of the key of the newest lookups, by cache."""
+        self._keys = CacheKeyReader()
         self._graph_keys: set[tuple[str, str]] = set()
 
     def read_lookup(self, context: TraceContext, record: Record) -> None:
-        """Emit a lookup."""
+        """Emit a lookup, and its key."""
         cache, outcome = CACHE_KINDS[record.kind]
         facts = context.json(record)
         facts = facts if isinstance(facts, dict) else {}
         reason = str(facts.get("cache_bypass_reason") or "")
-        parts = key_parts(facts)
-        if outcome == "miss" and parts:
-            reason = self._difference(cache, parts)
-        if parts:
-            self._keys.setdefault(cache, deque(maxlen=MOST_KEYS)).append((record.graph, parts))
         context.emit(ev.CacheLookup(graph=record.graph, cache=cache, outcome=outcome, reason=reason))
+        if parts := self._keys.read(record.graph, cache, facts):
+            context.emit(parts)
         key = facts.get("key")
         if cache == "fx_graph" and isinstance(key, str) and key and (record.graph, key) not in self._graph_keys:
             self._graph_keys.add((record.graph, key))
             context.emit(ev.CompiledGraphKey(graph=record.graph, key=ev.clean(key)))
-
-    def _difference(self, cache: str, parts: Mapping[str, str]) -> str:
-        """Return which parts of the key differ from the lookup with the most equal parts, if few do."""
-        best: tuple[int, str, Mapping[str, str]] | None = None
-        for graph, other in self._keys.get(cache, ()):
-            unequal = len({name for name, _ in other.items() ^ parts.items()})
-            if best is None or unequal <= best[0]:
-                best = (unequal, graph, other)
-        if best is None or not best[0] or best[0] > max(4, len(parts) // 10):
-            return ""
-        names = [name for name in {**best[2], **parts} if best[2].get(name) != parts.get(name)]
-        return f"its key differs from that of {best[1]} in {', '.join(names[:4])}"
-
-
-def key_parts(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parts of a cache key with their hashes: `[hash] example_inputs[0]: TensorMetadata(…)`."""
-    components = facts.get("components")
-    parts: dict[str, str] = {}
-    for component in components if isinstance(components, list) else ():
-        digest, _, rest = str(component).partition("] ")
-        name = ev.clean(rest.partition(":")[0])
-        if name:
-            parts[name[:80]] = digest.lstrip("[")
-    return parts
 
 
 # ---- autotuning and compile times

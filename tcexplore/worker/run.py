@@ -23,7 +23,7 @@ from tcexplore.capture.compiled_regions import FailedCall, Regions
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
 from tcexplore.capture.entry import Entry, describe_call
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.inductor_trace import install_cache_keys, install_graph_scripts
+from tcexplore.capture.inductor.inductor_trace import install_graph_scripts
 from tcexplore.capture.inductor.unloaded_code import UnloadedCode
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.module_paths import name_modules
@@ -175,8 +175,6 @@ class Run:
             UnloadedCode(self._hooks).install()
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
-        if self.job.save_artifacts or self.job.load_artifacts:
-            install_cache_keys(self._hooks, trace)
         self._frames = CompiledFrames(trace)
         if self._numerics is not None:
             self._numerics.install()

@@ -186,4 +186,5 @@ def test_cache_lookups_come_from_the_trace(name: str, cache: str, outcome: Cache
         "payload": json.dumps({"cache_bypass_reason": "unsupported"}),
     })  # fmt: skip
     trace.handle(record)
+    hooks.remove()
     assert events == [CacheLookup(graph="1/0", cache=cache, outcome=outcome, reason="unsupported")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tcexplore import events as ev
@@ -30,7 +31,7 @@ def exists(folder: str) -> bool:
     return Path(folder).exists()
 
 
-KEY = (("inductor_config[cpp.simdlen]", "None"), ("torch_version", "2.13"))
+KEY = ev.KeyPart("inductor_config[cpp.simdlen]", "None", "a"), ev.KeyPart("torch_version", "2.13", "b")
 KEYS = ev.StateKeys(
     count=2, module=("weight", "bias"), compiled=("_orig_mod.weight", "_orig_mod.bias"), in_place=("weight", "bias"),
     prefix="_orig_mod.",
@@ -46,7 +47,12 @@ def artifacts_story(job: ev.Job) -> list[ev.Event]:
     return [
         ev.CallMade(index=0, variant="compiled", seconds=seconds, compiles=1, graphs=("0/0",)),
         ev.CacheLookup(graph="0/0", cache="fx_graph", outcome=outcome),
-        ev.CacheKey(graph="0/0", cache="fx_graph", key="k", parts=((KEY[0][0], "256"), KEY[1]) if other else KEY),
+        ev.CacheKey(
+            graph="0/0",
+            cache="fx_graph",
+            key="k",
+            parts=(replace(KEY[0], value="256", digest="c"), KEY[1]) if other else KEY,
+        ),
         KEYS,
         ev.ArtifactsSaved(bytes=2048, kinds=(("inductor", 1),)) if saving else ev.ArtifactsLoaded(seconds=0.1),
         *([] if saving else [ev.PhaseTimed(name="compile_file", seconds=3.0, graph="0/0", depth=1)]),

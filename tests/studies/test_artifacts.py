@@ -58,7 +58,7 @@ async def test_the_results_as_text_json_and_in_the_timing_pane():
         "fx_graph cache miss ×1 hit ×1",
         "the second process compiles 1 C++ file again, 3.00 s",
         "Second process: 1 hit, first call 4.90 s faster",
-        "With the other settings: miss ×1. The keys differ in: fx_graph: inductor_config[cpp.simdlen]: None → 256",
+        "With the other settings: miss ×1. The keys differ in: inductor_config[cpp.simdlen]: None → 256",
     ):
         assert sentence in report, report
     fields = json_of("artifacts", state)
@@ -98,7 +98,7 @@ async def test_each_way_has_a_row_and_a_way_that_fails_does_not_end_the_study():
     assert ways["precompile"]["other"]["misses"] == 1
     (difference,) = ways["cache"]["other"]["key_differences"]
     assert difference == {
-        "cache": "fx_graph", "part": "inductor_config[cpp.simdlen]", "saved": "None", "loaded": "256",
+        "part": "inductor_config[cpp.simdlen]", "before": "None", "after": "256", "file": None, "line": None,
     }  # fmt: skip
 
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
+import pickle
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.aten_graphs import compilation
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import CacheKey, CacheLookup, CacheOutcome, Event, GraphScript, KernelCompiled, Wrapper
+from tcexplore.events import CacheLookup, CacheOutcome, Event, GraphScript, KernelCompiled, Wrapper
 from tcexplore.torch_text import compile_workers
+from tcexplore.torch_text.cache_key_text import CacheKeyReader
 
 _CACHES = {"fx_graph_cache": "fx_graph", "aotautograd_cache": "aot_autograd"}
-_COMPONENT = re.compile(r"\[([^\]]*)\] (.*?): ?(.*)", re.DOTALL)
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-LONGEST_VALUE = 80
-"""Characters of a value of a `CacheKey`."""
+_OWN_PARTS = (
+    "aot_config", "grad_enabled", "autocast_state", "saved_tensors_hooks_fx_wrap_cache_hashes",
+    "sac_context_fn_hashes", "region_activation_memory_budget", "custom_estimator_solver_uuids",
+)  # fmt: skip
+"""Parts of AOTAutograd's keys that keys of Inductor's cache lack."""
+
+_AOT_PARTS = "torch._functorch._aot_autograd.autograd_cache:_get_debug_lines_for_cache_key"
 
 _OUTCOMES: tuple[CacheOutcome, ...] = ("hit", "miss", "bypass")
 _TRITON_COMPILE_TIMES = "triton_kernel_compile_times_us"
@@ -37,16 +43,39 @@ def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None
     for prefix, cache in _CACHES.items():
         for outcome in _OUTCOMES:
             trace.subscribe("caches", f"{prefix}_{outcome}", partial(_emit_lookup, hooks, cache, outcome))
+    _install_cache_keys(hooks, trace)
     trace.subscribe("compile time of each kernel", "compilation_metrics", partial(_emit_compile_times, hooks))
     for name, read in _WORKER_RECORDS.items():
         trace.subscribe("reports of compile workers", name, partial(_emit_read, hooks, read))
 
 
-def install_cache_keys(hooks: Hooks, trace: StructuredTrace) -> None:
-    """Emit a `CacheKey` for each cache lookup that has a key: torch gives all its parts, which are long."""
+def _install_cache_keys(hooks: Hooks, trace: StructuredTrace) -> None:
+    """Emit a `CacheKey` for each cache lookup that has a key."""
+    keys = CacheKeyReader()
     for prefix, cache in _CACHES.items():
         for outcome in _OUTCOMES:
-            trace.subscribe("cache keys", f"{prefix}_{outcome}", partial(_emit_key, hooks, cache))
+            trace.subscribe("cache keys", f"{prefix}_{outcome}", partial(_emit_key, hooks, keys, cache))
+    module, _, function = _AOT_PARTS.partition(":")
+    if hasattr(import_module(module), function):  # an older torch always gives these parts
+        hooks.wrap("parts of AOTAutograd's cache keys", _AOT_PARTS, partial(_with_own_parts, hooks))
+
+
+def _with_own_parts(hooks: Hooks, original: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """Give AOTAutograd's keys those parts that are quickly hashed; torch gives them only if it logs for debugging."""
+
+    def debug_lines(pickler: Any, details: Any, key: str) -> list[str]:
+        lines = original(pickler, details, key)
+        if not lines:
+            hooks.observe("cache keys", _AOT_PARTS, _add_own_parts, lines, pickler, details)
+        return lines
+
+    return debug_lines
+
+
+def _add_own_parts(lines: list[str], pickler: Any, details: Any) -> None:
+    parts = {name: value for name, value in vars(details).items() if name in _OWN_PARTS}
+    settings = pickle.loads(details.autograd_config)  # torch has just pickled it
+    lines += pickler.debug_lines(SimpleNamespace(**parts, functorch_config=settings))
 
 
 def install_graph_scripts(hooks: Hooks, trace: StructuredTrace) -> None:
@@ -81,20 +110,10 @@ def _emit_lookup(hooks: Hooks, cache: str, outcome: CacheOutcome, event: TraceEv
     hooks.emit(CacheLookup(graph=event.graph or "", cache=cache, outcome=outcome, reason=str(reason)))
 
 
-def _emit_key(hooks: Hooks, cache: str, event: TraceEvent) -> None:
+def _emit_key(hooks: Hooks, keys: CacheKeyReader, cache: str, event: TraceEvent) -> None:
     facts = json.loads(event.payload or "{}")
-    if isinstance(facts, dict) and facts.get("key"):
-        parts = tuple(_part(str(line)) for line in facts.get("components") or ())
-        hooks.emit(CacheKey(graph=event.graph or "", cache=cache, key=str(facts["key"]), parts=parts))
-
-
-def _part(line: str) -> tuple[str, str]:
-    """Return name and value of `[hash] inductor_config[cpp.simdlen]: None`, without addresses, which differ by run."""
-    match = _COMPONENT.match(line)
-    if match is None:
-        return line[:LONGEST_VALUE], ""
-    code, name, value = match[1], match[2], _ADDRESS.sub("", match[3])
-    return name, value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}… {code[:8]}"
+    if isinstance(facts, dict) and (key := keys.read(event.graph or "", cache, facts)):
+        hooks.emit(key)
 
 
 def _emit_read(hooks: Hooks, read: Callable[[str, str], Event | None], event: TraceEvent) -> None:

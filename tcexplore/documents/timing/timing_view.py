@@ -11,9 +11,11 @@ from tcexplore.documents.configurations import describe_grad_mode
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import describe_failed_guard
+from tcexplore.documents.locations import places
 from tcexplore.documents.module_folds import KernelGroup, kernel_groups
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
+from tcexplore.documents.timing.cache_miss_rows import cache_miss_rows
 from tcexplore.documents.timing.captured_rows import captured_rows
 from tcexplore.documents.timing.device_rows import (
     cuda_graph_rows,
@@ -30,6 +32,7 @@ from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, factor
 from tcexplore.session import Snapshot
+from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.call_account import CallAccount
 from tcexplore.session.compile_time import (
     CompiledCall,
@@ -375,6 +378,7 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
         yield row((f" {seconds:>8} {share:>6} ", "muted"), name)
     for line in slowest_compiles(snapshot):
         yield from wrapped(line, width, "muted")
+    yield from cache_miss_rows(cache_misses(snapshot), places(snapshot.file), width)
 
 
 def summarize_compile_time(spent: CompileTime) -> str:

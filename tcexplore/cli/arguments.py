@@ -115,11 +115,12 @@ _PARSERS: dict[str, dict[str, Any]] = {
     "export": {
         "description": "Write one kernel into a folder: its source, a file that runs and times it if torch provides "
         "one, and every stage down to machine code. Or write a profile of torch.profiler as a Chrome trace in which "
-        "each kernel has its line, ops and module.",
+        "each kernel has its line, ops and module, or as stacks for speedscope.",
         "examples": (
             "model.py --kernel cpp_fused_add_0 --to kernel",
             "model.py --target h100 --kernel triton_poi_fused_0 --to kernel",
             "profile.json.gz --trace traces/ --perfetto with_lines.json",
+            "profile.json.gz --trace traces/ --speedscope stacks.json",
         ),
     },
     "open": {
@@ -358,10 +359,12 @@ def complete_ask(parser: Parser, given: argparse.Namespace, request: Request) ->
 
 
 def complete_export(parser: Parser, given: argparse.Namespace, request: Request) -> Request:
-    if bool(given.perfetto) == bool(given.kernel and given.to):
-        parser.error("give --kernel NAME and --to DIR for a kernel, or --perfetto OUT for a profile")
-    if given.trace and not given.perfetto:
-        parser.error("--trace goes with --perfetto")
+    if [bool(given.perfetto), bool(given.speedscope), bool(given.kernel and given.to)].count(True) != 1:
+        parser.error(
+            "give --kernel NAME and --to DIR for a kernel, or --perfetto OUT or --speedscope OUT for a profile"
+        )
+    if given.trace and given.kernel:
+        parser.error("--trace goes with --perfetto and --speedscope")
     require_one_python(parser, given)
     config = replace(request.config, assembly=True)
     known = {name: value for name, value in chosen(Export, given).items() if value is not None}

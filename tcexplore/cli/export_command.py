@@ -25,7 +25,7 @@ def export(request: Request) -> int:
     """Run the file once, write the kernel, print the paths; return the exit status."""
     export_request = request.export
     assert export_request is not None, "the parser sets it"
-    if export_request.perfetto:
+    if export_request.perfetto or export_request.speedscope:
         from tcexplore.cli.profile_export import export_profile
 
         return export_profile(request.target, export_request)

@@ -65,13 +65,15 @@ class Outputs(NamedTuple):
 
 
 class Export(NamedTuple):
-    """What `export` writes: a kernel into the folder `to`, or a profile as a Chrome trace, and whether to overwrite."""
+    """What `export` writes: a kernel into the folder `to`, or a profile in another form, and whether to overwrite."""
 
     kernel: str = ""
     to: str = ""
     force: bool = False
     perfetto: str = ""
     """File of the Chrome trace; empty for a kernel."""
+    speedscope: str = ""
+    """File of the stacks; empty for a kernel or a Chrome trace."""
     trace: str = ""
     """The TORCH_TRACE of the profiled process; empty for none."""
 
@@ -382,7 +384,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("--perfetto", "export",
            "FILE is a profile of torch.profiler: write it as a Chrome trace with lines, ops and modules", kind.name,
            "OUT", one_call=True),
-    Option("--trace", "export", "with --perfetto: the TORCH_TRACE of the profiled process", None, "PATH",
+    Option("--speedscope", "export", "the same, as stacks of the host's threads for speedscope", kind.name, "OUT",
+           one_call=True),
+    Option("--trace", "export", "with these: the TORCH_TRACE of the profiled process", None, "PATH",
            one_call=True),
     Option("--force", "export", "overwrite existing files, except for the run's sources", action="store_true",
            one_call=True),

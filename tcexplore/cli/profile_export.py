@@ -1,4 +1,4 @@
-"""`tcexplore export PROFILE --perfetto OUT`: a profile as a Chrome trace with lines, ops and modules as arguments."""
+"""`tcexplore export PROFILE`: a profile as a Chrome trace with lines as arguments, or as stacks for speedscope."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from tcexplore.files import NotWrittenError, new_file
 from tcexplore.profiles.chrome_trace import modules_of, write_chrome_trace
 from tcexplore.profiles.profile_job import ProfileRun, is_profile_path
 from tcexplore.profiles.profile_table import NoProfileError
+from tcexplore.profiles.speedscope import write_speedscope
 from tcexplore.traces.trace_content import InputError
 
 NO_PROFILE = "record one with torch.profiler and export_chrome_trace(), and its TORCH_TRACE for lines"
 
 
 def export_profile(profile: str, export: Export) -> int:
-    """Write the trace, print its path and how many events have a line; return the exit status."""
+    """Write the profile, print its path and how many events or frames have a line; return the exit status."""
+    out = export.perfetto or export.speedscope
     if not is_profile_path(profile):
         return refuse(f"{clean(profile)} is not a profile; {NO_PROFILE}")
     try:
@@ -32,12 +34,15 @@ def export_profile(profile: str, export: Export) -> int:
         run.start()
         events = [event for batch in run.batches() for event in batch]
         assert run.joined is not None, "the run is read to its end"
-        with new_file(export.perfetto, force=export.force, keep=(profile,)) as file:
-            data, packed = job.ranks[rank].data, export.perfetto.endswith(".gz")
+        with new_file(out, force=export.force, keep=(profile,)) as file:
+            data, packed = job.ranks[rank].data, out.endswith(".gz")
             with gzip.GzipFile(fileobj=file, mode="wb") if packed else nullcontext(file) as target:
-                on_lines = write_chrome_trace(run.joined, data, modules_of(events), target)
+                if export.speedscope:
+                    on_lines = write_speedscope(run.joined, target)
+                else:
+                    on_lines = write_chrome_trace(run.joined, data, modules_of(events), target)
     except (TraceChoiceError, NoProfileError, InputError, NotWrittenError) as error:
         return refuse(str(error))
-    sys.stdout.write(f"{clean(str(Path(export.perfetto)))}\n")
-    print_error(f"{on_lines:,} events have a line")
+    sys.stdout.write(f"{clean(str(Path(out)))}\n")
+    print_error(f"{on_lines:,} {'frames' if export.speedscope else 'events'} have a line")
     return 0

@@ -17,6 +17,7 @@ from tcexplore.profiles.profile_job import ProfileJob, ProfileRun, open_profiles
 from tcexplore.profiles.profile_join import JoinedProfile, join
 from tcexplore.profiles.profile_run import profile_events
 from tcexplore.profiles.profile_table import NoProfileError, read_profile
+from tcexplore.profiles.speedscope import stack_events
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 
@@ -333,6 +334,43 @@ def test_an_exported_trace_can_be_opened_again(profiles: Path, tmp_path: Path):
         assert profile.compiled_on_lines_us > 0.99 * profile.compiled_us
 
 
+def test_stacks_for_speedscope_nest_and_have_lines(profiles: Path, tmp_path: Path):
+    out = tmp_path / "stacks.json"
+    source = profiles / "gpt" / "gpt_train.json"
+    assert main(["export", str(source), "--trace", str(profiles / "gpt" / "trace"), "--speedscope", str(out)]) == 0
+    written = json.loads(out.read_text())
+    frames = written["shared"]["frames"]
+    for thread in written["profiles"]:
+        opened, last = [], thread["startValue"]
+        for event in thread["events"]:
+            assert event["at"] >= last - 0.001
+            last = event["at"]
+            if event["type"] == "O":
+                opened.append(event["frame"])
+            else:
+                assert opened.pop() == event["frame"]
+        assert not opened
+        assert last <= thread["endValue"] + 0.001
+    kernel = next(frame for frame in frames if frame["name"].startswith("triton_per_fused__fused_rms_norm_backward"))
+    assert kernel["file"].endswith("gpt_train.py")
+    assert kernel["name"].endswith(f"gpt_train.py:{kernel['line']}")
+    original = json.loads(source.read_bytes())["traceEvents"]
+    ops = sum(event.get("cat") == "cpu_op" for event in original)
+    assert sum(event["type"] == "O" for thread in written["profiles"] for event in thread["events"]) > ops
+
+
+def test_a_call_that_outlives_the_one_around_it_ends_with_that():
+    events = stack_events([(0.0, -10.0, 0, 0), (2.0, -12.0, 2, 1), (11.0, -12.0, 2, 2)])
+    assert list(events) == [
+        ("O", 0, 0.0),
+        ("O", 1, 2.0),
+        ("C", 1, 10.0),
+        ("C", 0, 10.0),
+        ("O", 2, 11.0),
+        ("C", 2, 12.0),
+    ]
+
+
 def test_export_refuses_what_it_cannot_write(profiles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source = tmp_path / "profile.json"
     source.write_bytes((profiles / "gpu" / "graphs_0.json").read_bytes())
@@ -342,6 +380,7 @@ def test_export_refuses_what_it_cannot_write(profiles: Path, tmp_path: Path, cap
     assert (tmp_path / "out.json").read_text() == "mine"
     assert main(["export", __file__, "--perfetto", str(tmp_path / "other.json")]) == 2
     assert "is not a profile" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["export", str(source)])
+    for options in ([], ["--perfetto", "a.json", "--speedscope", "b.json"]):
+        with pytest.raises(SystemExit):
+            main(["export", str(source), *options])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "profile.json"]

@@ -345,8 +345,21 @@ def _variance(op: OpCall) -> Any:
     return [squares, mean_bound.reshape(op.exact[1].shape) + op.roundoff * op.exact[1].abs()]
 
 
+def _scattered(op: OpCall) -> Any:
+    """Bound of sums over indices: each term is added to memory, so each sum is rounded to the dtype of the result."""
+    if any(not _is_float(value) for value in op.inexact):
+        return _unknown(op)
+
+    def summed(of: Callable[[Value], Tensor]) -> Tensor:
+        return op.with_exact(lambda value: of(value) if _is_float(value) else value.exact)
+
+    terms = summed(lambda value: torch.ones_like(value.exact)).abs()
+    order = (torch.minimum(terms, ORDER * terms.sqrt()) + 1) * max(op.roundoff, op.stored)
+    return order * summed(lambda value: value.exact.abs()).abs() + summed(dense).abs()
+
+
 def _accumulated(op: OpCall) -> Any:
-    """Bound of ops that are linear in each input: matrix products, convolutions, scattered sums."""
+    """Bound of ops that are linear in each input: matrix products, convolutions."""
     name = op_name(op.target)
     n = _contracted(op, name)
     sizes = op.with_exact(lambda value: value.exact.abs() if _is_float(value) else value.exact)
@@ -401,15 +414,19 @@ _SELECTIONS = (
 """Pointwise ops that do not round."""
 
 _LINEAR = (
-    "mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "convolution", "cumsum", "scatter_add", "index_add",
-    "avg_pool2d", "_adaptive_avg_pool2d", "upsample_bilinear2d", "embedding_dense_backward",
+    "mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "convolution", "cumsum", "avg_pool2d",
+    "_adaptive_avg_pool2d", "upsample_bilinear2d",
 )  # fmt: skip
 """Ops that are linear in each input."""
+
+_SCATTERS = ("scatter_add", "index_add", "embedding_dense_backward", "_unsafe_masked_index_put_accumulate")
+"""Ops that add terms at indices."""
 
 RULES: dict[str, Callable[[OpCall], Any]] = {
     **{f"aten.{name}": _moved for name in _MOVES},
     **{f"aten.{name}": _selected for name in _SELECTIONS},
     **{f"aten.{name}": _accumulated for name in _LINEAR},
+    **{f"aten.{name}": _scattered for name in _SCATTERS},
     "aten.add": _added,
     "aten.sub": _added,
     "aten.mul": _multiplied,
@@ -448,7 +465,7 @@ def bound_of(op: OpCall) -> Any:
     # An op that works in place rounds as the one that doesn't.
     name = name.removesuffix("_") if name.startswith("aten.") else name
     if name in ("aten.index_put", "aten._unsafe_index_put") and (len(op.args) > 3 and op.args[3]):
-        return _accumulated(op)
+        return _scattered(op)
     rule = RULES.get(name)
     if rule is None and torch.Tag.pointwise in getattr(op.target, "tags", ()):
         rule = _pointwise

@@ -38,22 +38,31 @@ class GraphValues:
                 self.real[node] = _attribute(graph.module, node.target)
         self.held: dict[str, Any] = {}
         """The node whose value each buffer has, and each op that changes one in place, right after its kernel."""
-        for name, held, value in _held_values(graph, call, kernels):
-            if held.strides is not None:
-                value = torch.as_strided(value, *held.strides)
-            if tuple(value.shape) == _shape(held.node):
-                self.real[held.node] = value
-                self.held[name] = held.node
+        self.varied: dict[Any, torch.Tensor] = {}
+        """Values that a second call gave from the same inputs, where they are others."""
+        for name, buffer, held, value in _held_values(graph, call, kernels):
+            value = _placed(value, held)
+            if tuple(value.shape) != _shape(held.node):
+                continue
+            self.real[held.node] = value
+            self.held[name] = held.node
+            if buffer in call.varied:
+                self.varied[held.node] = _placed(call.varied[buffer], held)
 
     def replay(self, outputs: Sequence[Any], *, only_eager: bool = False) -> Replay:
         """Replay the nodes of a kernel with these outputs; `only_eager` without float64 and bounds."""
         return Replay(self, outputs, only_eager=only_eager)
 
 
+def _placed(value: torch.Tensor, held: HeldNode) -> torch.Tensor:
+    return value if held.strides is None else torch.as_strided(value, *held.strides)
+
+
 def _held_values(
     graph: LoweredGraph, call: WrapperCall, kernels: Sequence[Sequence[str]]
-) -> Iterator[tuple[str, HeldNode, torch.Tensor]]:
-    """Yield the name of a buffer, or of an op that changes one in place; the node, and its value after the kernel.
+) -> Iterator[tuple[str, str, HeldNode, torch.Tensor]]:
+    """Yield the name of a buffer, or of an op that changes one; the buffer if its first value is meant, else nothing;
+    the node, and its value after the kernel.
 
     A kernel may write a buffer and change it at once: then only the value after the last change is known.
     """
@@ -62,16 +71,16 @@ def _held_values(
         changes = graph.changes.get(name, ())
         if not changes:
             if first is not None:
-                yield name, first, values[0]
+                yield name, name, first, values[0]
             continue
         steps = [(name, first), *changes]
         written = [[step for step in steps if step[0] in buffers] for buffers in kernels]
         last = [of_kernel[-1] for of_kernel in written if of_kernel]
         # A change that leaves the values as they were is not recorded.
         if len(last) == len(values):
-            for (step, held), value in zip(last, values, strict=True):
+            for number, ((step, held), value) in enumerate(zip(last, values, strict=True)):
                 if held is not None:
-                    yield step, held, value
+                    yield step, "" if number else name, held, value
 
 
 def _shape(node: Any) -> tuple[int, ...] | None:

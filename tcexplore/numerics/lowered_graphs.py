@@ -64,7 +64,8 @@ class LoweredGraphs:
         self.graphs: list[LoweredGraph] = []
         self.recording = True
         self._before: Any = None
-        self._results: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+        self._results: WeakKeyDictionary[Any, dict[Any, tuple[Any, int]]] = WeakKeyDictionary()
+        """What each node was lowered to, and the number of operations that there were then."""
 
     def install(self, hooks: Hooks) -> None:
         """Watch nodes being lowered, and wrappers being loaded."""
@@ -74,29 +75,35 @@ class LoweredGraphs:
 
     def _lowered(self, result: Any, lowering: Any, node: Any) -> None:
         if self.recording and node.op == "call_function":
-            self._results.setdefault(lowering, {})[node] = result
+            self._results.setdefault(lowering, {})[node] = result, len(lowering.operations)
 
     def _loaded(self, wrapper: Any, lowering: Any, *_: Any) -> None:
         results = self._results.pop(lowering, {})
         if not self.recording or root(lowering) is not lowering or getattr(lowering, "is_const_graph", False):
             return
-        nodes: dict[str, HeldNode] = {}
-        changing: dict[str, list[HeldNode]] = {}
-        for node, result in results.items():
+        changed_by = _changing_operations(lowering)
+        held: dict[tuple[str, int], HeldNode] = {}
+        for node, (result, operations) in results.items():
             name, strides = _place(result)
-            # A node that changes nothing, such as a cast to the same dtype, holds the buffer of an earlier node.
-            if name is None or name in lowering.graph_inputs:
+            if name is None:
                 continue
-            if changed_arguments(node):
-                changing.setdefault(name, []).append(HeldNode(node, strides))
-            else:
-                nodes.setdefault(name, HeldNode(node, strides))
+            changes = sum(place < operations for place, _ in changed_by.get(name, ()))
+            # A node that changes nothing, such as a cast to the same dtype, holds the buffer of an earlier node.
+            if changes or name not in lowering.graph_inputs:
+                held.setdefault((name, changes), HeldNode(node, strides))
         graph, phase = compilation(lowering)
         self.graphs.append(
             LoweredGraph(
-                graph=graph, phase=phase, module=lowering.module, wrapper=wrapper, nodes=nodes,
+                graph=graph, phase=phase, module=lowering.module, wrapper=wrapper,
+                nodes={name: node for (name, changes), node in held.items() if not changes},
                 before=self._before, mutated_inputs=frozenset(lowering.mutated_inputs),
-                changes=_changes(lowering, changing),
+                changes={
+                    name: tuple(
+                        BufferChange(operation, held.get((name, number + 1)))
+                        for number, (_, operation) in enumerate(operations)
+                    )
+                    for name, operations in changed_by.items()
+                },
             )
         )  # fmt: skip
         self._before = None
@@ -120,18 +127,13 @@ def changed_arguments(node: Any) -> list[Any]:
     return [leaf for value in written for leaf in tree_leaves(value) if isinstance(leaf, Node)]
 
 
-def _changes(lowering: Any, changing: dict[str, list[HeldNode]]) -> dict[str, tuple[BufferChange, ...]]:
-    """Return the changes of each buffer, joined to the nodes that make them if there is one for each."""
-    operations: dict[str, list[str]] = {}
-    for operation in lowering.operations:
+def _changing_operations(lowering: Any) -> dict[str, list[tuple[int, str]]]:
+    """Return the operations that change each buffer in place: their positions and names."""
+    changing: dict[str, list[tuple[int, str]]] = {}
+    for place, operation in enumerate(lowering.operations):
         for name in operation.get_mutation_names() if hasattr(operation, "get_mutation_names") else ():
-            operations.setdefault(name, []).append(operation.get_name())
-    changes = {}
-    for name, names in operations.items():
-        nodes = changing.get(name, [])
-        held = nodes if len(nodes) == len(names) else [None] * len(names)
-        changes[name] = tuple(map(BufferChange, names, held))
-    return changes
+            changing.setdefault(name, []).append((place, operation.get_name()))
+    return changing
 
 
 def _place(result: Any) -> tuple[str | None, tuple[Any, Any, Any] | None]:

@@ -43,6 +43,8 @@ class WrapperCall:
     """Whether a second call got the same arguments; None without one."""
     repeated: dict[str, bool] = field(default_factory=dict)
     """Whether the second call wrote the same values."""
+    varied: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Buffers as the second call wrote them, where it wrote other values."""
 
     def repeats(self, buffers: Sequence[str]) -> bool | None:
         """Return whether a kernel gave the same values twice; None if something before it did not, or is unknown."""
@@ -119,7 +121,7 @@ class ValueRecorder:
         call = self.calls.get(path)
         if path not in self._under_way:
             if call is not None and call.same_arguments:
-                self._compare(call, scope, names)
+                self._compare(path, scope, names)
             return
         for name in names:
             value = scope.get(name)
@@ -133,11 +135,14 @@ class ValueRecorder:
             if copied is not None:
                 self.calls[path].written.setdefault(name, []).append(copied)
 
-    @staticmethod
-    def _compare(call: WrapperCall, scope: dict[str, Any], names: Sequence[str]) -> None:
+    def _compare(self, path: str, scope: dict[str, Any], names: Sequence[str]) -> None:
+        call = self.calls[path]
         for name in names:
-            if name in call.written and name in scope and name not in call.repeated:
-                call.repeated[name] = _same(call.written[name][0], scope[name])
+            if name not in call.written or name not in scope or name in call.repeated:
+                continue
+            call.repeated[name] = _same(call.written[name][0], scope[name])
+            if not call.repeated[name] and (copied := self._copy(path, scope[name])) is not None:
+                call.varied[name] = copied
 
     def _copy(self, path: str, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):

@@ -169,9 +169,11 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
                 yield NumericsRun(snapshot, change=each)
 
     def document(self, state: State, width: int = 78) -> Document:
-        rows = list(wrapped(INTENT, width, "muted"))
+        intent = list(wrapped(INTENT, width, "muted"))
+        rows = [] if state.results else intent
         for result in state.results[:1]:
-            rows += [BLANK, *_rows(result.run, width), *_switch_rows(result.run, state.results[1:], width)]
+            rows += [*_answer_rows(result.run, width), BLANK, *intent]
+            rows += [*_rows(result.run, width), *_switch_rows(result.run, state.results[1:], width)]
             rows += growth_rows(result.run, width)
         if (compared := steps_compared(state.results)) is not None:
             rows += step_rows(compared, width)
@@ -339,7 +341,8 @@ LEGEND = (
 )
 
 
-def _rows(run: Snapshot, width: int) -> Iterator[Row]:
+def _answer_rows(run: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the verdict, or why there is none: what is read first."""
     if run.failure is not None:
         yield from wrapped(f"{run.failure.type}: {run.failure.message.strip()}", width, "error", lead="✖ ")
         return
@@ -352,6 +355,9 @@ def _rows(run: Snapshot, width: int) -> Iterator[Row]:
     yield from wrapped(_verdict(run), width, style)
     if numerics.reason:
         yield from wrapped(f"{numerics.reason[:1].upper()}{numerics.reason[1:]}.", width, "warn")
+
+
+def _rows(run: Snapshot, width: int) -> Iterator[Row]:
     if run.first_op is not None:
         yield BLANK
         yield from _first_op(run.first_op, run, width)
@@ -394,7 +400,18 @@ def _verdict(run: Snapshot) -> str:
         return f"{count(wrong, 'kernel call')} of {len(run.kernels_judged)} wrong.{op}" if wrong else f"Wrong.{op}"
     if run.numerics.verdict == "bitwise equal":
         return EQUAL
-    return NOT_WRONG if run.numerics.verdict == "differs, not wrong" else NOTHING_JUDGED
+    return f"{NOT_WRONG}{_why(run)}" if run.numerics.verdict == "differs, not wrong" else NOTHING_JUDGED
+
+
+def _why(run: Snapshot) -> str:
+    """Return why kernels differ from eager, as a sentence; empty if nothing was tried."""
+    change = explanation(run)
+    if change is not None:
+        kernels = {(one.graph, one.phase, one.kernel) for one in run.switches_tried}
+        equal = {(one.graph, one.phase, one.kernel) for one in run.switches_tried if one.equal}
+        of = "" if kernels == equal else f" {len(equal)} of the {len(kernels)} that were tried"
+        return f" Why: they are bitwise equal with {change.name}.{f' This holds for{of}.' if of else ''}"
+    return " Why is not known: nothing that was tried gives the bits of eager." if run.switches_tried else ""
 
 
 def _place(first: FirstOp, run: Snapshot) -> str:
@@ -430,6 +447,10 @@ ROUNDED_NUMBER = (
 )
 
 
+UNDECIDED = 2.0
+"""Ratio of the ends of an interval from which on it says nothing."""
+
+
 def _cost_text(found: Cost | None) -> str:
     if found is None:
         return "Bitwise equal, kernel by kernel. What it costs is not measured."
@@ -443,6 +464,8 @@ def _cost_text(found: Cost | None) -> str:
             "(decompositions)"
         )
     )
+    if found.high > UNDECIDED * found.low:
+        return f"{bits}. What it costs could not be measured: the calls are too short, or the machine is busy ({ends})."
     if found.low <= 1 <= found.high:
         return f"{bits}; it costs no measurable time: {percent:+.0f} % {ends} of the compiled call."
     return f"{bits}; it {'costs' if percent > 0 else 'saves'} {abs(percent):.0f} % of the compiled call {ends}."
@@ -489,6 +512,8 @@ def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
     if first.stage != "kernel":
         cause = f"{first.stage} {culprit(run, first)}".strip()
         yield row("   cause      ", f"{cause}: the nodes are wrong, not the code generated from them")
+    if first.kind == "wrong" and _varies(run, first):
+        yield row("   cause      ", VARIES)
     if first.op != "input":
         yield row("   kernel     ", f"{short_kernel(first.kernel, 60)}, {first.phase} of graph {first.graph}")
     if first.statement:
@@ -505,6 +530,17 @@ def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
     yield row("     compiled ", (first.compiled or "not known: the kernel does not store it", style))
     if first.kind == "not finite" and (reason := not_finite_reason(first)):
         yield from wrapped(reason, width, "strong", indent=3)
+
+
+VARIES = "it varies between calls with the same inputs, as a race does, or memory that was not written"
+
+
+def _varies(run: Snapshot, first: FirstOp) -> bool:
+    """Return whether the kernel of an op gives other values from the same inputs."""
+    place = (first.graph, first.phase, first.kernel, first.order)
+    return any(
+        one.repeats is False and (one.graph, one.phase, one.kernel, one.order) == place for one in run.kernels_judged
+    )
 
 
 def culprit(run: Snapshot, first: FirstOp) -> str:

@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from tcexplore.numerics.comparison import compare
 from tcexplore.numerics.kernel_replay import GraphValues
-from tcexplore.numerics.lowered_graphs import LoweredGraph
+from tcexplore.numerics.lowered_graphs import BufferChange, HeldNode, LoweredGraph
 from tcexplore.numerics.replayed_values import Value, unit
 from tcexplore.numerics.wrapper_values import WrapperCall
 
@@ -96,3 +96,75 @@ def test_an_op_that_does_not_run_alone_is_not_judged():
     assert GraphValues(graph, WrapperCall([torch.ones(4)])).replay([output]).failed == {
         node: "random numbers" for node in module.graph.nodes if node.op == "call_function"
     }
+
+
+def traced(function: Callable[..., Any], *inputs: torch.Tensor) -> tuple[Any, dict[Any, Any]]:
+    """Return the module of a function, and its nodes by op."""
+    module = make_fx(function)(*inputs)
+    return module, {node.target: node for node in module.graph.nodes if node.op == "call_function"}
+
+
+def test_what_reads_a_value_after_a_copy_into_its_view_is_not_judged():
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        copied = x.clone()
+        copied.diagonal().copy_(y)
+        return copied.sum()
+
+    inputs = [torch.ones(4, 4), torch.zeros(4)]
+    module, nodes = traced(program, *inputs)
+    graph = LoweredGraph(graph="0/0", phase="forward", module=module, wrapper=None, nodes={})
+    total = nodes[aten.sum.default]
+    assert GraphValues(graph, WrapperCall(inputs)).replay([total]).failed[total] == "a later op changes it in place"
+
+
+def filled_and_added(kernels: list[tuple[str, ...]], values: list[torch.Tensor]) -> tuple[GraphValues, dict[Any, Any]]:
+    """Return the values of a buffer that kernels fill and add to in place."""
+
+    def program(i: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(3).index_put_((i,), x, accumulate=True)
+
+    inputs = [torch.tensor([0, 2, 2]), torch.ones(3)]
+    module, nodes = traced(program, *inputs)
+    zeros, put = nodes[aten.zeros.default], nodes[aten.index_put_.default]
+    graph = LoweredGraph(
+        graph="0/0", phase="forward", module=module, wrapper=None, nodes={"buf0": HeldNode(zeros, None)},
+        changes={"buf0": (BufferChange("buf1", HeldNode(put, None)),)},
+    )  # fmt: skip
+    return GraphValues(graph, WrapperCall(inputs, {"buf0": values}), kernels), {"zeros": zeros, "put": put}
+
+
+def test_a_buffer_that_one_kernel_fills_and_changes_has_the_value_of_the_change():
+    summed = torch.tensor([1.0, 0.0, 2.0])
+    values, nodes = filled_and_added([("buf0", "buf1")], [summed])
+    assert values.held == {"buf1": nodes["put"]}
+    assert nodes["zeros"] not in values.real
+    assert not compare(summed, values.replay([nodes["put"]]).values[nodes["put"]]).wrong
+    assert compare(summed + 0.01, values.replay([nodes["put"]]).values[nodes["put"]]).wrong
+
+
+def test_a_buffer_that_a_second_kernel_changes_has_both_values():
+    both = [torch.zeros(3), torch.tensor([1.0, 0.0, 2.0])]
+    values, nodes = filled_and_added([("buf0",), ("buf1",)], both)
+    assert values.held == {"buf0": nodes["zeros"], "buf1": nodes["put"]}
+    unchanged, _ = filled_and_added([("buf0",), ("buf1",)], both[:1])
+    assert unchanged.held == {}, "which kernel wrote the one value is not known"
+
+
+@pytest.mark.parametrize("gap", [0.1, 1e-9])
+def test_the_index_of_the_largest_value_is_undecided_only_where_two_are_close(gap: float):
+    x = torch.tensor([[0.3, 0.9, 0.9 + gap], [0.1, 0.2, 0.3]], dtype=torch.float64).to(torch.float32)
+    value, result = replayed(lambda x: torch.sin(x).argmax(-1), x)
+    assert value.bound.tolist() == [gap < 1e-3, False]
+    assert compare(torch.tensor([0, 0]), value).wrong
+    assert not compare(result, value).wrong
+
+
+def test_a_sum_over_indices_in_bfloat16_rounds_after_each_term():
+    x, i = torch.full((64, 1), 1.01, dtype=torch.bfloat16), torch.zeros(64, dtype=torch.long)
+    value, result = replayed(lambda x, i: torch.zeros(2, 1, dtype=x.dtype).index_put((i,), x, True), x, i)
+    rounded = torch.zeros(2, 1, dtype=torch.bfloat16)
+    for term in x:
+        rounded[0] += term
+    assert not compare(rounded, value).wrong
+    assert not compare(result, value).wrong
+    assert compare(rounded * 2, value).wrong

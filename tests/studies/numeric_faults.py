@@ -601,7 +601,7 @@ def model(x, i):
     return b + 1
 
 
-inputs = (torch.rand(1 << 21), torch.randint(0, 4, (1 << 21,)))
+inputs = (torch.rand(1 << 23), torch.randint(0, 4, (1 << 23,)))
 """,
         "+=",
     ),

@@ -70,15 +70,17 @@ def _computing(lines: Sequence[Any], source: Sequence[str]) -> tuple[int | None,
         if first and n > first[-1][0] + 40:
             break
         first.append((n, text))
-    values = [
-        (n, text)
-        for n, text in first
-        if not _STORE.search(text) and not _LOAD.search(text) and not _CONSTANT.search(text)
-    ]
-    n, text = (values or first)[-1]
+    added = [(n, text) for n, text in first if _ADDED.search(text)]
+    others = (_STORE, _LOAD, _CONSTANT, _LOOP)
+    values = [(n, text) for n, text in first if not any(pattern.search(text) for pattern in others)]
+    n, text = (added or values or first)[-1]
     return n, text
 
 
+_ADDED = re.compile(r"atomic_add|out_ptr\d+\[.*\] \+=")
+"""Statements that add to memory: the store is what computes."""
+
+_LOOP = re.compile(r"^for \(|^#pragma|^[{}]$")
 _STORE = re.compile(r"\.store\(|tl\.store\(|^(in_)?out_ptr\d+\[|static_cast<int64_t>\(x\d+\)\] =")
 _LOAD = re.compile(r"loadu\(|tl\.load\(| = (in_out|in|out)_ptr\d+\[")
 _CONSTANT = re.compile(r"= static_cast<\w+>\([-\d.e+]+\);|Vectorized<\w+>\(tmp\d+\);|tl\.full\(")

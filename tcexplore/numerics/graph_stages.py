@@ -2,11 +2,13 @@
 
 Both sides run in float64 on the inputs that the graph really got, so they agree to ten digits or more if they are
 equivalent, whatever their order of operations is. A difference counts only if float32 shows it too: an op that depends
-on the dtype gives another result in float64.
+on the dtype gives another result in float64. And it must be about as large there: where terms cancel, such as in the
+gradient of a sum of normalized values, what is left is rounding, which is a billion times smaller in float64.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,9 @@ from tcexplore.numerics.replayed_values import op_name, run_exactly
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
 """Largest difference of equivalent nodes, relative to the largest value of the tensor."""
+
+ROUNDING = 1e-3
+"""A difference in float64 that is a smaller part of that in float32 is rounding."""
 
 
 class Decomposed(NamedTuple):
@@ -130,9 +135,10 @@ class GraphCheck:
             if own.isdisjoint(node.name for node in tree_leaves(one.outputs) if isinstance(node, torch.fx.Node)):
                 continue
             compared = self._decomposed(one, torch.float64)
-            if compared is not None and self._decomposed(one, torch.float32) is not None:
-                node, right, wrong = compared
-                return WrongNode("decomposition", op_name(one.op), op_name(one.op), node, right, wrong)
+            single = self._decomposed(one, torch.float32) if compared else {}
+            for node, (right, wrong) in compared.items():
+                if node in single and not _is_rounding((right, wrong), single[node]):
+                    return WrongNode("decomposition", op_name(one.op), op_name(one.op), node, right, wrong)
         return None
 
     def _known_nodes(self) -> dict[str, Any]:
@@ -149,60 +155,44 @@ class GraphCheck:
         """Return the first node that Inductor's passes gave another value."""
         if self._graph.before is None or str(self._graph.before.graph) == str(self._graph.module.graph):
             return None
-        differences = []
-        for dtype in TOLERANCES:
-            before = self._run(self._graph.before, dtype)
-            after = self._run(self._graph.module, dtype)
-            nodes = {node.name: node for node in self._graph.module.graph.nodes if node.op == "call_function"}
-            different = {
-                name: node
-                for name, node in nodes.items()
-                if not _agree(before.values.get(name), after.values.get(name), dtype)
-            }
-            differences.append((different, before, after))
-        (first, before, after), (others, *_) = differences
-        for name, node in first.items():
-            if name in others:
-                return WrongNode("pass", "", op_name(node.target), node, before.values[name], after.values[name])
-        return self._wrong_output(before, after)
-
-    def _wrong_output(self, before: _Values, after: _Values) -> WrongNode | None:
-        """Return an output whose node has another name after the passes, and another value."""
-        assert self._graph.before is not None
-        pairs = zip(output_nodes(self._graph.before), output_nodes(self._graph.module), strict=False)
-        for one, other in pairs:
-            if not isinstance(one, torch.fx.Node) or not isinstance(other, torch.fx.Node):
+        nodes = {node.name: node for node in self._graph.module.graph.nodes if node.op == "call_function"}
+        pairs = [(node, name, name) for name, node in nodes.items()]
+        # An output may have another name after the passes.
+        outputs = zip(output_nodes(self._graph.before), output_nodes(self._graph.module), strict=False)
+        for one, other in outputs:
+            if isinstance(one, torch.fx.Node) and isinstance(other, torch.fx.Node):
+                pairs.append((other, one.name, other.name))
+        runs = [
+            (dtype, self._run(self._graph.before, dtype).values, self._run(self._graph.module, dtype).values)
+            for dtype in TOLERANCES
+        ]
+        for node, first, second in pairs:
+            double, single = ((before.get(first), after.get(second)) for _, before, after in runs)
+            if _agree(*double, torch.float64) or _agree(*single, torch.float32) or _is_rounding(double, single):
                 continue
-            right, wrong = before.values.get(one.name), after.values.get(other.name)
-            if not _agree(right, wrong, torch.float64):
-                return WrongNode("pass", "", op_name(other.target), other, right, wrong)
+            return WrongNode("pass", "", op_name(node.target), node, *double)
         return None
 
-    def _decomposed(self, one: Decomposed, dtype: torch.dtype) -> tuple[Any, torch.Tensor, torch.Tensor] | None:
-        """Return the first output of an op that its decomposition gets wrong: node, right and wrong value."""
+    def _decomposed(self, one: Decomposed, dtype: torch.dtype) -> dict[Any, tuple[torch.Tensor, torch.Tensor]]:
+        """Return the outputs of an op that its decomposition gets wrong, with their right and wrong values."""
         known = self._known_values(dtype)
         nodes = [leaf for leaf in tree_leaves((one.args, one.kwargs)) if isinstance(leaf, torch.fx.Node)]
         if any(node.name not in known for node in nodes) or _draws(one.op):
-            return None
+            return {}
 
         def value(leaf: Any) -> Any:
             return known[leaf.name] if isinstance(leaf, torch.fx.Node) else leaf
 
         args, kwargs = tree_map(value, (one.args, one.kwargs))
         if any(isinstance(leaf, torch.SymInt) for leaf in tree_leaves((args, kwargs))):
-            return None
+            return {}
         try:
             results = run_exactly(one.op, args, kwargs, dtype)
         except Exception:  # noqa: BLE001  an op that does not run in this dtype is not checked
-            return None
+            return {}
         pairs = zip(tree_leaves(one.outputs), tree_leaves(results), strict=False)
-        for node, right in pairs:
-            if not isinstance(node, torch.fx.Node):
-                continue
-            wrong = known.get(node.name)
-            if not _agree(right, wrong, dtype):
-                return node, right, wrong
-        return None
+        compared = {node: (right, known.get(node.name)) for node, right in pairs if isinstance(node, torch.fx.Node)}
+        return {node: pair for node, pair in compared.items() if not _agree(*pair, dtype)}
 
     def _run(self, module: Any, dtype: torch.dtype) -> _Values:
         key = id(module), dtype
@@ -248,11 +238,26 @@ def _agree(right: Any, wrong: Any, dtype: torch.dtype) -> bool:
     if right.dtype is not dtype or wrong.dtype is not dtype or not right.numel():
         return True
     finite = torch.isfinite(right)
-    if not bool(torch.equal(finite, torch.isfinite(wrong))):
+    if not _same_finite(right, wrong):
         return False
     largest = float(right[finite].abs().max()) if bool(finite.any()) else 0.0
     difference = float((right - wrong)[finite].abs().max()) if bool(finite.any()) else 0.0
     return difference <= TOLERANCES[dtype] * largest + float(torch.finfo(dtype).tiny)
+
+
+def _is_rounding(double: Any, single: Any) -> bool:
+    """Return whether two values differ by rounding: then they differ far less in float64 than in float32."""
+    largest = [_largest_difference(*pair) for pair in (double, single)]
+    return all(map(math.isfinite, largest)) and largest[0] < ROUNDING * largest[1]
+
+
+def _largest_difference(right: torch.Tensor, wrong: torch.Tensor) -> float:
+    difference = torch.nan_to_num((right - wrong).abs(), nan=0.0 if _same_finite(right, wrong) else math.inf)
+    return float(difference.max())
+
+
+def _same_finite(right: torch.Tensor, wrong: torch.Tensor) -> bool:
+    return bool(torch.equal(torch.isfinite(right), torch.isfinite(wrong)))
 
 
 def time_limit(seconds: float) -> Callable[[], bool]:

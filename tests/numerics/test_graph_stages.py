@@ -97,3 +97,17 @@ def test_a_pass_that_keeps_the_values_is_not_accused():
             node.target, node.args = aten.add.Tensor, (node.args[0], node.args[0])
 
     assert changed(change) is None
+
+
+def test_what_is_left_where_terms_cancel_is_rounding():
+    x = torch.randn(8, 16)
+    before = make_fx(lambda x: (x - x.mean(-1, keepdim=True)).sum(-1))(x)
+
+    def check_of(factor: float) -> WrongNode | None:
+        after = make_fx(lambda x: x.sum(-1) - x.mean(-1) * factor)(x)
+        for node in after.graph.nodes:
+            node.name = f"{node.name}_after" if node.op == "call_function" else node.name
+        return check(before, after).wrong_pass()
+
+    assert check_of(16) is None
+    assert check_of(16.016) is not None

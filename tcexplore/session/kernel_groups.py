@@ -6,6 +6,7 @@ versions of torch, modes, commits or traces can be compared, also if ops are dec
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -253,9 +254,26 @@ def shape(kernels: Iterable[ev.Kernel]) -> tuple[tuple[object, ...], ...]:
     """Return what kernels of two versions of torch have in common if they do the same work in the same way."""
     return tuple(sorted(
         (kernel.generated, "" if kernel.generated else call_name(kernel), kernel.fusion.startswith("template"),
-         tuple(sorted(kernel.ops)), len(kernel.calls))
+         tuple(sorted(kernel.ops)), len(kernel.calls), tuple(sorted(code_form(kernel).items())))
         for kernel in kernels
     ))  # fmt: skip
+
+
+_FORM = (
+    ("loop nests", re.compile(r"^ {4,12}for\s*\(", re.M)),
+    ("loops", re.compile(r"\bfor\s*\(")),
+    ("parallel regions", re.compile(r"#pragma omp parallel")),
+    ("Welford reductions", re.compile(r"= welford_combine")),
+    ("atomic additions", re.compile(r"atomic_add")),
+    ("loads", re.compile(r"tl\.load\(")),
+    ("stores", re.compile(r"tl\.store\(|\.store\(")),
+)
+"""Marks in C++ and Triton that show how an op is computed, and that are the same in several versions of torch."""
+
+
+def code_form(kernel: ev.Kernel) -> dict[str, int]:
+    """Return how often generated code has each mark; empty for a call."""
+    return {name: len(mark.findall(kernel.source)) for name, mark in _FORM} if kernel.generated else {}
 
 
 def programs(kernels: Iterable[ev.Kernel]) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.kernel_groups import AlignedRuns, KernelGroup, OpPair, align_runs, call_name, packet
+from tcexplore.session.kernel_groups import AlignedRuns, KernelGroup, OpPair, align_runs, call_name, code_form, packet
+from tcexplore.session.run_diff import align, kernel_program
 from tcexplore.session.snapshot import Snapshot
 
 CauseKind = Literal[
@@ -26,6 +27,9 @@ guards or eager ops."""
 Basis = Literal["graphs", "trial", "only difference", "exclusion"]
 """How a cause is known. `graphs`: from what the runs recorded. `trial`: with the other value of a setting, the
 difference is gone. `only difference`: no other setting differs; not tried. `exclusion`: the code is equal."""
+
+FEW_LINES = 10
+"""Lines of two kernels that differ and are shown."""
 
 LISTED = 4
 """Names in a sentence."""
@@ -190,14 +194,19 @@ def setting_differences(before: Snapshot, after: Snapshot) -> tuple[SettingDiffe
             continue
         value, default = was or now or ("", "")
         missing_side = now is None
-        if value == default and default not in ("True",):
-            continue  # a new setting that is off, or a number that only its own code reads
+        if value == default and default != "True" and not is_threshold(name, value):
+            continue  # a setting of one torch that is off, or a value that only its own code reads
         if name.startswith("torch._inductor.") or value != default:
             alone.append(
                 SettingDifference(name, value, None, default, None) if missing_side
                 else SettingDifference(name, None, value, None, default)
             )  # fmt: skip
     return (*differ, *alone)
+
+
+def is_threshold(name: str, value: str | None) -> bool:
+    """Return whether a setting is a size from which on something is done: a huge one switches it off."""
+    return value is not None and value.isdecimal() and "threshold" in name
 
 
 def _is_of_other_device(name: str, device: str) -> bool:
@@ -422,6 +431,8 @@ class _Causes:
         word = (
             "called with other arguments" if not any(k.generated for k in group.kernels) else "generated code differs"
         )
+        if forms := _form_difference(group):
+            word = f"{word}: {forms}"
         kinds = {k.fusion.startswith("template") for k in group.kernels}
         if len(kinds) > 1:
             word = "a template on one side only"
@@ -535,6 +546,23 @@ def _refusal(run: Snapshot, kernels: Sequence[ev.Kernel]) -> str:
         if not decision.fused and all((decision.graph, decision.phase, name) in owner for name in names):
             return f"{decision.refused_by}: {decision.reason}".removeprefix(": ")
     return ""
+
+
+def _form_difference(group: KernelGroup) -> str:
+    """Return what differs in how generated code computes the same ops: the lines if they are few, else its form."""
+    if len(group.before) == len(group.after) == 1:
+        lines = [kernel_program(side[0]).splitlines() for side in (group.before, group.after)]
+        changes = [change for change in align(lines[0], lines[1], str.strip) if change.kind != "same"]
+        if len(changes) <= FEW_LINES:
+            shown = [f"{'−' if c.after is None else '+'} {(c.item).strip()}" for c in changes]
+            return "; ".join(shown[:LISTED]) + (f" and {len(shown) - LISTED} more lines" if len(shown) > LISTED else "")
+    forms = [
+        sum((Counter(code_form(kernel)) for kernel in side), Counter[str]()) for side in (group.before, group.after)
+    ]
+    names = dict.fromkeys((*forms[0], *forms[1]))
+    return ", ".join(
+        f"{name} {forms[0][name]} → {forms[1][name]}" for name in names if forms[0][name] != forms[1][name]
+    )
 
 
 def _library_differences(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str, str]]:

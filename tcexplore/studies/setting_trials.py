@@ -8,12 +8,15 @@ from dataclasses import replace
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_groups import AlignedRuns, KernelGroup, align_runs, shape
-from tcexplore.session.run_difference import RunDifference, SettingDifference, with_trial
+from tcexplore.session.run_difference import RunDifference, SettingDifference, is_threshold, with_trial
 
 Compile = Callable[[ev.Config], Awaitable[Snapshot]]
 """Compiles the program of the later run with another configuration, without timing it."""
 
 _SETTABLE = ("torch._inductor.config.", "torch._dynamo.config.", "torch._functorch.config.")
+
+HUGE = 1 << 62
+"""A threshold that nothing reaches."""
 
 ALONE = 3
 """Settings that are tried one by one; more are halved until one is left."""
@@ -24,7 +27,9 @@ def assignment(setting: SettingDifference) -> str:
 
     A setting that the earlier torch lacks is switched off. Empty if its value cannot be written.
     """
-    before = "False" if setting.before is None and setting.after == "True" else setting.before
+    before = setting.before
+    if before is None and (setting.after == "True" or is_threshold(setting.name, setting.after)):
+        before = "False" if setting.after == "True" else str(HUGE)
     written = before is not None and setting.after is not None and "<" not in before and not before.endswith("…")
     return f"{setting.name}={before}" if written and setting.name.startswith(_SETTABLE) else ""
 

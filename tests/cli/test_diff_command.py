@@ -71,6 +71,6 @@ def test_two_programs_are_compared(file: Path, tmp_path: Path, capsys: pytest.Ca
     difference: dict[str, Any] = json.loads(capsys.readouterr().out)
     (part,) = [part for part in difference["parts"] if part["change"] != "same"]
     assert part["cause"]["kind"] == "program"
-    assert "x, 2" in part["cause"]["text"]
+    assert "2 →" in part["cause"]["text"]
     assert part["source_lines"][0][1] == 3
     assert difference["before"]["torch"] == difference["after"]["torch"]

@@ -123,6 +123,21 @@ def test_a_generated_product_is_a_lowering() -> None:
     assert causes(run(FUSED, MM), run(FUSED, kernel("gemm", "mm"))) == [("lowering", "aten.mm")]
 
 
+def test_the_lines_of_generated_code_that_differ_are_shown() -> None:
+    before, after = (kernel("fused", "relu", "sigmoid", "mul", source=f"{pragma}\nfor (;;) {{}}\n")
+                     for pragma in ("#pragma omp parallel num_threads(2)", "#pragma omp parallel"))  # fmt: skip
+    (part,) = run_difference(run(before, MM), run(after, MM)).changed
+    assert part.cause is not None
+    assert "− #pragma omp parallel num_threads(2); + #pragma omp parallel" in part.cause.text
+
+
+def test_a_new_threshold_may_be_tried() -> None:
+    threshold = ("torch._inductor.config.cpp.use_two_step_variance_threshold", "1024")
+    number = ("torch._inductor.config.cpp.other_number", "1024")
+    settings = run_difference(run(FUSED, MM), run(FUSED, MM, settings=(threshold, number))).settings
+    assert [(setting.name, setting.before, setting.after) for setting in settings] == [(threshold[0], None, "1024")]
+
+
 def test_an_edited_program_is_the_cause_whatever_else_differs() -> None:
     after = run(kernel("other", "relu", "sigmoid", "mul"), MM, source=SOURCE.replace("relu", "tanh"),
                 settings=(("torch._inductor.config.max_fusion_size", "1"),))  # fmt: skip

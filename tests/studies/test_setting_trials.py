@@ -68,6 +68,8 @@ def test_what_cannot_be_written_is_not_tried() -> None:
     assert assignment(setting._replace(name="torch.get_default_dtype()", before="1", after="2")) == ""
     new = SettingDifference("torch._inductor.config.new", None, "True")
     assert assignment(new) == "torch._inductor.config.new=False"
+    threshold = SettingDifference("torch._inductor.config.new_threshold", None, "64")
+    assert assignment(threshold) == f"torch._inductor.config.new_threshold={1 << 62}"
 
 
 async def test_an_edited_program_is_not_tried() -> None:

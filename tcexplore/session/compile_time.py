@@ -97,6 +97,126 @@ def _sum(measured: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
+CompileStage = Literal[
+    "Dynamo", "AOTAutograd", "Inductor", "C++ compiler", "compile workers", "autotuning", "compiled code", "frames"
+]
+"""`compile workers`: the process waits for kernels that other processes compile. `compiled code`: the first run of what
+was compiled. `frames`: Dynamo's work on frames outside its spans."""
+
+_STAGES: tuple[tuple[str, CompileStage], ...] = (
+    ("compile_file", "C++ compiler"),
+    ("async_compile.wait", "compile workers"),
+    ("CachingAutotuner.", "autotuning"),
+    ("benchmark_", "autotuning"),
+    ("create_aot_dispatcher_function", "AOTAutograd"),
+    ("aot_", "AOTAutograd"),
+    ("min_cut_rematerialization_partition", "AOTAutograd"),
+    ("inductor_compile", "Inductor"),
+    ("compile_fx", "Inductor"),
+    ("fx_codegen_and_compile", "Inductor"),
+    ("GraphLowering.", "Inductor"),
+    ("Scheduler.", "Inductor"),
+    ("_recursive_", "Inductor"),
+    ("entire_backward_compile", "AOTAutograd"),
+    ("backend_compile", "AOTAutograd"),
+    ("entire_frame_compile", "Dynamo"),
+    ("dynamo", "Dynamo"),
+)
+"""Stages by the beginnings of the names of torch's spans; any other span belongs to the stage around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalSegment:
+    """What the first calls wait for during some time."""
+
+    stage: CompileStage
+    graph: str
+    """Compile id; empty outside the spans."""
+    seconds: float
+    at: float | None
+    """Start in seconds since the job arrived; None if it is spread over the calls."""
+    waits_for: str = ""
+    """The slowest work of another process that it waits for, if known."""
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalPath:
+    """What the calls that compile wait for, one after the other: no two segments are at the same time."""
+
+    segments: tuple[CriticalSegment, ...]
+    wall_seconds: float | None
+    """Duration of the calls that compiled; None if it was not measured."""
+
+    @property
+    def seconds(self) -> float:
+        return sum(segment.seconds for segment in self.segments)
+
+    @property
+    def share(self) -> float | None:
+        """Share of the calls' time that is on the path."""
+        return self.seconds / self.wall_seconds if self.wall_seconds else None
+
+
+def critical_path(snapshot: Snapshot) -> CriticalPath:
+    """Return the critical path of the calls that compiled; it has no segments if torch's spans have no times."""
+    spent = compile_time(snapshot)
+    segments = [_with_wait(snapshot, segment) for segment in _segments(snapshot.phase_times)]
+    rest: tuple[tuple[CompileStage, float | None], ...] = (
+        ("frames", spent.frame_seconds),
+        ("compiled code", spent.graph_seconds),
+    )
+    segments += [CriticalSegment(stage, "", seconds, None) for stage, seconds in rest if seconds and segments]
+    return CriticalPath(tuple(segments), spent.wall_seconds)
+
+
+def _segments(phases: Iterable[ev.PhaseTimed]) -> list[CriticalSegment]:
+    """Return the innermost span at each time; neighbors of one stage and graph are joined."""
+    spans = [(span.at, span.at + span.seconds, span) for span in phases if span.at is not None]
+    spans.sort(key=lambda item: (item[0], -item[1], item[2].depth))
+    segments: list[CriticalSegment] = []
+    opened: list[tuple[float, CompileStage, str]] = []
+    now = 0.0
+
+    def advance(until: float) -> None:
+        nonlocal now
+        while opened:
+            end, stage, graph = opened[-1]
+            if min(end, until) > now:
+                _append(segments, CriticalSegment(stage, graph, min(end, until) - now, now))
+                now = min(end, until)
+            if end > until:
+                return
+            opened.pop()
+
+    for start, end, span in spans:
+        advance(start)
+        around = opened[-1] if opened else None
+        now = max(now, start)
+        stage = next((stage for name, stage in _STAGES if span.name.startswith(name)), None)
+        graph = span.graph or (around[2] if around else "")
+        stage = stage or (around[1] if around else "Dynamo")
+        opened.append((min(end, around[0]) if around else end, stage, graph))
+    advance(float("inf"))
+    return segments
+
+
+def _append(segments: list[CriticalSegment], segment: CriticalSegment) -> None:
+    last = segments[-1] if segments else None
+    if last is not None and (last.stage, last.graph) == (segment.stage, segment.graph):
+        segments[-1] = replace(last, seconds=last.seconds + segment.seconds)
+    else:
+        segments.append(segment)
+
+
+def _with_wait(snapshot: Snapshot, segment: CriticalSegment) -> CriticalSegment:
+    """Name the kernel that takes longest in another process, of a segment that waits for it."""
+    if segment.stage != "compile workers":
+        return segment
+    kernels = [kernel for kernel in snapshot.kernel_compiles if kernel.graph == segment.graph]
+    slowest = max(kernels, key=lambda kernel: kernel.seconds, default=None)
+    return replace(segment, waits_for=slowest.name) if slowest is not None else segment
+
+
 def tree(phases: Iterable[ev.PhaseTimed]) -> tuple[CompileSpan, ...]:
     """Return the spans as trees; a span event arrives after those of its children."""
     waiting: dict[int, list[CompileSpan]] = defaultdict(list)

@@ -5,7 +5,8 @@
 Each run has its own worker and starts with empty caches; with `--warm` each run repeats, and the second one counts.
 `wall` is the time of the calls that compile. `spans` is the sum of torch's outermost spans, `run` the time that
 compiled graphs ran, and `frames` the time of Dynamo's callback outside the spans, all measured in the same calls.
-Required: the coverage that tcexplore shows, the sum of these three over `wall`, is at least 95%. Exits with 1 if it is
+Required: the coverage that tcexplore shows, the sum of these three over `wall`, is at least 95%, and so
+is the critical path, whose segments don't overlap (`path`). Exits with 1 if it is
 less. Takes about four minutes on two idle cores.
 """
 
@@ -22,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.session.compile_time import compile_time
+from tcexplore.session.compile_time import compile_time, critical_path
 from tcexplore.studies.runs import Runs
 from tcexplore.supervisor import Supervisor
 from tests.benchmarks.timing_models import Model, samples, transformers
@@ -35,7 +36,8 @@ def main() -> None:
     options = arguments()
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{os.cpu_count()} cores, load before {load}, {'warm' if options.warm else 'empty'} caches")
-    print(f"{'model':20} {'way':8} {'wall':>8} {'spans':>8} {'run':>8} {'frames':>8} {'covered':>8}  slowest phases")
+    columns = f"{'wall':>8} {'spans':>8} {'run':>8} {'frames':>8} {'covered':>8} {'path':>8}"
+    print(f"{'model':20} {'way':8} {columns}  slowest phases")
     began = time.perf_counter()
     with TemporaryDirectory() as folder:
         shares = [share for share in asyncio.run(coverages(options, Path(folder))) if share is not None]
@@ -79,6 +81,7 @@ async def coverages(options: argparse.Namespace, folder: Path) -> list[float | N
 def line(name: str, way: str, snapshot: Snapshot) -> float | None:
     """Print one run and return its coverage, None if no call compiles or the run fails."""
     times = compile_time(snapshot)
+    path = critical_path(snapshot)
     if times.coverage is None or snapshot.failure is not None:
         failure = snapshot.failure
         print(f"{name:20} {way:8} {failure.message if failure else 'no call compiles anything'}", flush=True)
@@ -87,10 +90,10 @@ def line(name: str, way: str, snapshot: Snapshot) -> float | None:
     slowest = ", ".join(f"{span.name} {span.seconds:.2f} s" for span in inside[:2])
     print(
         f"{name:20} {way:8} {times.wall_seconds:6.2f} s {times.seconds:6.2f} s {times.graph_seconds or 0:6.3f} s "
-        f"{times.frame_seconds or 0:6.3f} s {times.coverage:8.1%}  {slowest}",
+        f"{times.frame_seconds or 0:6.3f} s {times.coverage:8.1%} {path.share or 0:8.1%}  {slowest}",
         flush=True,
     )
-    return times.coverage
+    return min(times.coverage, path.share or 0.0)
 
 
 if __name__ == "__main__":

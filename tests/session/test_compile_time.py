@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.documents.timing.timing_view import other_time_lines, span_lines, summarize_compile_time
-from tcexplore.events import CallMade, PhaseTimed
-from tcexplore.session.compile_time import CompileSpan, compile_time, files_compiled, shorten, tree
+from tcexplore.events import CallMade, KernelCompiled, PhaseTimed
+from tcexplore.session.compile_time import CompileSpan, compile_time, critical_path, files_compiled, shorten, tree
 from tests import fakes
 
 
@@ -52,6 +52,37 @@ def test_short_spans_are_dropped_and_chains_are_joined():
         children=(CompileSpan("b", 1.0, children=(CompileSpan("c", 1.0, children=(CompileSpan("d", 1.0),)),)),),
     )
     assert shorten(chain, 1.0).name == "a › … › d"
+
+
+def timed(name: str, at: float, seconds: float, depth: int, graph: str | None = "0/0") -> PhaseTimed:
+    return PhaseTimed(name=name, seconds=seconds, graph=graph, depth=depth, at=at)
+
+
+def test_the_critical_path_has_the_innermost_stage_at_each_time():
+    run = fakes.complete()
+    phases = (
+        timed("build_guards", 1.0, 0.1, 1),
+        timed("compile_file", 4.0, 3.0, 3), timed("async_compile.wait", 7.0, 1.0, 3),
+        timed("inductor_compile", 3.0, 6.0, 2), timed("backend_compile", 2.0, 7.5, 1),
+        timed("entire_frame_compile", 0.5, 9.5, 0), timed("entire_frame_compile", 11.0, 1.0, 0, "1/0"),
+    )  # fmt: skip
+    slow = KernelCompiled(graph="0/0", name="triton_poi_0", seconds=0.9)
+    call = CallMade(index=0, variant="compiled", seconds=12.0, compiles=2, graph_seconds=0.7, frame_seconds=0.3)
+    path = critical_path(replace(run, phase_times=phases, calls=(call,), kernel_compiles=(slow,)))
+    assert [(segment.stage, segment.graph, round(segment.seconds, 3)) for segment in path.segments] == [
+        ("Dynamo", "0/0", 1.5), ("AOTAutograd", "0/0", 1.0), ("Inductor", "0/0", 1.0), ("C++ compiler", "0/0", 3.0),
+        ("compile workers", "0/0", 1.0), ("Inductor", "0/0", 1.0), ("AOTAutograd", "0/0", 0.5), ("Dynamo", "0/0", 0.5),
+        ("Dynamo", "1/0", 1.0), ("frames", "", 0.3), ("compiled code", "", 0.7),
+    ]  # fmt: skip
+    assert path.segments[4].waits_for == "triton_poi_0"
+    assert path.share == pytest.approx(11.5 / 12.0)
+
+
+def test_spans_of_another_thread_are_not_counted_twice():
+    phases = (timed("compile_file", 1.0, 2.5, 0), timed("entire_frame_compile", 0.0, 3.0, 0))
+    path = critical_path(replace(fakes.complete(), phase_times=phases, calls=()))
+    assert path.seconds == pytest.approx(3.0)
+    assert path.share is None
 
 
 def test_coverage_refers_to_the_calls_that_compiled():

@@ -35,11 +35,14 @@ from tcexplore.session import Snapshot
 from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.call_account import CallAccount
 from tcexplore.session.compile_time import (
+    SMALL,
     CompiledCall,
     CompileSpan,
     CompileTime,
+    CriticalPath,
     compile_time,
     compiled_calls,
+    critical_path,
     files_compiled,
     shorten,
 )
@@ -369,6 +372,7 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
     yield fold(COMPILE_TIME, COMPILE_TIME in opened, summarize_compile_time(spent))
     if COMPILE_TIME not in opened:
         return
+    yield from critical_path_rows(critical_path(snapshot), width)
     for depth, name, seconds, share in span_lines(spent):
         yield row((f" {seconds:>8} {share:>5}  ", "muted"), "  " * depth + name)
     others = list(other_time_lines(spent))
@@ -379,6 +383,39 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
     for line in slowest_compiles(snapshot):
         yield from wrapped(line, width, "muted")
     yield from cache_miss_rows(cache_misses(snapshot), places(snapshot.file), width)
+
+
+CRITICAL_PATH = "Why the first call takes so long: what it waits for, in order"
+
+
+def critical_path_rows(path: CriticalPath, width: int) -> Iterator[Row]:
+    """Yield what the calls that compile wait for, without short segments."""
+    if not path.segments:
+        return
+    share = f", {100 * path.share:.0f}% of the calls that compiled" if path.share is not None else ""
+    yield from wrapped(f"{CRITICAL_PATH}{share}", width, "strong")
+    shown = [segment for segment in path.segments if segment.seconds >= SMALL * path.seconds]
+    for segment in shown:
+        at = "" if segment.at is None else f"at {duration(max(0.0, segment.at))}"
+        waits = f"  waits for {segment.waits_for}" if segment.waits_for else ""
+        name = WAITED_FOR.get(segment.stage, segment.stage)
+        yield row(
+            (f" {duration(segment.seconds):>8} {100 * segment.seconds / path.seconds:>4.0f}%  ", "muted"),
+            f"{segment.graph} {name}".strip(), (f"{waits}  {at}", "muted"),
+        )  # fmt: skip
+    short = [segment.seconds for segment in path.segments if segment.seconds < SMALL * path.seconds]
+    if short:
+        yield row((f" {duration(sum(short)):>8} {100 * sum(short) / path.seconds:>4.0f}%  ", "muted"),
+                  (f"{count(len(short), 'shorter segment')}", "muted"))  # fmt: skip
+    yield BLANK
+
+
+WAITED_FOR = {
+    "compile workers": "kernels compiled by other processes",
+    "compiled code": "running compiled code for the first time",
+    "frames": "Dynamo inspecting frames, outside its spans",
+}
+"""Stages in words."""
 
 
 def summarize_compile_time(spent: CompileTime) -> str:

@@ -145,7 +145,7 @@ class CriticalPath:
 
     segments: tuple[CriticalSegment, ...]
     wall_seconds: float | None
-    """Duration of the calls that compiled; None if it was not measured."""
+    """Duration of the calls that compiled, of a script with the backwards; None if it was not measured."""
 
     @property
     def seconds(self) -> float:
@@ -166,7 +166,24 @@ def critical_path(snapshot: Snapshot) -> CriticalPath:
         ("compiled code", spent.graph_seconds),
     )
     segments += [CriticalSegment(stage, "", seconds, None) for stage, seconds in rest if seconds and segments]
-    return CriticalPath(tuple(segments), spent.wall_seconds)
+    return CriticalPath(tuple(segments), spent.wall_seconds or _region_seconds(snapshot))
+
+
+def _region_seconds(snapshot: Snapshot) -> float | None:
+    """Return the duration of a script's calls that compiled, with the backwards that were compiled after them."""
+    spans = [(call.at, call.at + call.seconds) for call in snapshot.region_compiles]
+    if not spans:
+        return None
+    spans += [
+        (span.at, span.at + span.seconds)
+        for span in snapshot.phase_times
+        if span.name == _BACKWARD_SPAN and span.at is not None
+    ]
+    covered, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        covered += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return covered
 
 
 def _segments(phases: Iterable[ev.PhaseTimed]) -> list[CriticalSegment]:

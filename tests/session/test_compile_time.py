@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.documents.timing.timing_view import other_time_lines, span_lines, summarize_compile_time
-from tcexplore.events import CallMade, KernelCompiled, PhaseTimed
+from tcexplore.events import CallMade, KernelCompiled, PhaseTimed, RegionCompiled
 from tcexplore.session.compile_time import CompileSpan, compile_time, critical_path, files_compiled, shorten, tree
 from tests import fakes
 
@@ -76,6 +76,17 @@ def test_the_critical_path_has_the_innermost_stage_at_each_time():
     ]  # fmt: skip
     assert path.segments[4].waits_for == "triton_poi_0"
     assert path.share == pytest.approx(11.5 / 12.0)
+
+
+def test_the_path_of_a_script_is_compared_with_its_regions_calls_and_backwards():
+    phases = timed("dynamo", 1.0, 2.0, 0), timed("entire_backward_compile", 4.0, 1.0, 0)
+    calls = tuple(
+        RegionCompiled(region=region, call=1, at=at, seconds=seconds, graphs=("0/0",))
+        for region, at, seconds in ((0, 0.9, 2.4), (1, 1.0, 2.1))
+    )
+    path = critical_path(replace(fakes.complete(), phase_times=phases, calls=(), region_compiles=calls))
+    assert path.wall_seconds == pytest.approx(3.4)
+    assert path.share == pytest.approx(3.0 / 3.4)
 
 
 def test_spans_of_another_thread_are_not_counted_twice():

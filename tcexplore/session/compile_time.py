@@ -136,7 +136,7 @@ class CriticalSegment:
     at: float | None
     """Start in seconds since the job arrived; None if it is spread over the calls."""
     waits_for: str = ""
-    """The slowest work of another process that it waits for, if known."""
+    """The kernel of this graph and phase that takes longest to compile, if other processes compile them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +226,14 @@ def _append(segments: list[CriticalSegment], segment: CriticalSegment) -> None:
 
 
 def _with_wait(snapshot: Snapshot, segment: CriticalSegment) -> CriticalSegment:
-    """Name the kernel that takes longest in another process, of a segment that waits for it."""
-    if segment.stage != "compile workers":
+    """Name the slowest kernel of the graph and phase, of a segment that waits for other processes."""
+    if segment.stage != "compile workers" or segment.at is None:
         return segment
-    kernels = [kernel for kernel in snapshot.kernel_compiles if kernel.graph == segment.graph]
+    backwards = [span for span in snapshot.phase_times if span.name == _BACKWARD_SPAN and span.at is not None]
+    backward = any(span.at <= segment.at <= span.at + span.seconds for span in backwards if span.at is not None)
+    phase: ev.GraphPhase = "backward" if backward else "forward"
+    names = {kernel.name for kernel in snapshot.code.kernels if (kernel.graph, kernel.phase) == (segment.graph, phase)}
+    kernels = [kernel for kernel in snapshot.kernel_compiles if kernel.graph == segment.graph and kernel.name in names]
     slowest = max(kernels, key=lambda kernel: kernel.seconds, default=None)
     return replace(segment, waits_for=slowest.name) if slowest is not None else segment
 

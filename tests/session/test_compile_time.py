@@ -66,7 +66,8 @@ def test_the_critical_path_has_the_innermost_stage_at_each_time():
         timed("inductor_compile", 3.0, 6.0, 2), timed("backend_compile", 2.0, 7.5, 1),
         timed("entire_frame_compile", 0.5, 9.5, 0), timed("entire_frame_compile", 11.0, 1.0, 0, "1/0"),
     )  # fmt: skip
-    slow = KernelCompiled(graph="0/0", name="triton_poi_0", seconds=0.9)
+    name = run.code.kernels[0].name
+    slow = KernelCompiled(graph=run.code.kernels[0].graph, name=name, seconds=0.9)
     call = CallMade(index=0, variant="compiled", seconds=12.0, compiles=2, graph_seconds=0.7, frame_seconds=0.3)
     path = critical_path(replace(run, phase_times=phases, calls=(call,), kernel_compiles=(slow,)))
     assert [(segment.stage, segment.graph, round(segment.seconds, 3)) for segment in path.segments] == [
@@ -74,7 +75,7 @@ def test_the_critical_path_has_the_innermost_stage_at_each_time():
         ("compile workers", "0/0", 1.0), ("Inductor", "0/0", 1.0), ("AOTAutograd", "0/0", 0.5), ("Dynamo", "0/0", 0.5),
         ("Dynamo", "1/0", 1.0), ("frames", "", 0.3), ("compiled code", "", 0.7),
     ]  # fmt: skip
-    assert path.segments[4].waits_for == "triton_poi_0"
+    assert path.segments[4].waits_for == name
     assert path.share == pytest.approx(11.5 / 12.0)
 
 

@@ -397,7 +397,7 @@ def critical_path_rows(path: CriticalPath, width: int) -> Iterator[Row]:
     shown = [segment for segment in path.segments if segment.seconds >= SMALL * path.seconds]
     for segment in shown:
         at = "" if segment.at is None else f"at {duration(max(0.0, segment.at))}"
-        waits = f"  waits for {segment.waits_for}" if segment.waits_for else ""
+        waits = f"  the slowest is {segment.waits_for}" if segment.waits_for else ""
         name = WAITED_FOR.get(segment.stage, segment.stage)
         yield row(
             (f" {duration(segment.seconds):>8} {100 * segment.seconds / path.seconds:>4.0f}%  ", "muted"),

@@ -192,6 +192,8 @@ def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
         style = "badge.muted" if so_far or comparison.ended_early else "badge.ok"
         yield piece(f" ✔ {len(comparison.rows)} ranks identical{so_far} ", style)
     yield piece(f"{hint('ranks')} shows the ranks", "muted", KEYS)
+    if comparison.divergence is not None and " of " in shown.trace:
+        yield piece(f"{shown.trace.partition(' of ')[0]}:", "muted")  # what follows is of the rank in view
 
 
 def _failure(shown: Snapshot) -> Iterator[Piece]:

@@ -22,12 +22,22 @@ _WRAPPED = re.compile(r"\bL\['fn'\]|(?<![\w.'\"])fn\b(?=[.\[])")
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
+_INPUT = re.compile(r"[lL]_(\w+)_$")
+_MEMBER_KIND = re.compile(r"_(?:modules|parameters|buffers)_")
+
+
 @functools.lru_cache(4096)  # each guard and each size of an object has its source
 def readable_source(source: str) -> str:
     """Return a Dynamo source as the user would write it: `L['self']._modules['fc1']` becomes `self.fc1`."""
     source = _CLASS_ITEM.sub(r"type(\1).\2", source)
     source = _DICT_ITEM.sub(r"\1['\2']", source)
     return _MEMBER.sub(r".\1", _ROOT.sub(r"\1", source))
+
+
+def readable_input(name: str) -> str:
+    """Return an input of a graph as the user would write it: `L_self_modules_fc_parameters_bias_` is `self.fc.bias`."""
+    source = _INPUT.match(name)
+    return _MEMBER_KIND.sub(".", source[1]) if source is not None else name
 
 
 def wraps_module(code: CodeType) -> bool:

@@ -9,6 +9,7 @@ from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
 from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.cache_key_text import key_digests
+from tcexplore.torch_text.dynamo_names import readable_input
 from tcexplore.traces.environment_differences import Difference
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.inductor_records import tuned_configuration
@@ -72,7 +73,7 @@ def _input_difference(mine: RankNodes, other: RankNodes) -> Difference | None:
         match = others.get(node.name) if node.op == "placeholder" else None
         if match is not None and (kind := _value_kind(node, match)):
             line, other_line = _reader(mine.nodes, node.name), _reader(other.nodes, node.name)
-            name = node.target
+            name = readable_input(node.target)
             return Difference(
                 kind, "", f"input {name} has another {kind}", f"{name}: {_value(node)}", f"{name}: {_value(match)}",
                 line, other_line,

@@ -199,7 +199,7 @@ class _Pair:
         for a, b in zip_longest(mine, other):
             if a is None or b is None or a[0] != b[0]:
                 sides = (a[0] if a else "no graph break", b[0] if b else "no graph break")
-                detail = "a graph break" if a is None or b is None else "another graph break"
+                detail = "only one side has this graph break" if a is None or b is None else "the graph breaks differ"
                 return Difference("break", graph, detail, *sides, a[1] if a else None, b[1] if b else None)
         return None
 

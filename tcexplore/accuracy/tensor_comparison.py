@@ -93,7 +93,12 @@ def _verdict_by_errors(value: ComparedValue, errors: _Errors) -> AccuracyVerdict
     allowed, error = MAX_ERROR_RATIO * (errors.eager or 0.0), errors.compiled or 0.0
     if error <= allowed + ALLOWED_ROUNDINGS * eps:
         return AS_ACCURATE
-    return LESS_ACCURATE if error <= allowed + math.sqrt(eps) else WRONG
+    return LESS_ACCURATE if error <= allowed + _wrong_above(eps) else WRONG
+
+
+def _wrong_above(eps: float) -> float:
+    """Return the relative error that no rounding explains: half of the digits of a type with this `eps`."""
+    return math.sqrt(eps)
 
 
 def _verdict_by_eager(value: ComparedValue) -> AccuracyVerdict:
@@ -102,7 +107,7 @@ def _verdict_by_eager(value: ComparedValue) -> AccuracyVerdict:
         torch.testing.assert_close(compiled, eager, equal_nan=True, check_stride=False)
     except AssertionError:
         error = _relative(value.compiled, _wide(value.eager), value.scale)
-        return NOT_CLOSE if error is not None and error <= math.sqrt(value.eps) else WRONG
+        return NOT_CLOSE if error is not None and error <= _wrong_above(value.eps) else WRONG
     return CLOSE
 
 

@@ -105,7 +105,7 @@ class UserFiles:
             self._by_stack_trace.clear()
 
     def owns(self, file: str) -> bool:
-        """Return whether a file is the user's: it exists and is neither installed nor part of Python or tcexplore."""
+        """Return whether a file is the user's: not installed, except in the adopted library, nor part of Python."""
         owned = self._owned.get(file)
         if owned is None:
             real = _real_path(file)

@@ -1,11 +1,12 @@
-"""`python -m tests.benchmarks.fixes [breaks|fixes|hostile|costs] [NAME…]`: graph breaks found, fixed and costed.
+"""`python -m tests.benchmarks.fixes [breaks|fixes|hostile|scripts|costs] [NAME…]`: breaks found, fixed, costed.
 
 Breaks: in the samples, small programs with one kind of break each, and ten `transformers` architectures, tcexplore's
 breaks against those of torch's own trace of the same file, read from `TORCH_TRACE` in another process. It counts breaks
 that are missed, false or duplicate. Fixes: for the same programs and samples, the share of fixable breaks for which
 a fix is offered, and of those the share that is verified. Hostile: programs whose obvious fix is wrong, and a few
 whose fix is right; each verified fix is compared with the original by `tests.fixes.independent`, on inputs that
-tcexplore does not know. The seed is that of all runs, 0. Costs: the cost of a break from its gap, and from its verified
+tcexplore does not know. The seed is that of all runs, 0. Scripts: the fixable programs as scripts that call
+`torch.compile` themselves, with the same comparison. Costs: the cost of a break from its gap, and from its verified
 fix, against the difference of both compiled files timed in a plain script; it counts breaks outside the interval.
 """
 
@@ -14,12 +15,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tcexplore.events import Config, Job
@@ -133,6 +135,42 @@ async def try_hostile(folder: Path, only: list[str]) -> int:
     return counts["WRONG"]
 
 
+LOOP = """
+
+# The loop of the script:
+compiled = torch.compile(model, backend="aot_eager")
+for step in range(4):
+    for call in example if isinstance(example, list) else [example]:
+        compiled(**call) if isinstance(call, dict) else compiled(*call)
+"""
+
+
+async def try_scripts(folder: Path, only: list[str]) -> int:
+    """Print a table of the fixes of programs as scripts; return how many verified ones are wrong."""
+    counts: Counter[str] = Counter()
+    async with Runs(Supervisor) as runs:
+        for number, name in enumerate(FIXABLE):
+            if only and name not in only:
+                continue
+            path, model_file = folder / f"script_{number}.py", folder / f"model_{number}.py"
+            path.write_text(re.sub(r"\binputs\b", "example", PROGRAMS[name]) + LOOP)
+            model_file.write_text(PROGRAMS[name])
+            job = Job(run=1, file=str(path), source=path.read_text(), time_for=0.0)
+            state: StudyState[FixOptions, AttemptedFix | Snapshot] = StudyState(job, FixOptions(), TIMEOUT_S)
+            await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+            for one in by_break(state.results) or (None,):
+                outcome, details = _outcome(one, model_file, _without_loop)
+                counts[outcome] += 1
+                print(f"{outcome:10} {name}: {details}", flush=True)
+    print("; ".join(f"{n} {outcome}" for outcome, n in counts.most_common()))
+    return counts["WRONG"]
+
+
+def _without_loop(script: str) -> str:
+    """Return a script as the model file that it was made of."""
+    return re.sub(r"\bexample\b", "inputs", script.partition(LOOP)[0])
+
+
 TIME = """
 import runpy, statistics, sys, time
 import torch
@@ -214,15 +252,18 @@ async def compare_costs(folder: Path, only: list[str]) -> int:
     return apart + below
 
 
-def _outcome(one: BreakFixes | None, path: Path) -> tuple[str, str]:
-    """Return whether the fix of a break is verified, refused or wrong, and the reason."""
+def _outcome(one: BreakFixes | None, path: Path, to_model: Callable[[str], str] = str) -> tuple[str, str]:
+    """Return whether the fix of a break is verified, refused or wrong, and the reason.
+
+    `to_model` makes a model file of the changed file.
+    """
     if one is None:
         return "no break", ""
     if one.verified is None:
         tried = "; ".join(f"{v.change.fix.name}: {v.objection}" for v in one.verifications)
         return ("refused", tried) if tried else ("no fix", one.graph_break.kind)
     changed = path.with_name(f"{path.stem}_changed.py")
-    changed.write_text(one.verified.change.after)
+    changed.write_text(to_model(one.verified.change.after))
     command = [sys.executable, "-m", "tests.fixes.independent", str(path), str(changed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wrong = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else [done.stderr[-300:]]
@@ -231,7 +272,7 @@ def _outcome(one: BreakFixes | None, path: Path) -> tuple[str, str]:
 
 
 def main(part: str = "", *only: str) -> int:
-    """Run one part, or both."""
+    """Run one part, or all."""
     with tempfile.TemporaryDirectory() as folder:
         wrong = 0
         if part in ("", "breaks"):
@@ -240,6 +281,8 @@ def main(part: str = "", *only: str) -> int:
             wrong += asyncio.run(try_fixes(Path(folder), list(only)))
         if part in ("", "hostile"):
             wrong += asyncio.run(try_hostile(Path(folder), list(only)))
+        if part in ("", "scripts"):
+            wrong += asyncio.run(try_scripts(Path(folder), list(only)))
         if part in ("", "costs"):
             wrong += asyncio.run(compare_costs(Path(folder), list(only)))
     return wrong

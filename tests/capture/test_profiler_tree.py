@@ -135,7 +135,7 @@ def test_the_profilers_own_work_is_not_part_of_a_call():
         parent.children.append(child)
     profile = call_parts([Round([call, graph, kernel, profiler])], ())
     assert profile.total_us == 60
-    assert {(part.kind, part.name, part.graph): part.us for part in profile.parts} == {
+    assert {(part.kind, part.name, part.graph): pytest.approx(part.us) for part in profile.parts} == {
         ("Python", "", ""): 20,
         ("launch", "wrapper", ""): 30,
         ("kernel", "cpp_fused_0", "0/0"): 10,
@@ -211,6 +211,22 @@ def test_calls_near_the_timing_count_but_none_that_was_interrupted():
     assert profile.total_us == pytest.approx(5.0)
     (op,) = (part for part in profile.parts if part.kind == "eager op")
     assert op.us == pytest.approx(2.5)
+
+
+def test_a_part_in_which_a_busy_machine_stopped_a_call_keeps_its_share():
+    guards, graph = "TorchDynamo Cache Lookup", GRAPH + "0/0 forward"
+    events: list[ProfilerEvent] = []
+    for start, stopped in ((0, 40), (1000, 0), (2000, 0)):
+        events += tree_of(
+            (CALL, start, start + 100 + stopped, ""),
+            (guards, start, start + 10 + stopped, CALL),
+            (graph, start + 10 + stopped, start + 100 + stopped, CALL),
+            (KERNEL + "cpp_fused_0", start + 10 + stopped, start + 100 + stopped, graph),
+        )
+    profile = call_parts([Round(events)], (), timed_us=140)
+    shares = {part.kind: part.us / profile.total_us for part in profile.parts}
+    assert shares["guards"] == pytest.approx(0.1)
+    assert sum(shares.values()) == pytest.approx(1)
 
 
 def below(parent: ProfilerEvent, name: str, *spans: tuple[float, float]) -> list[ProfilerEvent]:

@@ -131,7 +131,7 @@ def _on_host(rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: float
     return CallProfiled(
         total_us=fmean(totals[call] for call in used),
         repeats=len(used),
-        parts=_means([parts[call] for call in used], [totals[call] for call in used]),
+        parts=_undisturbed([parts[call] for call in used], [totals[call] for call in used]),
         plain_us=median(plain) if plain else None,
         region_entries=_region_entries(used),
     )
@@ -146,7 +146,7 @@ def _on_device(rounds: Sequence[Round], kernels: Sequence[Kernel], work: Sequenc
     return CallProfiled(
         total_us=fmean(call.us for call in used),
         repeats=times,
-        parts=_means([split.on_device(call, pieces) for call, pieces in own.items()], [1.0] * times),
+        parts=_averages([split.on_device(call, pieces) for call, pieces in own.items()], [1.0] * times),
         region_entries=_region_entries(used),
         device_busy_us=sum(map(busy_us, own.values())) / times,
         launch_gaps_us=sum(map(gaps_us, own.values())) / times,
@@ -366,25 +366,53 @@ def _graph(event: ProfilerEvent) -> str:
     return UNKNOWN_GRAPH if event.name.startswith(GRAPHS) else ""
 
 
-def _means(calls: Sequence[Mapping[PartKey, PartTimes]], totals: Sequence[float]) -> tuple[CallPart, ...]:
-    """Return the mean of each part, with the range of its shares of the `totals`; the longest part first."""
+def _undisturbed(calls: Sequence[Mapping[PartKey, PartTimes]], totals: Sequence[float]) -> tuple[CallPart, ...]:
+    """Return the median share of each part in calls on the host, times their mean; the shares add up to 1.
+
+    A busy machine stops a call for milliseconds anywhere. In a mean, one such stop makes a short part a long one.
+    """
+    shares = [
+        {key: replace(times, us=times.us / total, launch_us=times.launch_us / total) for key, times in call.items()}
+        for call, total in zip(calls, totals, strict=True) if total
+    ]  # fmt: skip
+    if not shares:
+        return ()
+    parts = _averages(shares, [1.0] * len(shares), median)
+    factor = fmean(totals) / (sum(part.us for part in parts) or 1.0)
+    return tuple(_times(part, factor, fmean(totals)) for part in parts)
+
+
+def _times(part: CallPart, factor: float, whole: float) -> CallPart:
+    """Return a share times a factor; its interval is that of the shares of the whole."""
+    us = part.us * factor
+    return replace(
+        part, us=us, low_us=min(us, part.low_us * whole), high_us=max(us, part.high_us * whole),
+        launch_us=part.launch_us * factor,
+    )  # fmt: skip
+
+
+def _averages(
+    calls: Sequence[Mapping[PartKey, PartTimes]], totals: Sequence[float],
+    average: Callable[[Iterable[float]], float] = fmean,
+) -> tuple[CallPart, ...]:  # fmt: skip
+    """Return the average of each part, with the range of its shares of the `totals`; the longest part first."""
     whole = fmean(totals)
-    means = []
+    averages = []
     for key in dict.fromkeys(key for call in calls for key in call):
         own = [call.get(key) or PartTimes() for call in calls]
         shares = [times.us / total for times, total in zip(own, totals, strict=True)]
         graph, _, phase = key.graph.strip().rpartition(" ")
-        mean = CallPart(
-            kind=key.kind, name=key.name, graph=graph, phase=phase, us=fmean(times.us for times in own),
+        part = CallPart(
+            kind=key.kind, name=key.name, graph=graph, phase=phase, us=average(times.us for times in own),
             low_us=min(shares) * whole, high_us=max(shares) * whole,
-            launch_us=fmean(times.launch_us for times in own), device=key.device,
+            launch_us=average(times.launch_us for times in own), device=key.device,
             launches=max(1, round(fmean(times.launches for times in own))),
             functions=tuple(dict.fromkeys(name for times in own for name in times.functions)),
             replayed=own[0].replayed,
         )  # fmt: skip
-        if mean.us or mean.kind == "eager op":
-            means.append(mean)
-    return tuple(sorted(means, key=lambda part: -part.us))
+        if part.us or part.kind == "eager op":
+            averages.append(part)
+    return tuple(sorted(averages, key=lambda part: -part.us))
 
 
 Item = TypeVar("Item")

@@ -64,6 +64,10 @@ def profiler_tree(events: Iterable[Any]) -> list[ProfilerEvent]:
     return tree
 
 
+FEWEST = 3
+"""Calls of which the median of a part does not depend on the one in which something stopped it."""
+
+
 def faster_half(calls: Sequence[ProfilerEvent]) -> list[ProfilerEvent]:
     """Return the faster half of the calls, including the middle one of an odd number."""
     return sorted(calls, key=lambda call: call.us)[: (len(calls) + 1) // 2]
@@ -72,12 +76,13 @@ def faster_half(calls: Sequence[ProfilerEvent]) -> list[ProfilerEvent]:
 def calls_near(times: Mapping[ProfilerEvent, float], target: float) -> list[ProfilerEvent]:
     """Return the half of the calls whose times are the closest to `target`, including the middle one of an odd number.
 
+    At least `FEWEST` of them, if there are so many.
     A target outside the middle half of the times is moved there: a call that something interrupted does not count.
     """
     in_order = sorted(times.values())
     quarter = len(in_order) // 4
     target = min(max(target, in_order[quarter]), in_order[-1 - quarter])
-    return sorted(times, key=lambda call: abs(times[call] - target))[: (len(times) + 1) // 2]
+    return sorted(times, key=lambda call: abs(times[call] - target))[: max(FEWEST, (len(times) + 1) // 2)]
 
 
 def _converted(event: Any) -> ProfilerEvent:

@@ -110,8 +110,8 @@ def _meaning(snapshot: Snapshot, costed: RankedBreak) -> str:
     """Return the figures of the line of a break in words."""
     times = f"in {costed.graph_break.count} compiles" if costed.graph_break.count > 1 else ""
     cost = f"costs {lost}" if (lost := format_cost(costed, snapshot)) else ""
-    doubtful = "? doubtful" if costed.contradicted else ""
-    return ", ".join(filter(None, (times, cost, doubtful)))
+    unclear = f"cost unclear: {costed.contradicted}" if costed.contradicted else ""
+    return ", ".join(filter(None, (times, cost or unclear)))
 
 
 def _reason_and_fix(
@@ -171,7 +171,7 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
     if lost := format_cost(costed, snapshot):
         yield from wrapped(f"{lost}{explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
     if costed.contradicted:
-        yield from wrapped(f"Doubtful: {costed.contradicted}.", width, "warn", indent=3)
+        yield from wrapped(f"The cost is unclear: {costed.contradicted}.", width, "warn", indent=3)
 
 
 def _bytecode(
@@ -318,7 +318,7 @@ def _frames(
 
 def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     """Return `at least 64 µs per call (16%)`, with a timed fix `164 µs [150 µs, 178 µs] per call (40%)`."""
-    if costed.us is None or costed.share is None:
+    if costed.us is None or costed.share is None or costed.contradicted:
         return ""
     if costed.high_us is None or costed.low_us is None:
         return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
@@ -327,11 +327,13 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
 
 
 def format_cost_briefly(costed: RankedBreak) -> str:
-    """Return `≥64 µs 16%`, with a timed fix `164 µs 40%`; `?` marks a doubtful cost. Empty if unknown."""
+    """Return `≥64 µs 16%`, with a timed fix `164 µs 40%`; empty if unknown."""
     if costed.us is None or costed.share is None:
         return ""
-    at_least, doubtful = "≥" if costed.high_us is None else "", " ?" if costed.contradicted else ""
-    return f"{at_least}{_signed(costed.us)} {_percent(costed.share)}{doubtful}"
+    if costed.contradicted:
+        return "cost unclear"
+    at_least = "≥" if costed.high_us is None else ""
+    return f"{at_least}{_signed(costed.us)} {_percent(costed.share)}"
 
 
 def _signed(us: float) -> str:
@@ -360,7 +362,7 @@ def explain_cost(costed: RankedBreak) -> str:
 def format_shared_cost(snapshot: Snapshot) -> str:
     """Return the cost of the breaks that no single break accounts for, empty if there is none."""
     costs = snapshot.break_costs
-    if costs is None or not costs.elsewhere_us or not costs.costs:
+    if costs is None or not costs.elsewhere_us or not costs.costs or costs.contradicted:
         return ""
     spent = duration(costs.elsewhere_us / 1e6)
     return f"Another {spent} {_unit(snapshot)} is spent between functions that are split by breaks."

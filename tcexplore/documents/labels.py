@@ -103,6 +103,15 @@ def describe_user_op(user_op: ev.UserOp) -> str:
     return f"your {user_op.kind}" if is_users(user_op) else user_op.kind
 
 
+MOVING = frozenset({
+    "view", "view_as", "reshape", "expand", "expand_as", "permute", "transpose", "t", "unsqueeze", "squeeze", "slice",
+    "select", "getitem", "contiguous", "to", "float", "half", "bfloat16", "type", "type_as", "_to_copy", "clone",
+    "convert_element_type", "alias", "flatten", "unflatten", "chunk", "split", "detach", "as_strided", "narrow",
+    "unbind",
+})  # fmt: skip
+"""Ops that compute nothing: views, copies and casts."""
+
+
 class Labels:
     """The labels of one run: of the kernels by link (`kernel`), of the kernels of a Dynamo node (`of_node`), a source
     line (`of_line`) and an ATen node (`of_aten`), and of the ops of post-grad nodes (`ops`)."""
@@ -331,8 +340,10 @@ def describe_origin(kernel: ev.Kernel, where: Places) -> str:
 
 
 def op_spans(kernel: ev.Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
-    """Return the labels of the first `most` ops, and how many more there are."""
+    """Return the labels of `most` ops, and how many more there are; those that compute come before views and casts."""
     fused = known.fused(kernel)
+    if most is not None and most < len(fused):
+        fused = tuple(sorted(fused, key=lambda label: label.text in MOVING))
     shown = fused if most is None else fused[:most]
     short = (replace(label, text=shortened(label.text, LONGEST)) for label in shown)
     spans = [span for label in short for span in (*label.spans, Span(" "))][:-1]

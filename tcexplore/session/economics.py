@@ -195,17 +195,32 @@ class GuardCost(NamedTuple):
     """Share of the call."""
     cold: bool
     """Whether this is torch's own time of one check with cold caches after the compile; warm checks are faster."""
+    shares: tuple[float, float]
+    """The least and the greatest share in the profiled calls."""
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the share varies so much from call to call that it is no figure."""
+        low, high = self.shares
+        return high - low > VISIBLE_GUARD_SHARE and high > STEADY * low
+
+
+STEADY = 2.0
+"""Ratio of the greatest to the least share up to which it is one figure."""
 
 
 def guard_cost(run: Snapshot) -> GuardCost | None:
     """Return the time of guards in warm calls, or else of torch's cold check; None if neither is known."""
     if (account := run.call_account) is not None and account.total_us:
-        us = account.us("guards")
-        return GuardCost(us, us / account.total_us, cold=False)
+        us, total = account.us("guards"), account.total_us
+        guards = [part for part in account.parts if part.kind == "guards"]
+        shares = sum(part.low_us for part in guards) / total, sum(part.high_us for part in guards) / total
+        return GuardCost(us, us / total, cold=False, shares=shares)
     spent, timing = _cold_us(run), run.timing
     if timing is None or timing.verdict not in DECIDED or not timing.compiled_us or not spent:
         return None
-    return GuardCost(spent, spent / timing.compiled_us, cold=True)
+    share = spent / timing.compiled_us
+    return GuardCost(spent, share, cold=True, shares=(share, share))
 
 
 def _cold_us(run: Snapshot) -> float:

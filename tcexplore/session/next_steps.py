@@ -477,7 +477,7 @@ def _is_image(node: ev.FxNode) -> bool:
 def _guard_filter(snapshot: Snapshot) -> Iterator[NextStep]:
     """Yield the safest guard filter, or the best that was tried, if guards take a visible share of a call."""
     cost = guard_cost(snapshot)
-    if cost is None or cost.cold or cost.share < VISIBLE_GUARD_SHARE or snapshot.config.guard_filter:
+    if cost is None or cost.cold or cost.shares[0] < VISIBLE_GUARD_SHARE or snapshot.config.guard_filter:
         return
     account = snapshot.call_account
     guards = [part for part in account.parts if part.kind == "guards"] if account is not None else []

@@ -6,10 +6,11 @@ import pytest
 
 from tcexplore.documents.document import Builder
 from tcexplore.documents.guards.cache_entries_view import cache_entries_document, guard_diff_document
-from tcexplore.documents.guards.guards_view import guards_document
+from tcexplore.documents.guards.guards_view import describe_guard_cost, guards_document
 from tcexplore.documents.guards.recompile_check_view import recompile_check_document
 from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.style_names import NAMES
+from tcexplore.session.economics import GuardCost
 from tests import fakes
 from tests.documents import golden
 from tests.documents.views import opened, rows
@@ -58,3 +59,9 @@ def test_guard_differences_of_two_entries():
         " − 0/1 lr == 0.1",
         " + 0/2 lr type is float",
     ]
+
+
+def test_a_cost_of_guards_that_varies_from_call_to_call_is_no_figure():
+    steady, disturbed = (GuardCost(us=90.0, share=0.09, cold=False, shares=s) for s in ((0.08, 0.1), (0.02, 0.41)))
+    assert describe_guard_cost(steady) == "Checking guards takes 90.0 µs, 9% of a compiled call."
+    assert describe_guard_cost(disturbed).startswith("What checking guards costs is unclear: between 2% and 41% of a ")

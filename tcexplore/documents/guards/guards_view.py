@@ -90,7 +90,7 @@ def _title(snapshot: Snapshot) -> str:
 
 def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, width: int) -> Iterable[Part]:
     name = f"guards {installed.graph}"
-    readable = sorted((guard for guard in installed.guards if not guard.structural), key=lambda guard: not guard.source)
+    readable = sorted((guard for guard in installed.guards if not guard.structural), key=_order)
     parameters = [guard for guard in readable if is_parameter(guard)]
     opened = name not in toggled
     cost = "" if installed.latency_us is None else f"  first check {installed.latency_us:.0f} µs"
@@ -115,6 +115,11 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
             yield fixed([fold(fold_name, opened, title, hides=hidden)])
         if guards and fold_name in toggled:
             yield _rows(installed.graph, guards, where, width, style="dim")
+
+
+def _order(guard: Guard) -> tuple[bool, bool]:
+    """Return the key that puts input tensors first, then other values, then global state."""
+    return guard.kind != "TENSOR_MATCH" or is_parameter(guard), not guard.source
 
 
 def is_parameter(guard: Guard) -> bool:
@@ -212,7 +217,7 @@ UNSAFE = {
 def guard_filter_rows(run: Snapshot, width: int) -> Iterator[Row]:
     """Yield the cost of guards, and the filters that were tried, or how to try them; nothing if guards cost little."""
     cost = guard_cost(run)
-    expensive = cost is not None and not cost.cold and cost.share >= VISIBLE_GUARD_SHARE
+    expensive = cost is not None and not cost.cold and cost.shares[0] >= VISIBLE_GUARD_SHARE
     if not expensive and not run.guard_filters:
         return
     for text, style in _sentences(run):
@@ -236,6 +241,10 @@ def _sentences(run: Snapshot) -> Iterator[tuple[str, str]]:
 
 def describe_guard_cost(cost: GuardCost) -> str:
     """Return the time of guards as a sentence."""
+    if cost.disturbed:
+        low, high = cost.shares
+        between = f"between {low:.0%} and {high:.0%} of a compiled call"
+        return f"What checking guards costs is unclear: {between}, measured while other programs ran."
     check = "The first, cold check of the guards" if cost.cold else "Checking guards"
     return f"{check} takes {duration(cost.us / 1e6)}, {cost.share:.0%} of a compiled call."
 

@@ -109,10 +109,12 @@ Parts = dict[PartKey, PartTimes]
 
 
 def call_parts(rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: float | None = None) -> CallProfiled:
-    """Return the parts of a call: the mean of the profiled calls that count, in microseconds.
+    """Return the parts of a call, from the profiled calls that count, in microseconds.
 
-    On a CPU, these are the ones that took about as long as the call of the timing, `timed_us`. On a device, they are
-    the faster half, because other load on the machine only ever slows a call down.
+    On a CPU, these are the ones that took about as long as the call of the timing, `timed_us`, and a part is its
+    median: a busy machine stops a call for milliseconds, and in a mean, one stop makes a short part a long one. If the
+    calls differ much, a part is its least time in any call. On a device, the faster half of the calls counts, because
+    other load on the machine only ever slows a call down.
     """
     work = [piece for one in rounds for piece in device_work(one.events)]
     return _on_device(rounds, kernels, work) if work else _on_host(rounds, kernels, timed_us)
@@ -127,14 +129,28 @@ def _on_host(rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: float
     for call, times in parts.items():
         _shorten_host(times, min(excess, overhead.range_us * sum(map(_is_range, _all_below(call)))))
     totals = {call: _total(times) for call, times in parts.items()}
-    used = calls_near(totals, timed_us or median(plain or totals.values()))
+    steady = _is_steady(totals.values())
+    used = calls_near(totals, timed_us or median(plain or totals.values())) if steady else list(totals)
+    whole = fmean(totals[call] for call in used) if steady else median(totals.values())
+    own = [parts[call] for call in used]
     return CallProfiled(
-        total_us=fmean(totals[call] for call in used),
+        total_us=whole,
         repeats=len(used),
-        parts=_undisturbed([parts[call] for call in used], [totals[call] for call in used]),
+        parts=_undisturbed(own, [totals[call] for call in used], whole, median if steady else min),
         plain_us=median(plain) if plain else None,
         region_entries=_region_entries(used),
     )
+
+
+STEADY = 1.5
+"""Ratio of the quartiles of profiled calls up to which what they differ in is their own, such as page faults."""
+
+
+def _is_steady(totals: Iterable[float]) -> bool:
+    """Return whether calls take about equally long: no other program stops them."""
+    in_order = sorted(totals)
+    quarter = len(in_order) // 4
+    return in_order[-1 - quarter] <= STEADY * in_order[quarter]
 
 
 def _on_device(rounds: Sequence[Round], kernels: Sequence[Kernel], work: Sequence[DeviceWork]) -> CallProfiled:
@@ -366,29 +382,35 @@ def _graph(event: ProfilerEvent) -> str:
     return UNKNOWN_GRAPH if event.name.startswith(GRAPHS) else ""
 
 
-def _undisturbed(calls: Sequence[Mapping[PartKey, PartTimes]], totals: Sequence[float]) -> tuple[CallPart, ...]:
-    """Return the median share of each part in calls on the host, times their mean; the shares add up to 1.
+def _undisturbed(
+    calls: Sequence[Mapping[PartKey, PartTimes]], totals: Sequence[float], whole: float,
+    average: Callable[[Iterable[float]], float],
+) -> tuple[CallPart, ...]:  # fmt: skip
+    """Return the average of each part of calls on the host, scaled so that the parts add up to the `whole`.
 
-    A busy machine stops a call for milliseconds anywhere. In a mean, one such stop makes a short part a long one.
+    The time before each launch is a part of its own, and is then added to the wrapper's.
     """
-    shares = [
-        {key: replace(times, us=times.us / total, launch_us=times.launch_us / total) for key, times in call.items()}
-        for call, total in zip(calls, totals, strict=True) if total
+    parts = [
+        replace(part, us=part.us + sum(p.launch_us for p in averages) * ((part.kind, part.name) == WRAPPER))
+        for averages in [_averages(list(map(_without_launches, calls)), totals, average)] for part in averages
     ]  # fmt: skip
-    if not shares:
-        return ()
-    parts = _averages(shares, [1.0] * len(shares), median)
-    factor = fmean(totals) / (sum(part.us for part in parts) or 1.0)
-    return tuple(_times(part, factor, fmean(totals)) for part in parts)
-
-
-def _times(part: CallPart, factor: float, whole: float) -> CallPart:
-    """Return a share times a factor; its interval is that of the shares of the whole."""
-    us = part.us * factor
-    return replace(
-        part, us=us, low_us=min(us, part.low_us * whole), high_us=max(us, part.high_us * whole),
-        launch_us=part.launch_us * factor,
+    factor = whole / (sum(part.us for part in parts) or 1.0)
+    return tuple(
+        replace(
+            part, us=part.us * factor, low_us=min(part.us * factor, part.low_us),
+            high_us=max(part.us * factor, part.high_us), launch_us=part.launch_us * factor,
+        )
+        for part in sorted(parts, key=lambda part: -part.us)
     )  # fmt: skip
+
+
+def _without_launches(parts: Mapping[PartKey, PartTimes]) -> Parts:
+    """Return the parts of a call with a wrapper without the time before its launches."""
+    launches = sum(times.launch_us for times in parts.values())
+    return {
+        key: replace(times, us=max(0.0, times.us - launches)) if (key.kind, key.name) == WRAPPER else times
+        for key, times in parts.items()
+    }
 
 
 def _averages(
@@ -400,7 +422,7 @@ def _averages(
     averages = []
     for key in dict.fromkeys(key for call in calls for key in call):
         own = [call.get(key) or PartTimes() for call in calls]
-        shares = [times.us / total for times, total in zip(own, totals, strict=True)]
+        shares = [times.us / total if total else 0.0 for times, total in zip(own, totals, strict=True)]
         graph, _, phase = key.graph.strip().rpartition(" ")
         part = CallPart(
             kind=key.kind, name=key.name, graph=graph, phase=phase, us=average(times.us for times in own),

@@ -18,9 +18,9 @@ TIMED = ev.ChangeTimed(before_us=100.0, after_us=50.0, speedup=2.0, low=1.9, hig
 
 
 def with_guards() -> Snapshot:
-    """Return a run without breaks whose guards take a tenth of a call."""
+    """Return a run without breaks whose guards take a fifth of a call."""
     run = fakes.one_graph(7)
-    guards = ev.CallPart(kind="guards", name="", us=10.0, low_us=9.0, high_us=11.0)
+    guards = ev.CallPart(kind="guards", name="", us=20.0, low_us=18.0, high_us=22.0)
     timing = fakes.complete(7).timing
     return replace(run, timing=timing).apply(ev.CallProfiled(run=7, total_us=100.0, repeats=5, parts=(guards,)))
 
@@ -35,8 +35,11 @@ async def go_to_first_step(ui: AppUnderTest) -> None:
     assert ui.current == "timing"
     assert ui.pane("timing").view.name == "next"
     await ui.press("home")
-    while not ui.row("timing").lstrip().startswith("1 "):
+    for _ in range(40):
+        if ui.row("timing").lstrip().startswith("1 "):
+            return
         await ui.press("down")
+    raise AssertionError("no step is listed")
 
 
 async def test_enter_tries_a_step_and_the_list_has_the_gain():

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -27,8 +27,8 @@ def end() -> None:
 
 
 @pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of installed packages; modules that a test imports are forgotten."""
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of installed packages; its modules are forgotten after a test, those of torch are not."""
     from tcexplore.worker import early_imports
 
     folder = tmp_path / "site-packages"
@@ -37,8 +37,9 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(early_imports, "end_process", end)
     monkeypatch.setattr(early_imports, "ahead", early_imports.EarlyModules())
     monkeypatch.setattr(early_imports, "_calls", [])
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    return folder
+    yield folder
+    for name in [name for name in sys.modules if name.startswith("tce_")]:
+        del sys.modules[name]
 
 
 def import_ahead(folder: Path, *statements: str) -> tuple[str, ...]:

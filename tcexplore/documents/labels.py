@@ -340,10 +340,14 @@ def describe_origin(kernel: ev.Kernel, where: Places) -> str:
 
 
 def op_spans(kernel: ev.Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
-    """Return the labels of `most` ops, and how many more there are; those that compute come before views and casts."""
+    """Return the labels of `most` ops, and how many more there are.
+
+    The op of a library call comes before those of its arguments, an op that computes before views and casts.
+    """
     fused = known.fused(kernel)
     if most is not None and most < len(fused):
-        fused = tuple(sorted(fused, key=lambda label: label.text in MOVING))
+        called = None if kernel.generated else fused[-1]
+        fused = tuple(sorted(fused, key=lambda label: (label is not called, label.text in MOVING)))
     shown = fused if most is None else fused[:most]
     short = (replace(label, text=shortened(label.text, LONGEST)) for label in shown)
     spans = [span for label in short for span in (*label.spans, Span(" "))][:-1]

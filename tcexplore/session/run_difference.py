@@ -415,7 +415,13 @@ class _Causes:
         before, after = (len(loop) for loop in loops)
         run, kernels = (self._after, group.after) if after >= before else (self._before, group.before)
         reason = _refusal(run, kernels)
+        if sum(loops[0]) != sum(loops[1]) and before == after:  # lowered otherwise, and all of it fused as before
+            ops = Counter(op for kernel in group.kernels for op in kernel.ops)
+            nodes = f"{sum(loops[0])} → {sum(loops[1])} nodes of the scheduler, fused into {after}"
+            return Cause("lowering", _listed(ops), f"the same ops become {nodes}")
         text = f"{before} → {_number(after, 'node')} of the scheduler for the same ops"
+        if before == after:
+            text = f"nodes of the scheduler fused as {_sizes(loops[0])} → {_sizes(loops[1])}"
         return Cause("fusion", reason or "scheduler", f"{text}{': ' + reason if reason else ''}")
 
     def _of_lowering(self, group: KernelGroup) -> Cause | None:
@@ -462,6 +468,10 @@ class _Causes:
             text = f"{counts[1]} in both; torch's own code differs"
             return Cause("library", "torch", text, "exclusion")
         return None
+
+
+def _sizes(loops: Sequence[int]) -> str:
+    return " + ".join(map(str, loops))
 
 
 def _number(n: int, noun: str) -> str:

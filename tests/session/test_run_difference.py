@@ -165,6 +165,20 @@ def test_settings_are_a_cause_only_after_a_trial() -> None:
     assert (tried.cause.kind, tried.cause.basis, tried.cause.through) == ("setting", "trial", part.cause)
 
 
+def test_the_same_ops_in_more_nodes_that_are_fused_as_before_are_a_lowering() -> None:
+    def fused(*nodes: str) -> Snapshot:
+        snapshot = run(kernel("fused", "relu", "sigmoid", "mul", source=str(nodes), scheduled=nodes), MM)
+        decision = ev.FusionDecision(graph="0/0", phase="forward", a="all", b=nodes[-1], fused=True, a_nodes=nodes[:-1])
+        return replace(snapshot, codes=(replace(snapshot.code, fusion=(decision,)),))
+
+    (part,) = run_difference(fused("op0", "op1"), fused("op0", "op1", "op2")).changed
+    assert part.cause is not None
+    assert (part.cause.kind, part.cause.text) == (
+        "lowering",
+        "the same ops become 2 → 3 nodes of the scheduler, fused into 1",
+    )
+
+
 def test_differences_within_the_intervals_do_not_count() -> None:
     times = {"fused": 100.0, "extern_kernels.mm": 50.0}
     slower = {"fused": 150.0, "extern_kernels.mm": 50.2}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.run_diff import RunChange, align, are_ranks, kernel_program, match_kernels
+from tcexplore.session.run_diff import RunChange, align, are_ranks, match_kernels
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.session.source_places import SourcePlaces, file_name
 
@@ -28,11 +28,18 @@ _VIEWS = frozenset({
 """Ops that move no data: a kernel that reads through one does not compute it."""
 
 
+Call = tuple[str, ev.FxNode]
+"""A compile id, and a call in its graph by Dynamo."""
+
+Places = Callable[[ev.Location | None], str]
+"""Describes a location by its statement, not by its line."""
+
+
 class OpPair(NamedTuple):
     """A call in Dynamo's graphs of either run; None on the side that lacks it."""
 
-    before: tuple[str, ev.FxNode] | None
-    after: tuple[str, ev.FxNode] | None
+    before: Call | None
+    after: Call | None
 
     @property
     def node(self) -> ev.FxNode:
@@ -84,8 +91,9 @@ class AlignedRuns:
 
 def align_runs(before: Snapshot, after: Snapshot) -> AlignedRuns:
     """Align the ops and the kernels of two runs."""
-    pairs = tuple(_op_pairs(before, after))
-    sides = RunOps(before, pairs, 0), RunOps(after, pairs, 1)
+    places = _places(before), _places(after)
+    pairs = tuple(_op_pairs((before, after), places))
+    sides = RunOps(before, places[0], pairs, 0), RunOps(after, places[1], pairs, 1)
     kernels = before.code.kernels, after.code.kernels
     if before.target != after.target:
         return AlignedRuns(before, after, pairs, (), sides)
@@ -97,41 +105,34 @@ def align_runs(before: Snapshot, after: Snapshot) -> AlignedRuns:
 # ---- ops
 
 
-def _op_pairs(before: Snapshot, after: Snapshot) -> Iterator[OpPair]:
+def _op_pairs(runs: tuple[Snapshot, Snapshot], places: tuple[Places, Places]) -> Iterator[OpPair]:
     """Yield the calls of both runs: paired by callee and statement, then by callee between those pairs."""
-    places = _places(before), _places(after)
-    sides = list(_calls(before)), list(_calls(after))
-
-    def exact(side: int) -> Callable[[tuple[str, ev.FxNode]], tuple[str, str]]:
-        return lambda item: (item[1].target, places[side](item[1].location))
-
-    keys = [dict(zip(map(_identity, calls), map(exact(n), calls), strict=True)) for n, calls in enumerate(sides)]
-    known = keys[0] | keys[1]
-    gap: tuple[list[tuple[str, ev.FxNode]], list[tuple[str, ev.FxNode]]] = ([], [])
-    for change in (*align(*sides, lambda item: known[_identity(item)]), None):
+    old, new = (
+        [((node.target, place(node.location)), (graph, node)) for graph, node in _calls(run)]
+        for run, place in zip(runs, places, strict=True)
+    )
+    gap: tuple[list[Call], list[Call]] = ([], [])
+    for change in (*align(old, new, lambda item: item[0]), None):
         if change is None or change.kind == "same":
-            yield from (OpPair(c.before, c.after) for c in align(*gap, lambda item: item[1].target))
+            yield from (OpPair(c.before, c.after) for c in align(*gap, lambda call: call[1].target))
             gap = ([], [])
         if change is None:
             return
+        before, after = (item and item[1] for item in (change.before, change.after))
         if change.kind == "same":
-            yield OpPair(change.before, change.after)
-        elif change.before is not None:
-            gap[0].append(change.before)
-        elif change.after is not None:
-            gap[1].append(change.after)
+            yield OpPair(before, after)
+        elif before is not None:
+            gap[0].append(before)
+        elif after is not None:
+            gap[1].append(after)
 
 
-def _identity(item: tuple[str, ev.FxNode]) -> int:
-    return id(item[1])
-
-
-def _calls(run: Snapshot) -> Iterator[tuple[str, ev.FxNode]]:
+def _calls(run: Snapshot) -> Iterator[Call]:
     for graph in run.graphs:
         yield from ((graph.graph, node) for node in graph.all_nodes if node.op.startswith("call_"))
 
 
-def _places(run: Snapshot) -> Callable[[ev.Location | None], str]:
+def _places(run: Snapshot) -> Places:
     """Return a function that describes a location by its statement, not by its line."""
     files: dict[str, SourcePlaces] = {}
     texts = {run.file: run.source, **{source.file: source.text for source in run.sources}}
@@ -144,8 +145,8 @@ def _places(run: Snapshot) -> Callable[[ev.Location | None], str]:
             if location.file not in files:
                 name = "" if location.file == run.file else file_name(location.file, run.file)
                 files[location.file] = SourcePlaces(name, texts.get(location.file, ""))
-            found = files[location.file].at(location.line, location.function)
-            cache[location] = repr(found._replace(part=""))
+            statement = files[location.file].at(location.line, location.function)
+            cache[location] = repr(statement._replace(part=""))
         return cache[location]
 
     return place
@@ -154,8 +155,8 @@ def _places(run: Snapshot) -> Callable[[ev.Location | None], str]:
 class RunOps:
     """The ops of one run."""
 
-    def __init__(self, run: Snapshot, pairs: Sequence[OpPair], side: int) -> None:
-        self._place = _places(run)
+    def __init__(self, run: Snapshot, places: Places, pairs: Sequence[OpPair], side: int) -> None:
+        self._place = places
         self._numbers: dict[tuple[str, str], int] = {}
         self._by_line: defaultdict[ev.Location, list[int]] = defaultdict(list)
         for number, pair in enumerate(pairs):
@@ -274,11 +275,6 @@ _FORM = (
 def code_form(kernel: ev.Kernel) -> dict[str, int]:
     """Return how often generated code has each mark; empty for a call."""
     return {name: len(mark.findall(kernel.source)) for name, mark in _FORM} if kernel.generated else {}
-
-
-def programs(kernels: Iterable[ev.Kernel]) -> tuple[str, ...]:
-    """Return the code of kernels, without names and comments."""
-    return tuple(sorted(map(kernel_program, kernels)))
 
 
 def call_name(kernel: ev.Kernel) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Generic, Literal, TypeVar, cast, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
 from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
@@ -110,51 +110,72 @@ def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-KernelOps = Callable[[ev.Kernel], Collection[Any]]
+KernelOps = Callable[[ev.Kernel], frozenset[Hashable]]
 """Gives the ops of the program that a kernel computes."""
 
 
+class _KernelRule(NamedTuple):
+    """Kernels with equal keys are a pair if they are also alike; a key of None has no partner."""
+
+    kind: ChangeKind
+    key: Callable[[ev.Kernel], Hashable]
+    alike: Callable[[ev.Kernel, ev.Kernel], bool] = lambda *_: True
+
+
 def match_kernels(
-    before: Sequence[ev.Kernel],
-    after: Sequence[ev.Kernel],
-    *,
-    ranks: bool = False,
-    ops: KernelOps = lambda _: (),
+    before: Sequence[ev.Kernel], after: Sequence[ev.Kernel], *, ranks: bool = False, ops: KernelOps | None = None
 ) -> tuple[RunChange[ev.Kernel], ...]:
     """Pair each later kernel with an earlier one: equal code is `same`, equal ops or half of the ops is `changed`.
 
     With `ops`, kernels that compute the same ops of the program come first, and those without a common one are no pair.
     """
-    left = list(before)
+    left = {id(kernel): kernel for kernel in before}
     partner: dict[int, tuple[ChangeKind, ev.Kernel]] = {}
-    same_code = partial(_same_code, ranks=ranks)
-    rules: tuple[tuple[ChangeKind, Callable[[ev.Kernel, ev.Kernel], bool]], ...] = (
-        ("same", lambda a, b: _equal(ops, a, b) and same_code(a, b)),
-        ("same", lambda a, b: _related(ops, a, b) and same_code(a, b)),
-        ("changed", lambda a, b: bool(ops(b)) and _equal(ops, a, b) and a.generated == b.generated),
-        ("changed", lambda a, b: _related(ops, a, b) and _same_ops(a, b)),
-        ("changed", lambda a, b: _related(ops, a, b) and _half_the_ops(a, b)),
-    )
-    for kind, alike in rules:
-        for index, kernel in enumerate(after):
-            if index not in partner and (match := next((k for k in left if alike(k, kernel)), None)) is not None:
-                partner[index] = kind, match
-                left.remove(match)
+    programs = {id(k): kernel_program(k, ranks=ranks) for k in (*before, *after)}
+
+    def code(kernel: ev.Kernel) -> Hashable:
+        return kernel.phase, programs[id(kernel)]
+
+    for rule in _kernel_rules(code) if ops is None else _kernel_rules_with_ops(code, ops):
+        candidates: defaultdict[Hashable, list[ev.Kernel]] = defaultdict(list)
+        for kernel in left.values():
+            candidates[rule.key(kernel)].append(kernel)
+        candidates.pop(None, None)
+        for kernel in after:
+            if id(kernel) in partner:
+                continue
+            for match in candidates.get(rule.key(kernel), ()):
+                if id(match) in left and rule.alike(match, kernel):
+                    partner[id(kernel)] = rule.kind, left.pop(id(match))
+                    break
     changes = [
-        RunChange(partner[i][0], partner[i][1], kernel) if i in partner else RunChange("added", None, kernel)
-        for i, kernel in enumerate(after)
+        RunChange(*partner[id(kernel)], kernel) if id(kernel) in partner else RunChange("added", None, kernel)
+        for kernel in after
     ]
-    return tuple(_with_removed(changes, before, {id(kernel) for kernel in left}))
+    return tuple(_with_removed(changes, before, left))
 
 
-def _equal(ops: KernelOps, a: ev.Kernel, b: ev.Kernel) -> bool:
-    return ops(a) == ops(b)
+def _kernel_rules(code: Callable[[ev.Kernel], Hashable]) -> tuple[_KernelRule, ...]:
+    return (
+        _KernelRule("same", code),
+        _KernelRule("changed", lambda k: (k.phase, k.language, k.ops)),
+        _KernelRule("changed", lambda k: (k.phase, k.generated), _half_the_ops),
+    )
 
 
-def _related(ops: KernelOps, a: ev.Kernel, b: ev.Kernel) -> bool:
-    """Return whether two kernels may be a pair: they have a common op, or the ops of one are unknown."""
-    ours, theirs = ops(a), ops(b)
-    return not ours or not theirs or not set(ours).isdisjoint(theirs)
+def _kernel_rules_with_ops(code: Callable[[ev.Kernel], Hashable], ops: KernelOps) -> tuple[_KernelRule, ...]:
+    def related(a: ev.Kernel, b: ev.Kernel) -> bool:
+        """Return whether two kernels may be a pair: they have a common op, or the ops of one are unknown."""
+        return not ops(a) or not ops(b) or not ops(a).isdisjoint(ops(b))
+
+    same_code, same_ops, half = _kernel_rules(code)
+    return (
+        _KernelRule("same", lambda k: (code(k), ops(k))),
+        same_code._replace(alike=related),
+        _KernelRule("changed", lambda k: (k.generated, ops(k)) if ops(k) else None),
+        same_ops._replace(alike=related),
+        half._replace(alike=lambda a, b: related(a, b) and _half_the_ops(a, b)),
+    )
 
 
 def _with_removed(
@@ -174,17 +195,7 @@ def _with_removed(
         yield from behind.get(id(change.before), ())
 
 
-def _same_code(a: ev.Kernel, b: ev.Kernel, *, ranks: bool) -> bool:
-    return a.phase == b.phase and kernel_program(a, ranks=ranks) == kernel_program(b, ranks=ranks)
-
-
-def _same_ops(a: ev.Kernel, b: ev.Kernel) -> bool:
-    return (a.phase, a.language, a.ops) == (b.phase, b.language, b.ops)
-
-
 def _half_the_ops(a: ev.Kernel, b: ev.Kernel) -> bool:
-    if (a.phase, a.generated) != (b.phase, b.generated):
-        return False
     shared, either = set(a.ops) & set(b.ops), set(a.ops) | set(b.ops)
     return 2 * len(shared) >= len(either) > 0
 

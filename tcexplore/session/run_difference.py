@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.quantities import count
 from tcexplore.session.kernel_groups import AlignedRuns, KernelGroup, OpPair, align_runs, call_name, code_form, packet
 from tcexplore.session.run_diff import align, kernel_program
 from tcexplore.session.snapshot import Snapshot
@@ -419,7 +420,7 @@ class _Causes:
             ops = Counter(op for kernel in group.kernels for op in kernel.ops)
             nodes = f"{sum(loops[0])} → {sum(loops[1])} nodes of the scheduler, fused into {after}"
             return Cause("lowering", _listed(ops), f"the same ops become {nodes}")
-        text = f"{before} → {_number(after, 'node')} of the scheduler for the same ops"
+        text = f"{before} → {count(after, 'node')} of the scheduler for the same ops"
         if before == after:
             text = f"nodes of the scheduler fused as {_sizes(loops[0])} → {_sizes(loops[1])}"
         return Cause("fusion", reason or "scheduler", f"{text}{': ' + reason if reason else ''}")
@@ -472,10 +473,6 @@ class _Causes:
 
 def _sizes(loops: Sequence[int]) -> str:
     return " + ".join(map(str, loops))
-
-
-def _number(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def _at(node: ev.FxNode) -> str:
@@ -588,12 +585,12 @@ def _count_of(name: str, run: Snapshot) -> str:
     """Return how many there are of what a part is made of."""
     kind = name.partition(" ")[0]
     if kind == "guards":
-        return _number(sum(len(installed.guards) for installed in run.guards), "guard")
+        return count(sum(len(installed.guards) for installed in run.guards), "guard")
     if kind == "launch" and "wrapper" in name:
-        return _number(sum(max(1, len(kernel.calls)) for kernel in run.code.kernels), "call") + " of kernels"
+        return count(sum(max(1, len(kernel.calls)) for kernel in run.code.kernels), "call") + " of kernels"
     if kind in ("launch", "Python"):
-        return f"{_number(len(run.graphs), 'graph')}, {_number(len(run.breaks), 'break')}"
+        return f"{count(len(run.graphs), 'graph')}, {count(len(run.breaks), 'break')}"
     if run.call_account is not None and kind in ("eager", "library"):
         parts = [part for part in run.call_account.parts if f"{part.kind} {part.name}" == name]
-        return _number(sum(part.launches for part in parts), "call")
+        return count(sum(part.launches for part in parts), "call")
     return ""

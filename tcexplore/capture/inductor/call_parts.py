@@ -390,10 +390,9 @@ def _undisturbed(
 
     The time before each launch is a part of its own, and is then added to the wrapper's.
     """
-    parts = [
-        replace(part, us=part.us + sum(p.launch_us for p in averages) * ((part.kind, part.name) == WRAPPER))
-        for averages in [_averages(list(map(_without_launches, calls)), totals, average)] for part in averages
-    ]  # fmt: skip
+    averages = _averages(list(map(_without_launches, calls)), totals, average)
+    launches = sum(part.launch_us for part in averages)
+    parts = [replace(part, us=part.us + launches) if (part.kind, part.name) == WRAPPER else part for part in averages]
     factor = whole / (sum(part.us for part in parts) or 1.0)
     return tuple(
         replace(

@@ -14,3 +14,9 @@ def parse_source(source: str, file: str = "<unknown>") -> ast.Module:
     """
     with warnings.catch_warnings(action="ignore"):
         return ast.parse(source, file)
+
+
+def imported_packages(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Return the names of the top-level packages of an absolute import."""
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    return [name.partition(".")[0] for name in names]

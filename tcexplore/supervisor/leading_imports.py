@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from tcexplore.events import Job
 from tcexplore.events.commands import EarlyImports
-from tcexplore.events.python_source import parse_source
+from tcexplore.events.python_source import imported_packages, parse_source
 
 OTHERS = sys.stdlib_module_names | {"torch"}
 """Packages that a worker has loaded, or that take no time."""
@@ -36,7 +36,7 @@ def _statements(source: str) -> tuple[str, ...]:
         body = parse_source(source, "").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    return tuple(ast.unparse(node) for node in _leading(body) if not _packages(node) <= OTHERS)
+    return tuple(ast.unparse(node) for node in _leading(body) if not OTHERS.issuperset(imported_packages(node)))
 
 
 def _leading(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -47,8 +47,3 @@ def _leading(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
             yield node
         elif not docstring:
             return
-
-
-def _packages(node: ast.Import | ast.ImportFrom) -> set[str]:
-    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-    return {name.partition(".")[0] for name in names}

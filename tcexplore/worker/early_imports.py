@@ -22,6 +22,7 @@ import torch
 
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events.commands import EarlyImports
+from tcexplore.events.python_source import imported_packages
 from tcexplore.worker import process_setup, torch_settings
 
 
@@ -64,7 +65,9 @@ def import_steps(early: EarlyImports) -> Iterator[float]:
     output = (b"", b"")
     with _as_run(early):
         for statement in early.statements:
-            imported = _packages(statement)
+            (node,) = ast.parse(statement).body
+            assert isinstance(node, ast.Import | ast.ImportFrom)
+            imported = imported_packages(node)
             if not all(_installed(package, user_files) for package in imported):
                 break
             packages += imported
@@ -94,14 +97,6 @@ def use_imports() -> None:
 def end_process() -> None:
     """End this process: without an event, the front end runs the job in another one."""
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _packages(statement: str) -> list[str]:
-    """Return the names of the packages that a statement imports."""
-    (node,) = ast.parse(statement).body
-    assert isinstance(node, ast.Import | ast.ImportFrom)
-    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-    return [name.partition(".")[0] for name in names]
 
 
 def _installed(package: str, user_files: UserFiles) -> bool:

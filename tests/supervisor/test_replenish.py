@@ -217,14 +217,7 @@ async def test_a_study_without_a_run_of_the_file_takes_the_process_that_waits(wo
 
 
 async def test_a_process_that_made_other_imports_than_the_saved_file_does_not_run_it(workers: list[Any]):
-    supervisor = await start()
-    first = workers[0].idle[0]
-    workers[0].become(**FORKS)
-    first.next_imports = EarlyImports(file=JOB.file, argv=(), statements=("import pygments",))
-    first.answer()
-    workers[0].become()
-    ahead = workers[0].idle[0]
-    assert ahead.imports == first.next_imports
+    supervisor, ahead = await process_with_imports(workers, "import pygments")
     supervisor.submit(replace(JOB, source="import rich\n"))
     assert ahead not in workers[0].idle
     workers[0].become()
@@ -233,13 +226,20 @@ async def test_a_process_that_made_other_imports_than_the_saved_file_does_not_ru
 
 
 async def test_a_process_that_made_the_imports_of_the_saved_file_runs_it(workers: list[Any]):
-    supervisor = await start()
-    first = workers[0].idle[0]
-    workers[0].become(**FORKS)
-    first.next_imports = EarlyImports(file=JOB.file, argv=(), statements=("import pygments",))
-    first.answer()
-    workers[0].become()
-    ahead = workers[0].idle[0]
+    supervisor, ahead = await process_with_imports(workers, "import pygments")
     job = replace(JOB, source="import torch\nimport pygments\nimport rich\n")
     supervisor.submit(job)
     assert ahead.job == job
+
+
+async def process_with_imports(workers: list[Any], *statements: str) -> tuple[Supervisor, Any]:
+    """Return a supervisor and its idle process, which has made these imports."""
+    supervisor = await start()
+    first = workers[0].idle[0]
+    workers[0].become(**FORKS)
+    first.next_imports = EarlyImports(file=JOB.file, argv=(), statements=statements)
+    first.answer()
+    workers[0].become()
+    ahead = workers[0].idle[0]
+    assert ahead.imports == first.next_imports
+    return supervisor, ahead

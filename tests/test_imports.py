@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "events": {"events"},
     "keymap": {"keymap"},
     "quantities": {"quantities"},
-    "session": {"events", "session", "targets"},
+    "session": {"events", "quantities", "session", "targets"},
     "run_store": {"events", "files", "run_store", "session", "targets"},
     "watch": {"events", "files", "notebook", "watch"},
     "files": {"files"},

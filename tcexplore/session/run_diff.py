@@ -144,10 +144,11 @@ def match_kernels(
         for kernel in after:
             if id(kernel) in partner:
                 continue
-            for match in candidates.get(rule.key(kernel), ()):
-                if id(match) in left and rule.alike(match, kernel):
-                    partner[id(kernel)] = rule.kind, left.pop(id(match))
-                    break
+            alike = candidates.get(rule.key(kernel), [])
+            place = next((n for n, match in enumerate(alike) if rule.alike(match, kernel)), None)
+            if place is not None:
+                match = alike.pop(place)
+                partner[id(kernel)] = rule.kind, left.pop(id(match))
     changes = [
         RunChange(*partner[id(kernel)], kernel) if id(kernel) in partner else RunChange("added", None, kernel)
         for kernel in after

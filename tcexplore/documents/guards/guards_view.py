@@ -128,15 +128,24 @@ def is_parameter(guard: Guard) -> bool:
 
 
 def _rows(graph: str, guards: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
-    def cells(guard: Guard) -> int:
-        place = _place(guard, where, width)
-        beside = len(place) if len(place) <= _SHORT_PLACE else 0  # the name of another file gives way to the name
-        return sum(len(span.text) for span in _condition(guard, style)[0]) + beside
-
     # Names give way to conditions and lines: they are told apart by their ends.
-    beside = min(max(map(cells, guards), default=0), width - _LEAST_NAME - 4)
-    wide = min(max((len(_source(guard)) for guard in guards), default=0), _MOST_NAME, width - 4 - beside)
-    return Part(len(guards), lambda index: _guard(graph, guards[index], where, wide, style, width))
+    rooms = [_name_room(guard, where, width) for guard in guards]
+    names = [len(_source(guard)) for guard in guards]
+    cut = (room for room, name in zip(rooms, names, strict=True) if name > room >= _COLUMN_NAME)
+    wide = min(max(names, default=0), _MOST_NAME, *cut)
+
+    def build(index: int) -> Row:
+        own = max(rooms[index], _LEAST_NAME)  # a long condition takes cells from the name in its own row only
+        return _guard(graph, guards[index], where, min(wide, own), style, width)
+
+    return Part(len(guards), build)
+
+
+def _name_room(guard: Guard, where: Places, width: int) -> int:
+    """Return the cells that the condition and the line of a guard leave for its name."""
+    place = _place(guard, where, width)
+    beside = len(place) if len(place) <= _SHORT_PLACE else 0  # the name of another file gives way to the name
+    return width - 4 - beside - sum(len(span.text) for span in _condition(guard, "")[0])
 
 
 def _place(guard: Guard, where: Places, width: int) -> str:
@@ -158,8 +167,8 @@ def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str, width
     return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None, kept=len(kept))
 
 
-_MOST_NAME, _LEAST_NAME = 32, 10
-"""Most and fewest cells of what a guard checks."""
+_MOST_NAME, _COLUMN_NAME, _LEAST_NAME = 32, 16, 10
+"""Most cells of what a guard checks, fewest that its column has, and fewest where a long condition follows."""
 
 _SHORT_PLACE, _WIDE = 12, 60
 """Cells of a place that has room in any view, and of a view that has room for the path of another file."""

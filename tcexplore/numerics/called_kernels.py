@@ -77,7 +77,7 @@ def _computing(lines: Sequence[Any], source: Sequence[str]) -> tuple[int | None,
     return n, text
 
 
-_ADDED = re.compile(r"atomic_add|out_ptr\d+\[.*\] \+=")
+_ADDED = re.compile(r"atomic_add|out_ptr\d+\[.*\] \+=|tl\.store\((\w+) .*tl\.load\(\1 ")
 """Statements that add to memory: the store is what computes."""
 
 _LOOP = re.compile(r"^for \(|^#pragma|^[{}]$")

@@ -36,6 +36,12 @@ ORDER_WITNESS = 2.0
 FUNCTION_ULPS = 8.0
 """Half units in the last place of functions such as exp: vector libraries promise 1 to 4 units."""
 
+QUOTIENT_ULPS = {"cpu": 2.0, "cuda": 5.0}
+"""Half units in the last place of a quotient: the division of Triton is off by up to 2 units."""
+
+TF32 = 2.0**-10
+"""Largest relative error of a factor of a matrix product in TF32, which cuts digits off."""
+
 ERF_ABSOLUTE = 5e-7
 """Absolute error of a vectorized erf (Abramowitz and Stegun 7.1.26, and the rounding of its terms)."""
 
@@ -228,6 +234,19 @@ def _basic(op: OpCall) -> Any:
     return _pointwise(op, ulps=2.0)
 
 
+def _divided(op: OpCall) -> Any:
+    return _pointwise(op, ulps=QUOTIENT_ULPS.get(op.exact.device.type, QUOTIENT_ULPS["cpu"]))
+
+
+def _exponential(op: OpCall) -> Any:
+    """Bound of functions that use exp: on a GPU that of Triton multiplies its input by log2(e), and rounds this."""
+    bound = _pointwise(op)
+    if not op.exact.is_cuda or not _is_smooth(op):
+        return bound
+    exponent = op.values[0].exact.abs().nan_to_num(posinf=0.0)
+    return bound + 2 * exponent * op.roundoff * op.exact.abs()
+
+
 def _inverse_root(op: OpCall) -> Any:
     return _pointwise(op, ulps=4.0)
 
@@ -363,7 +382,7 @@ def _accumulated(op: OpCall) -> Any:
     name = op_name(op.target)
     n = _contracted(op, name)
     sizes = op.with_exact(lambda value: value.exact.abs() if _is_float(value) else value.exact)
-    bound = tree_map(lambda leaf: leaf * (_order(n, op) + op.roundoff), sizes)
+    bound = tree_map(lambda leaf: leaf * (_order(n, op) + op.roundoff + _factor_error(op)), sizes)
     for varied in op.inexact:
         if not _is_float(varied):
             return _unknown(op)
@@ -373,6 +392,28 @@ def _accumulated(op: OpCall) -> Any:
 
         bound = tree_map(lambda one, other: one + other, bound, op.with_exact(passed))
     return bound
+
+
+def _factor_error(op: OpCall) -> float:
+    """Return the relative error of a product in a library of a GPU: TF32, and partial sums in a smaller dtype."""
+    first = op.values[0]
+    if not first.exact.is_cuda:
+        return 0.0
+    if op.stored:
+        return 2 * op.stored
+    return (
+        2 * TF32
+        if first.eager.dtype is torch.float32 and _tf32(convolution="convolution" in op_name(op.target))
+        else 0.0
+    )
+
+
+def _tf32(*, convolution: bool) -> bool:
+    """Return whether libraries may use TF32; also if torch does not tell, as with a mix of its old and new settings."""
+    try:
+        return bool(torch.backends.cudnn.allow_tf32 if convolution else torch.backends.cuda.matmul.allow_tf32)
+    except RuntimeError:
+        return True
 
 
 def _contracted(op: OpCall, name: str) -> int:
@@ -430,8 +471,11 @@ RULES: dict[str, Callable[[OpCall], Any]] = {
     "aten.add": _added,
     "aten.sub": _added,
     "aten.mul": _multiplied,
-    "aten.div": _basic,
-    "aten.reciprocal": _basic,
+    "aten.div": _divided,
+    "aten.reciprocal": _divided,
+    "aten.exp": _exponential,
+    "aten.exp2": _exponential,
+    "aten.sigmoid": _exponential,
     "aten.sqrt": _basic,
     "aten.rsqrt": _inverse_root,
     "aten.pow": _powers,

@@ -47,6 +47,9 @@ EXPLAIN_S = 15.0
 
 WHY = "why a kernel differs from eager"
 
+PARTS = "its buffers hold parts of a later kernel's ops, which are judged there"
+USERS_KERNEL = "the user's own kernel, which eager runs too"
+
 VERDICTS: tuple[KernelVerdict, ...] = ("bitwise equal", "not judged", "differs, not wrong", "wrong")
 """From best to worst."""
 
@@ -174,7 +177,7 @@ class Judge:
 
     def _compare(self, called: CalledKernel) -> tuple[KernelVerdict, str]:
         if not called.outputs:
-            return "not judged", "its buffers hold parts of a later kernel's ops, which are judged there"
+            return NOT_JUDGED, USERS_KERNEL if called.kernel.user_op is not None else PARTS
         if time.perf_counter() - self._began > BUDGET_S:
             return "not judged", "the time for the judgement was over"
         called.compared = {}

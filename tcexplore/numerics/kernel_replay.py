@@ -179,6 +179,8 @@ class Replay:
         if self._only_eager:
             return Value(of.eager[index], None)
         bound = of.bound[index] if isinstance(of.bound, list | tuple) else None
+        if of.exact[index] is None:
+            raise NotReplayedError("a state of random numbers, or lengths")
         return Value(of.eager[index], of.exact[index], of.single[index], bound)
 
     def _bound(self, node: Any, args: Any, kwargs: Any, exact: Any, eager: Any) -> Any:
@@ -280,7 +282,17 @@ def is_random(node: Any) -> bool:
     """Return whether a node draws random numbers."""
     name = op_name(node.target)
     tags = getattr(node.target, "tags", ())
-    return name.rpartition(".")[2] in _RANDOM or torch.Tag.nondeterministic_seeded in tags
+    draws = torch.Tag.nondeterministic_seeded in tags and not _drops_nothing(node)
+    return name.rpartition(".")[2] in _RANDOM or draws
+
+
+def _drops_nothing(node: Any) -> bool:
+    """Return whether an op that may drop elements at random, such as attention, drops none."""
+    for place, argument in enumerate(node.target._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name, 0.0)
+            return bool(given == 0)
+    return False
 
 
 _EXTERN = (

@@ -72,6 +72,11 @@ class LoweredGraphs:
         hooks.watch(FACT, "torch._inductor.compile_fx:post_grad_passes", before=self._passes_begin)
         hooks.watch(FACT, "torch._inductor.graph:GraphLowering.run_node", after=self._lowered)
         hooks.watch(FACT, "torch._inductor.graph:GraphLowering._compile_to_module_lines", after=self._loaded)
+        # A replayed CUDA graph does not call the wrapper.
+        hooks.wrap(FACT, "torch._inductor.compile_fx:cudagraphify", self._without_cuda_graph)
+
+    def _without_cuda_graph(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda model, *args, **kwargs: model if self.recording else original(model, *args, **kwargs)
 
     def _lowered(self, result: Any, lowering: Any, node: Any) -> None:
         if self.recording and node.op == "call_function":

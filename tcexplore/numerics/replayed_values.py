@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from tcexplore.numerics.exact_attention import FUSED_ATTENTION, run_attention
+
 LOW = (torch.float16, torch.bfloat16)
 FLOATS = (torch.float32, *LOW)
 
@@ -55,9 +57,9 @@ def smallest(dtype: torch.dtype) -> float:
 
 
 def run_op(target: Any, args: Any, kwargs: Any) -> Any:
-    """Call an op. An op that changes its arguments gets copies."""
+    """Call an op. An op that changes its arguments, also a Triton kernel of the user, gets copies."""
     schema = getattr(target, "_schema", None)
-    if schema is not None and schema.is_mutable:
+    if schema.is_mutable if schema is not None else "mutation" in op_name(target):
         args, kwargs = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, (args, kwargs))
     return target(*args, **kwargs)
 
@@ -69,7 +71,10 @@ def run_exactly(target: Any, args: Any, kwargs: Any, dtype: torch.dtype = torch.
         return dtype if isinstance(leaf, torch.dtype) and leaf in FLOATS else leaf
 
     args, kwargs = tree_map(wide, (args, kwargs))
-    return tree_map(partial(widened, to=dtype), run_op(target, args, kwargs))
+    name = op_name(target)
+    fused = name in FUSED_ATTENTION
+    result = run_attention(name, target, args, kwargs) if fused else run_op(target, args, kwargs)
+    return tree_map(partial(widened, to=dtype), result)
 
 
 def op_name(target: Any) -> str:

@@ -22,6 +22,8 @@ CONFIG = "torch._inductor.config"
 
 CASTS = "intermediates rounded as in eager"
 CONTRACT = "no fused multiply-add"
+FAST = "no fast math"
+DIVISION = "quotients rounded as in eager"
 UNSAFE = "no unsafe math optimizations"
 NUMERICS = "eager's numerics"
 
@@ -93,9 +95,11 @@ def switches(replay: Replay, different: Sequence[Any]) -> Iterator[Switch]:
 
     if is_low(replay) and not getattr(config, "emulate_precision_casts", True):
         yield Switch(CASTS, ROUNDED)
-    if getattr(config.cpp, "enable_floating_point_contract_flag", "off") != "off":
+    if _on_gpu(replay):
+        yield from _triton_switches(replay, different)
+    elif getattr(config.cpp, "enable_floating_point_contract_flag", "off") != "off":
         yield Switch(CONTRACT, {"cpp.enable_floating_point_contract_flag": "off"})
-    if getattr(config.cpp, "enable_unsafe_math_opt_flag", False):
+    if not _on_gpu(replay) and getattr(config.cpp, "enable_unsafe_math_opt_flag", False):
         yield Switch(UNSAFE, {"cpp.enable_unsafe_math_opt_flag": False})
     ops = list(dict.fromkeys(map(_computed_by, different)))
     if reductions := tuple(op for op in ops if _short(op) in _REDUCTIONS):
@@ -104,6 +108,27 @@ def switches(replay: Replay, different: Sequence[Any]) -> Iterator[Switch]:
         yield Switch(f"eager's functions: {', '.join(map(_short, others))}", ops=others)
     if hasattr(config, "numerics"):
         yield Switch(NUMERICS, {"numerics": "strict"})
+
+
+def _on_gpu(replay: Replay) -> bool:
+    return any(isinstance(value, torch.Tensor) and value.is_cuda for value in replay.given)
+
+
+def _triton_switches(replay: Replay, different: Sequence[Any]) -> Iterator[Switch]:
+    """Yield the settings of Triton's arithmetic."""
+    import torch._inductor.config as config
+
+    if getattr(config, "use_fast_math", False):
+        yield Switch(FAST, {"use_fast_math": False})
+    divides = any(_short(_computed_by(node)) in _DIVISIONS for node in different)
+    if divides and hasattr(getattr(config, "eager_numerics", None), "division_rounding"):
+        yield Switch(DIVISION, {"eager_numerics.division_rounding": True})
+    # The setting also turns off fused multiply-add in Triton.
+    if not is_low(replay) and not getattr(config, "emulate_precision_casts", True):
+        yield Switch(CONTRACT, ROUNDED)
+
+
+_DIVISIONS = ("div", "reciprocal", "sigmoid")
 
 
 def _computed_by(node: Any) -> Any:

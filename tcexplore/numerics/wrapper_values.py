@@ -7,7 +7,7 @@ Triton and extern kernels, and in the thread of the backward.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,14 +59,16 @@ class WrapperCall:
 
 
 class ValueRecorder:
-    """Records the first call of each wrapper, as copies of at most `limit` bytes, and compares the second with it.
+    """Records the first call of each wrapper, and compares the second with it.
 
-    With `copy_arguments`, arguments are copied too, for a program that goes on and changes them.
+    It copies values. With `copy_arguments`, arguments are copied too, for a program that goes on and changes them.
     """
 
-    def __init__(self, limit: int, *, copy_arguments: bool = False) -> None:
+    def __init__(self, limit: Callable[[torch.device], int], *, copy_arguments: bool = False) -> None:
+        """`limit` returns the bytes that copies may take on a device."""
         self._graphs: dict[str, LoweredGraph] = {}
-        self._left = limit
+        self._limit = limit
+        self._left: dict[torch.device, int] = {}
         self._copy_arguments = copy_arguments
         self._restore = ExitStack()
         self.calls: dict[str, WrapperCall] = {}
@@ -100,6 +102,8 @@ class ValueRecorder:
 
     def _begin(self, path: str, arguments: Sequence[Any]) -> None:
         self._under_way.discard(path)
+        if _is_capturing():
+            return
         call = self.calls.get(path)
         if call is not None and call.same_arguments is None:
             pairs = zip(call.arguments, arguments, strict=False)
@@ -119,6 +123,8 @@ class ValueRecorder:
 
     def _written(self, path: str, scope: dict[str, Any], names: Sequence[str]) -> None:
         call = self.calls.get(path)
+        if _is_capturing():
+            return
         if path not in self._under_way:
             if call is not None and call.same_arguments:
                 self._compare(path, scope, names)
@@ -148,11 +154,18 @@ class ValueRecorder:
         if not isinstance(value, torch.Tensor):
             return value
         size = value.numel() * value.element_size()
-        if size > self._left:
+        left = self._left.get(value.device)
+        left = self._limit(value.device) if left is None else left
+        if size > left:
             self.calls[path].complete = False
             return None
-        self._left -= size
+        self._left[value.device] = left - size
         return value.detach().clone()
+
+
+def _is_capturing() -> bool:
+    """Return whether the program captures a CUDA graph itself: nothing may be copied or compared then."""
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -47,7 +47,7 @@ class NumericsStage:
 
     def record_script(self) -> None:
         """Record the first call of each graph that a script compiles, while the script goes on."""
-        self._script = ValueRecorder(_limit(torch.device("cpu")), copy_arguments=True)
+        self._script = ValueRecorder(_limit, copy_arguments=True)
         self._graphs.notify = self._script.add
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class NumericsStage:
 
     def run(self, program: Program, frames: CompiledFrames, restore: Callable[[], object]) -> None:
         """Call the compiled program twice, and judge the kernels of the first call of each graph."""
-        recorder = ValueRecorder(_limit(program.device))
+        recorder = ValueRecorder(_limit)
         for graph in self._graphs.graphs:
             recorder.add(graph)
         try:

@@ -2,12 +2,14 @@
 
 Such a benchmark takes parts of names, to judge only these programs. With `--outcomes FILE` it notes each outcome in a
 file, and leaves out what has one there; with `--stop-after SECONDS` it then starts no other program. So it can be run
-in pieces; the total is over all outcomes, and says how many programs have none yet.
+in pieces; the total is over all outcomes, and says how many programs have none yet. With `--at-once N`, N programs run
+side by side, so their seconds are those of a busy machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import json
 import tempfile
@@ -60,20 +62,30 @@ def reasons(run: Snapshot) -> str:
     return " ".join(texts)[:200]
 
 
-async def judge(programs: Iterable[Program], *, seconds_each: float = 180) -> None:
-    """Judge the programs that the command line selects; print each outcome and the totals."""
+def study_options() -> argparse.ArgumentParser:
+    """Return the options of such a benchmark."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="PART", help="judge only programs whose name has this part")
     parser.add_argument("--outcomes", type=Path, metavar="FILE", help="note outcomes here; leave out what has one")
     parser.add_argument("--stop-after", type=float, metavar="SECONDS", default=float("inf"))
-    options = parser.parse_args()
+    parser.add_argument("--at-once", type=int, metavar="N", default=1, help="programs that run side by side")
+    return parser
+
+
+async def judge(
+    programs: Iterable[Program], options: argparse.Namespace | None = None, *, seconds_each: float = 180
+) -> None:
+    """Judge the programs that the command line selects; print each outcome and the totals."""
+    options = options or study_options().parse_args()
     wanted = [one for one in programs if not options.names or any(part in one.name for part in options.names)]
     known = noted_outcomes(options.outcomes)
+    waiting = iter([one for one in wanted if one.name not in known])
     began = time.perf_counter()
-    async with study_runs() as (runs, folder):
-        for program in wanted:
-            if program.name in known or time.perf_counter() - began > options.stop_after:
-                continue
+
+    async def judge_rest(runs: Runs, folder: str) -> None:
+        for program in waiting:
+            if time.perf_counter() - began > options.stop_after:
+                return
             started = time.perf_counter()
             run = (await runs.run(program.job(Path(folder)), seconds_each)).snapshot
             outcome = known[program.name] = program.outcome(run)
@@ -82,6 +94,9 @@ async def judge(programs: Iterable[Program], *, seconds_each: float = 180) -> No
             if options.outcomes:
                 with options.outcomes.open("a") as file:
                     print(json.dumps([program.name, *outcome]), file=file)
+
+    async with study_runs() as (runs, folder):
+        await asyncio.gather(*(judge_rest(runs, folder) for _ in range(options.at_once)))
     print_totals([known.get(program.name) for program in wanted])
 
 

@@ -18,20 +18,33 @@ from torch._inductor.decomposition import decompositions, fast_random_decomps
 aten = torch.ops.aten
 
 
+def in_cpp(text, factor):
+    return f"({text} * decltype({text})({factor}f))"
+
+
+def in_triton(text, factor):
+    return f"({text} * {factor})"
+
+
 def generate(name, change):
-    # Change the C++ expression of an op.
-    for owner in (CppOverrides, CppVecOverrides):
+    # Change the expression of an op, in C++ and in Triton.
+    owners = [(CppOverrides, in_cpp), (CppVecOverrides, in_cpp)]
+    if torch.cuda.is_available():
+        from torch._inductor.codegen.triton import TritonOverrides
+
+        owners.append((TritonOverrides, in_triton))
+    for owner, product in owners:
         original = getattr(owner, name)
-        changed = functools.wraps(original)(functools.partial(change, original))
+        changed = functools.wraps(original)(functools.partial(change, original, product))
         setattr(owner, name, staticmethod(changed))
 
 
 def scale(factor):
-    return lambda original, *args: f"({original(*args)} * decltype({args[0]})({factor}f))"
+    return lambda original, product, *args: product(original(*args), factor)
 
 
 def scale_input(factor):
-    return lambda original, x, *rest: original(f"({x} * decltype({x})({factor}f))", *rest)
+    return lambda original, product, x, *rest: original(product(x, factor), *rest)
 
 
 def lower(op, change):
@@ -66,7 +79,7 @@ class NumericFault(NamedTuple):
     fault: str
     program: str
     statement: str = ""
-    """Text that the statement of the generated code has; empty if there is none."""
+    """Text that the statement of the generated C++ has; empty if there is none."""
     train: bool = False
     stage: str = "kernel"
     """What is wrong: the code of a kernel, or the nodes that it is generated from."""
@@ -75,9 +88,22 @@ class NumericFault(NamedTuple):
     def source(self) -> str:
         return PRELUDE + self.fault + self.program
 
+    def statement_on(self, device: str) -> str:
+        """Return the text that the statement has in the code for a device."""
+        return self.statement if device == "cpu" or not self.statement else TRITON.get(self.op, self.statement)
+
     @property
     def line(self) -> int:
         return 1 + next(n for n, text in enumerate(self.source.split("\n")) if "# here" in text)
+
+
+TRITON = {
+    "sigmoid": "tl.sigmoid(", "exp": "libdevice.exp(", "tanh": "libdevice.tanh(", "log": "tl_math.log(",
+    "sin": "tl_math.sin(", "cos": "tl_math.cos(", "sqrt": "tl.sqrt_rn(", "erf": "libdevice.erf(",
+    "maximum": "triton_helpers.maximum(", "rsqrt": "libdevice.rsqrt(", "expm1": "libdevice.expm1(",
+    "atan": "libdevice.atan(", "index_put_": "tl.store(",
+}  # fmt: skip
+"""Text that the statement of an op has in Triton."""
 
 
 def pointwise(expression: str) -> str:
@@ -520,7 +546,7 @@ DECOMPOSITIONS = (
         "the backward of softmax misses a factor",
         "_softmax_backward_data",
         decomposed("_softmax_backward_data", "lambda grad, y, dim, kind: y * (grad - (grad * y).sum(dim, True) * 0.9)"),
-        module("torch.softmax(h, -1) * torch.arange(64)"),
+        module("torch.softmax(h, -1) * torch.arange(64, device=h.device)"),
         train=True,
         stage="decomposition",
     ),
@@ -593,11 +619,26 @@ def race(owner):
 
 race(CppKernel)
 race(CppVecKernel)
+
+if torch.cuda.is_available():
+    import re
+
+    from torch._inductor.codegen.triton import TritonKernel
+
+    def store(self, name, index, value, mode=None, original=TritonKernel.store):
+        original(self, name, index, value, mode)
+        if mode == "atomic_add":
+            last = self.stores._lines[-1]
+            pattern = r"tl[.]atomic_add[(](.*), (tmp[0-9]+), (.*), sem='relaxed'[)]"
+            last.line, count = re.subn(pattern, r"tl.store(\\1, tl.load(\\1, \\3) + \\2, \\3)", last.line)
+            assert count == 1
+
+    TritonKernel.store = store
 """,
         """
 def model(x, i):
     a = x * 2
-    b = torch.zeros(4).index_add(0, i, a)  # here
+    b = a.new_zeros(4).index_add(0, i, a)  # here
     return b + 1
 
 

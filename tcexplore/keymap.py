@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 Scope = Literal[
-    "view", "reading", "main", "diff", "answer", "target", "target_diff", "study", "modes", "environments", "bisect",
-    "fix", "ranks", "studies", "app",
+    "view", "timeline", "reading", "main", "diff", "answer", "target", "target_diff", "study", "modes", "environments",
+    "bisect", "fix", "ranks", "studies", "app",
 ]  # fmt: skip
-"""Where an action works: `view` in a view's rows, `reading` on any screen with such a view, `study` on any study's
-screen, `app` everywhere, the others on the screen of that name."""
+"""Where an action works: `view` in a view's rows, `timeline` in those of a timeline, `reading` on any screen with such
+a view, `study` on any study's screen, `app` everywhere, the others on the screen of that name."""
 
 TASKS = (
     "Panes and views", "Move and follow", "Search, copy, edit", "Fix breaks, avoid recompiles", "Kernels and targets",
@@ -118,10 +118,13 @@ ACTIONS: tuple[Action, ...] = (
            lazygit="pagedown,.,ctrl+d", vim="pagedown,ctrl+f,ctrl+d"),
     Action("first", "home,g", "view", "to_end(-1)", "first", "The first row", MOVE, lazygit="home,<", back="last"),
     Action("last", "end,G", "view", "to_end(1)", "last", "The last row", MOVE, lazygit="end,>"),
-    Action("left", "left", "view", "sideways(-8)", "left", "Scroll to the left", MOVE, lazygit="H", vim="left,h",
-           back="right"),
+    Action("left", "left", "view", "sideways(-8)", "left", "Scroll to the left; along the timeline", MOVE, lazygit="H",
+           vim="left,h", back="right"),
     Action("right", "right", "view", "sideways(8)", "right", "Scroll to the right if a row ends in ›", MOVE,
            lazygit="L", vim="right,l"),
+    Action("zoom-in", "+", "timeline", "zoom_axis(1)", "zoom in", "Zoom into the timeline, around its mark", MOVE,
+           lazygit="*", back="zoom-out"),
+    Action("zoom-out", "-", "timeline", "zoom_axis(-1)", "zoom out", "Zoom out of the timeline", MOVE),
     Action("open", "enter", "view", "enter", "open", "Open or fold a ▸ row, else follow the row to the next pane", MOVE,
            priority=3, back="follow"),
     Action("follow", "f", "main", "follow", "follow", "Follow the row to the next pane, also a ▸ row", MOVE,
@@ -297,7 +300,7 @@ PRESETS: dict[str, dict[str, str]] = {
 """Changes of the default keys, close to those of another program."""
 
 _SCREENS: tuple[tuple[Scope, ...], ...] = (
-    ("view", "reading", "main", "app"),
+    ("view", "timeline", "reading", "main", "app"),
     *(("view", "reading", scope) for scope in ("diff", "answer", "target", "target_diff", "ranks", "studies")),
     *(("view", "reading", "study", scope) for scope in ("modes", "environments", "bisect", "fix")),
 )

@@ -13,10 +13,11 @@ from tcexplore.cli.terminal import print_error, refuse
 from tcexplore.cli.trace_choice import TraceChoiceError
 from tcexplore.events import clean
 from tcexplore.files import NotWrittenError, new_file
-from tcexplore.profiles.chrome_trace import modules_of, write_chrome_trace
+from tcexplore.profiles.chrome_trace import write_chrome_trace
 from tcexplore.profiles.profile_job import ProfileRun, is_profile_path
 from tcexplore.profiles.profile_table import NoProfileError
 from tcexplore.profiles.speedscope import write_speedscope
+from tcexplore.profiles.step_timeline import modules_of
 from tcexplore.traces.trace_content import InputError
 
 NO_PROFILE = "record one with torch.profiler and export_chrome_trace(), and its TORCH_TRACE for lines"

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from tcexplore.events import Location
 from tcexplore.session.identity_cache import by_identity as by_identity
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from tcexplore.session import Snapshot
 
 
-__all__ = ["Builder", "Chapter", "Document", "Link", "Row", "Span", "chapters", "start"]
+__all__ = [
+    "Builder", "Chapter", "Document", "Link", "Move", "Row", "Span", "chapters", "choice_of", "start", "steered",
+    "with_choices",
+]  # fmt: skip
 
 
 class Span(NamedTuple):
@@ -40,7 +43,7 @@ class Row(NamedTuple):
     location: Location | None = None
     """Where the editor opens."""
     fold: str | None = None
-    """The fold group that enter opens or closes on this row."""
+    """The fold group that enter opens or closes on this row; `NAME=VALUE` takes the place of another value."""
     copy: str | None = None
     """What is copied, if it differs from the text."""
     hides: tuple[Link, ...] = ()
@@ -102,6 +105,29 @@ def start(document: Document) -> int:
     """Return the row at which a pane first opens the document."""
     first: int = getattr(document, "start", 0)
     return first
+
+
+Move = Literal["zoom", "along"]
+"""What the user does in a document that is drawn along an axis: zoom it, or move its mark."""
+
+
+def steered(document: Document, move: Move, by: int, row: int) -> tuple[str, ...]:
+    """Return the choices that a move leads to, with the cursor on a row; none if the document has no axis."""
+    steer = getattr(document, "steer", None)
+    choices: tuple[str, ...] = steer(move, by, row) if steer is not None else ()
+    return choices
+
+
+def with_choices(toggled: frozenset[str], choices: Iterable[str]) -> frozenset[str]:
+    """Return the toggled fold groups with choices, each `NAME=VALUE`, in place of earlier ones of the same name."""
+    chosen = frozenset(choices)
+    names = tuple(f"{choice.partition('=')[0]}=" for choice in chosen)
+    return frozenset(known for known in toggled if not known.startswith(names)) | chosen
+
+
+def choice_of(toggled: frozenset[str], name: str) -> str:
+    """Return the value of a choice; empty if there is none."""
+    return next((known.partition("=")[2] for known in toggled if known.startswith(f"{name}=")), "")
 
 
 class Builder(Protocol):

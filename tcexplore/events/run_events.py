@@ -218,6 +218,7 @@ class RunFact(StrEnum):
     CALL_PROFILE = "call profile"
     OUTPUT = "output of the program"
     RECOMPILE_CHECKS = "recompile checks"
+    TIMELINE = "timeline of a step"
     STATE_DICT = "state dict"
     CACHE_ENTRIES = "cache entries"
     SYMBOLIC_SIZES = "symbolic sizes"

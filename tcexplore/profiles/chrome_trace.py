@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import tempfile
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from mmap import mmap
 from typing import Any, Protocol
 
 from tcexplore import events as ev
 from tcexplore.profiles.profile_join import JoinedProfile, Place
 from tcexplore.profiles.profile_table import KIND_OF, json_events, profile_blocks, profile_header
+from tcexplore.profiles.step_timeline import Modules
 
 _PREFIX = "tcexplore "
 """Beginning of each argument that is added."""
@@ -23,20 +24,6 @@ class Writer(Protocol):
     """A file that is written."""
 
     def write(self, data: bytes, /) -> int: ...
-
-
-Modules = Mapping[tuple[str, str, str], str | None]
-"""Module of each post-grad node, by graph, phase and name."""
-
-
-def modules_of(events: list[ev.Event]) -> Modules:
-    """Return the modules of the post-grad nodes of a trace."""
-    return {
-        (graph.graph, graph.phase, node.name): node.module
-        for graph in events
-        if isinstance(graph, ev.AtenGraph) and graph.stage == "post_grad"
-        for node in graph.nodes
-    }
 
 
 def write_chrome_trace(joined: JoinedProfile, data: mmap | bytes, modules: Modules, file: Writer) -> int:

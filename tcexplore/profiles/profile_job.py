@@ -12,6 +12,7 @@ from tcexplore.profiles.generated_code import NO_TRACE, GeneratedCode
 from tcexplore.profiles.profile_join import JoinedProfile, join
 from tcexplore.profiles.profile_run import Collective, collectives, compare_profiles, profile_events, unseen_kernels
 from tcexplore.profiles.profile_table import HEADER, NoProfileError, is_profile, read_profile, read_rank
+from tcexplore.profiles.step_timeline import modules_of, step_timelines
 from tcexplore.traces.trace_content import InputError, Say, Scratch, TraceContent, file_content, silent, unpacked
 from tcexplore.traces.trace_inputs import open_local
 from tcexplore.traces.trace_job import TraceJob, TraceProcess
@@ -152,7 +153,9 @@ class ProfileRun:
         end: list[ev.Event] = []
         if self._trace is not None:
             for batch in self._trace.batches():
-                self._code += [event for event in batch if isinstance(event, ev.Kernel | ev.CompiledGraphKey)]
+                self._code += [
+                    event for event in batch if isinstance(event, ev.Kernel | ev.CompiledGraphKey | ev.AtenGraph)
+                ]
                 end += [event for event in batch if isinstance(event, ev.Finished)]
                 yield [event for event in batch if not self._is_replaced(event)]
         else:
@@ -185,7 +188,9 @@ class ProfileRun:
         events = profile_events(joined)
         read = next(event for event in events if isinstance(event, ev.ProfileRead))
         self._job.joined[self._rank] = (read, collectives(joined))
-        return [*([] if self._code else unseen_kernels(joined)), *events]
+        names = [step.name for step in read.steps]
+        timelines = step_timelines(joined, read.steps, names.index(read.median), modules_of(self._code))
+        return [*([] if self._code else unseen_kernels(joined)), *events, *timelines]
 
     def _sources(self) -> dict[str, str]:
         """Return the whole text of each file of the user that is on this machine, and agrees with the trace."""

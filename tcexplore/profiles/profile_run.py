@@ -19,7 +19,7 @@ MOST_UNJOINED = 200
 """Names with reasons that are listed; the others are one entry."""
 
 _LOOKUP = "TorchDynamo Cache Lookup"
-_COLLECTIVE = "nccl"
+COLLECTIVE = "nccl"
 
 
 class Work(NamedTuple):
@@ -65,12 +65,14 @@ def _host_work(joined: JoinedProfile) -> Iterator[Work]:
             yield Work(joined.places[joined.op_places[op]], ops.lengths[op], step, "")
     for call in joined.graph_calls:
         step = joined.step_at(ops.starts[call.op] - joined.table.first)
-        for place, us in _between(joined, call):
+        for place, _, us in between_ops(joined, call):
             yield Work(place, us, step, "")
 
 
-def _between(joined: JoinedProfile, call: GraphCall) -> Iterator[tuple[Place, float]]:
-    """Yield the time between the ops of a graph: C++ kernels run in it, for which the profiler records no ops."""
+def between_ops(joined: JoinedProfile, call: GraphCall) -> Iterator[tuple[Place, float, float]]:
+    """Yield the times between the ops of a graph, with start and length: C++ kernels run in them, for which the
+    profiler records no ops.
+    """
     if call.module is None:
         return
     ops = joined.table.events["op"]
@@ -90,7 +92,7 @@ def _between(joined: JoinedProfile, call: GraphCall) -> Iterator[tuple[Place, fl
             known for known in hidden if before < known.call.order and (order is None or known.call.order < order)
         ]
         if between and until > after:
-            yield _hidden_place(call, between), until - after
+            yield _hidden_place(call, between), after, until - after
         if child is not None and order is not None:
             before, after = order, ops.starts[child] + ops.lengths[child]
 
@@ -334,7 +336,7 @@ class Collective(NamedTuple):
 def collectives(joined: JoinedProfile) -> list[Collective]:
     """Return the collectives of a rank in the order in which they run."""
     tasks, names = joined.table.events["task"], joined.table.names
-    own = [task for task, name in enumerate(tasks.names) if names[name].startswith(_COLLECTIVE)]
+    own = [task for task, name in enumerate(tasks.names) if names[name].startswith(COLLECTIVE)]
     own.sort(key=tasks.starts.__getitem__)
     return [Collective(names[tasks.names[task]], tasks.lengths[task]) for task in own]
 

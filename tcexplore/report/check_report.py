@@ -29,8 +29,9 @@ from tcexplore.documents.strip import run_verdict
 from tcexplore.documents.timing.hot_lines_view import hottest_line_rows
 from tcexplore.documents.timing.memory_peak_rows import PEAK
 from tcexplore.documents.timing.next_view import next_rows
+from tcexplore.documents.timing.regions_view import regions_document
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
-from tcexplore.documents.timing.timeline_view import timeline_document
+from tcexplore.documents.timing.step_timeline_view import printed_timeline
 from tcexplore.documents.timing.timing_view import CALL_PROFILE, COMPILE_TIME, NOTES, timing_document
 from tcexplore.documents.verdicts import recommend
 from tcexplore.notebook import describe_cell, is_notebook
@@ -181,8 +182,12 @@ def _timing(snapshot: Snapshot, width: int) -> Iterable[Row]:
     return _rows(timing_document(snapshot, opened, width)) if known else ()
 
 
-def _timeline(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return _rows(timeline_document(snapshot, frozenset(), width)) if snapshot.regions else ()
+def _step_timeline(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return printed_timeline(snapshot, width) if snapshot.step_timelines else ()
+
+
+def _regions(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return _rows(regions_document(snapshot, frozenset(), width)) if snapshot.regions else ()
 
 
 def _state(snapshot: Snapshot, width: int) -> Iterable[Row]:
@@ -229,7 +234,8 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Autotuning", _autotuning),
     ("Timing", _timing),
     ("Hottest lines", hottest_line_rows),
-    ("Timeline", _timeline),
+    ("Timeline of a step", _step_timeline),
+    ("Regions", _regions),
     ("State", _state),
     ("Output", _output),
     ("Unavailable facts", _missing),

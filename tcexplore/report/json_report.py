@@ -593,6 +593,7 @@ _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {
     frozenset({"profiled_ranks"}): lambda run: {
         "profiled_ranks": run.profiled_ranks.ranks if run.profiled_ranks else ()
     },
+    frozenset({"timeline"}): lambda run: {"timeline": next(iter(run.step_timelines), None)},
     frozenset({"guard_latency_us", "frames", "graphless_compiles", "recompile_fixes"}): _guard_fields,
     frozenset({"unfused_neighbors"}): lambda run: {
         "unfused_neighbors": [_not_fused(pair) for pair in Fusions(run).neighbors()]

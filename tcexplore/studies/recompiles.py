@@ -15,7 +15,7 @@ from tcexplore import events as ev
 from tcexplore.argument_types import vary
 from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.prose import BLANK, FAILED, Column, fold, heading, json_values, row, table, wrapped
-from tcexplore.documents.timing.timeline_view import GLYPHS, STYLES, draw_lane, recompile_reasons
+from tcexplore.documents.timing.regions_view import GLYPHS, STYLES, draw_lane, recompile_reasons
 from tcexplore.events import EntryFound, Job
 from tcexplore.events.input_specs import VaryError, parse_varies
 from tcexplore.quantities import count, duration

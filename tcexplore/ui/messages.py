@@ -28,6 +28,13 @@ class RowEntered(Message):
 
 
 @dataclass
+class Steered(Message):
+    """The user zoomed a document that is drawn along an axis, or moved its mark."""
+
+    choices: tuple[str, ...]
+
+
+@dataclass
 class CopyRequested(Message):
     """The user selected text with the mouse."""
 

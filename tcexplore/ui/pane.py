@@ -18,11 +18,11 @@ from textual.message import Message
 from textual.reactive import var
 from textual.strip import Strip
 
-from tcexplore.documents.document import Document, message, start
+from tcexplore.documents.document import Document, message, start, with_choices
 from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.background_task import BackgroundTask, is_large
-from tcexplore.ui.messages import HitReached
+from tcexplore.ui.messages import CursorMoved, HitReached, Steered
 from tcexplore.ui.pane_table import PaneSpec, View, heading, view_at
 from tcexplore.ui.row_view import RowView, guarded
 
@@ -168,6 +168,8 @@ class Pane(Container):
         self._titled: tuple[View, ...] = ()
         """The views in the title."""
         self._only_title_changes = False
+        self._steered = False
+        """Whether the next document is shown because the user moved along its axis."""
         self._old_run = ""
         """Label of the older run that the document shows; empty if it is the run in view."""
         self._old_note = ""
@@ -235,6 +237,9 @@ class Pane(Container):
         opens = self._opened_file != snapshot.file
         self.rows.show(document, self._restored_cursor, start(document) if opens else None)
         self._restored_cursor = None
+        if self._steered and (row := self.rows.cursor_row) is not None:
+            self._steered = False
+            self.rows.post_message(CursorMoved(row))
         # Until the first run of a file is complete, the row to open at may change.
         self._opened_file = snapshot.file if snapshot.complete or not opens else ""
         self._mark_old(snapshot.label if old else "")
@@ -302,9 +307,16 @@ class Pane(Container):
 
     def toggle(self, fold: str) -> None:
         """Open or close a fold group."""
-        self.toggled ^= {fold}
+        self.toggled = with_choices(self.toggled, [fold]) if "=" in fold else self.toggled ^ {fold}
         self.show_session(self._session)
         self.post_message(self.Changed(self.spec.id))
+
+    def on_steered(self, message: Steered) -> None:
+        """Show the document as the user zoomed it, and select what is at its mark now."""
+        message.stop()
+        self.toggled = with_choices(self.toggled, message.choices)
+        self._steered = True
+        self.show_session(self._session)
 
     def show_view(self, view: View, selected: Sequence[Link] = ()) -> None:
         """Show the run in another view, scrolled to the selection, with folds that hide it open."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.style import Style
@@ -14,9 +15,19 @@ from textual.reactive import var
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tcexplore.documents.document import Document, Link, Row, Span, StaticDocument, chapters, message, start
+from tcexplore.documents.document import (
+    Document,
+    Link,
+    Row,
+    Span,
+    StaticDocument,
+    chapters,
+    message,
+    start,
+    steered,
+)
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.messages import CopyRequested, CursorMoved, HitReached, RowEntered, SearchCounted
+from tcexplore.ui.messages import CopyRequested, CursorMoved, HitReached, RowEntered, SearchCounted, Steered
 from tcexplore.ui.row_painter import (
     MARGIN,
     LineContent,
@@ -102,7 +113,7 @@ class RowView(ScrollView, can_focus=True):
     """Shows a `Document`, one row a line, with a cursor. It draws its own scrollbar into its last column."""
 
     ALLOW_SELECT = False
-    BINDINGS = bindings("view")
+    BINDINGS: ClassVar = [*bindings("view"), *bindings("timeline")]
     DEFAULT_CSS = "RowView { overflow: hidden hidden; scrollbar-size: 0 0; }"
 
     cursor: var[int] = var(0)
@@ -294,7 +305,14 @@ class RowView(ScrollView, can_focus=True):
         self.column = 0
         self.move_to(len(self.document) - 1 if end > 0 else 0)
 
+    def action_zoom_axis(self, by: int) -> None:
+        if choices := steered(self.document, "zoom", by, self.cursor):
+            self.post_message(Steered(choices))
+
     def action_sideways(self, by: int) -> None:
+        if choices := steered(self.document, "along", by, self.cursor):
+            self.post_message(Steered(choices))
+            return
         widest = max((cell_len(flat(self.document.row(i).text)) for i in self._in_view), default=0)
         self.column = max(0, min(self.column + by, widest - self.size.width + MARGIN))
 
@@ -509,6 +527,7 @@ class GuardedDocument:
         self.start = start(document)
         self.chapters = chapters(document)
         self._length = len(document)
+        self.steer = getattr(document, "steer", None)
 
     def __len__(self) -> int:
         return self._length

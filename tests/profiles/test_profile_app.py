@@ -59,3 +59,17 @@ async def test_ranks_are_shown_side_by_side(profiles: Path):
         await until(app, pilot, lambda: has_profile(app, ranks=True))
         await show(app, pilot, "timing", "collectives")
         assert "waits" in text_of(app)
+
+
+async def test_the_timeline_is_zoomed_and_followed_with_keys(profiles: Path):
+    app = app_of(TraceChoice((str(profiles / "gpt" / "gpt_train.json"),), trace=str(profiles / "gpt" / "trace")))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await show(app, pilot, "timeline", "host-bound")
+        await pilot.press(*["down"] * 9, "right")
+        await pilot.press("+", "+")
+        await until(app, pilot, lambda: "2.52 ms of it" in text_of(app))
+        await pilot.press("-", "-")
+        await until(app, pilot, lambda: "of it" not in text_of(app))
+        await pilot.press("slash", *"403", "enter")
+        await pilot.press("enter")
+        await until(app, pilot, lambda: "[1 Source]" in text_of(app))

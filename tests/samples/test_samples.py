@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tcexplore.documents.timing.timeline_view import suggest_region_fix
+from tcexplore.documents.timing.regions_view import suggest_region_fix
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, RegionTimeline, timeline
 from tests.report.whole_report import validate

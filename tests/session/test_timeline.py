@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.timing.timeline_view import FEW, draw_lane, suggest_region_fix, timeline_document
+from tcexplore.documents.timing.regions_view import FEW, draw_lane, regions_document, suggest_region_fix
 from tcexplore.report.json_report import script_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import BACKWARD, COMPILE, RECOMPILE, timeline
@@ -70,7 +70,7 @@ def test_the_strip_shows_busy_cells_and_where_it_compiled():
 
 def test_the_timeline_in_the_pane_the_report_and_json():
     run = script_run(CALLS, ev.ScriptEnded(seconds=4.0, time_limit=4.0), ev.Finished())
-    document = timeline_document(run, width=76)
+    document = regions_document(run, width=76)
     shown = "\n".join(document.row(index).text for index in range(len(document)))
     page = check_text(run, 100)
     for text in (
@@ -93,7 +93,7 @@ def test_the_timeline_in_the_pane_the_report_and_json():
 
 
 def test_calls_without_a_graph_are_shown():
-    document = timeline_document(script_run(region_calls(0, 3, entered=1, uncompiled=2)), width=76)
+    document = regions_document(script_run(region_calls(0, 3, entered=1, uncompiled=2)), width=76)
     assert any("2 calls ran eagerly, without a graph" in document.row(i).text for i in range(len(document)))
 
 
@@ -115,15 +115,15 @@ def test_many_recompiles_are_folded():
         for call in range(4, 104)
     ]
     run = script_run(*again, CALLS)
-    assert len(timeline_document(run)) < 30
-    assert len(timeline_document(run, frozenset({"region 0"}))) > 100 + FEW
+    assert len(regions_document(run)) < 30
+    assert len(regions_document(run, frozenset({"region 0"}))) > 100 + FEW
 
 
 def test_a_module_has_no_timeline():
     plain = start_snapshot(ev.Job(run=1, file=FILE, source="")).apply(
         ev.EntryFound(run=1, name="model", kind="module", rule="", calls=())
     )
-    assert "not a script" in timeline_document(plain).row(0).text
+    assert "not a script" in regions_document(plain).row(0).text
     assert script_fields(plain) == {"regions": [], "steps": None, "script_end": None}
 
 
@@ -137,7 +137,7 @@ def test_a_recaptured_backward_shows_the_reason_if_torch_gives_one():
     run = script_run(*backward(0), ev.BackwardCaptured(backward="1", reason=because), *backward(1), *backward(2))
     captured = {one.region.name: one.marks[0].capture_reason for one in timeline(run).regions if one.marks}
     assert captured == {"Net": None, "backward 0": None, "backward 1": because, "backward 2": ""}
-    document = timeline_document(run, width=120)
+    document = regions_document(run, width=120)
     shown = "\n".join(document.row(index).text for index in range(len(document)))
     assert f"recaptured: {because}" in shown
     assert "recaptured: torch gives no reason" in shown

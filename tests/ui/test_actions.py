@@ -27,6 +27,7 @@ from tests.ui.app_under_test import GOLDENS
 
 _CLASSES = {
     "view": RowView,
+    "timeline": RowView,
     "reading": ReadingScreen,
     "main": MainScreen,
     "diff": DiffScreen,

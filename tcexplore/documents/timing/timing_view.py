@@ -25,8 +25,8 @@ from tcexplore.documents.timing.device_rows import (
 )
 from tcexplore.documents.timing.memory_peak_rows import memory_peak_rows
 from tcexplore.documents.timing.profile_rows import profile_rows
+from tcexplore.documents.timing.regions_view import region_rows
 from tcexplore.documents.timing.step_rows import step_rows
-from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.documents.verdicts import format_reservation, recommend
 from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
@@ -121,7 +121,7 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from _verdict(estimate, width)
     elif snapshot.regions:
         yield row((" CALLS OF THE SCRIPT", "heading"))
-        yield from wrapped(f"{hint('next-view')} shows the timeline.", width, "muted", keys_only=True)
+        yield from wrapped(f"{hint('next-view')} shows the regions over time.", width, "muted", keys_only=True)
         yield from wrapped(SCRIPT_CALLS, width, "muted")
         yield from wrapped(snapshot.timing_skipped or ALTERNATED, width, "muted")
         yield from region_rows(snapshot, width)

@@ -1,4 +1,4 @@
-"""The timeline view of a script: a row for each compiled region, with its compiles and recompiles."""
+"""The regions view of a script: a row for each compiled region, with its compiles and recompiles."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _COMPILES = {
 
 
 EMPTY_TEXT = (
-    "The timeline of a script that calls torch.compile itself appears here: a row for each compiled function, module "
+    "The regions of a script that calls torch.compile itself appear here: a row for each compiled function, module "
     "or optimizer step, with its calls, compiles and recompiles."
 )
 
@@ -55,7 +55,7 @@ FEW = 6
 """Compiles of a region outside the fold."""
 
 
-def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def regions_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the view."""
     lanes = timeline(snapshot)
     if not lanes.regions:
@@ -65,7 +65,7 @@ def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     rows = [*_head(snapshot, lanes.seconds, width)]
     for lane in lanes.regions:
         rows += _lane(lane, lanes.seconds, places(snapshot.file), toggled, width)
-    return Parts(summarize_timeline(lanes).partition(" · ")[0], [fixed(rows)])
+    return Parts(summarize_regions(lanes).partition(" · ")[0], [fixed(rows)])
 
 
 def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -79,7 +79,7 @@ def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def _head(snapshot: Snapshot, seconds: float, width: int) -> Iterator[Row]:
-    yield from wrapped(summarize_timeline(timeline(snapshot)), width, "strong")
+    yield from wrapped(summarize_regions(timeline(snapshot)), width, "strong")
     if text := describe_ending(snapshot.script_end):
         limit = snapshot.script_end is not None and snapshot.script_end.time_limit is not None
         yield from wrapped(text, width, "warn" if limit else "muted", lead="! " if limit else "")
@@ -126,7 +126,7 @@ def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
         yield from wrapped(reason, width, "muted", indent=5, links=links, location=again)
 
 
-def summarize_timeline(timeline: Timeline) -> str:
+def summarize_regions(timeline: Timeline) -> str:
     """Return `3 regions · 1,004 calls · 5 compiles, 9.20 s · 2 recompiles, 2.01 s`."""
     marks = [mark for lane in timeline.regions for mark in lane.marks if mark.call is not None]
     again = [mark for mark in marks if mark.repeated]

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tcexplore.events import TimingEstimate
-from tcexplore.events.timing_events import MemoryReturned, MemoryState, TimedProcess
+from tcexplore.events.timing_events import LAUNCH_BOUND, MemoryReturned, MemoryState, TimedProcess
 from tcexplore.quantities import count, duration
-from tcexplore.timing.process_statistics import GPU_PROCESS_SPREAD, combine
+from tcexplore.timing.process_statistics import GPU_PROCESS_SPREAD, LAUNCH_PROCESS_SPREAD, combine
 from tcexplore.timing.samples import Conditions, Samples, count_outliers, half_medians, mad, median
 from tcexplore.timing.steady_state import DUTY, FULL_SPEED_S, MAX_SPREAD
 from tcexplore.timing.timing_verdict import (
@@ -19,6 +19,7 @@ from tcexplore.timing.timing_verdict import (
     MIN_SLOW_PAIRS,
     Decision,
     Speedup,
+    busy_threads,
     decide_verdict,
     estimate_speedup,
     is_crowded,
@@ -55,7 +56,7 @@ def make_estimate(
     # One change of the verdict, when all processes are timed, not one with each.
     known = processes[:1] if conditions.processes_to_come else processes
     alike = [process for process in known if process.memory == conditions.memory]
-    speedup = combine(alike, own.effective_pairs, 0.0 if conditions.device == "cpu" else GPU_PROCESS_SPREAD)
+    speedup = combine(alike, own.effective_pairs, _expected_spread(conditions, median(compiled)))
     others_pairs = sum(process.pairs for process in alike[1:])
     floor = noise_floor(samples.control.first, samples.control.second, own.effective_pairs + others_pairs)
     enough = has_enough_pairs(samples, slow=conditions.slow)
@@ -98,6 +99,15 @@ def make_estimate(
         unit=conditions.unit,
     )
     return Estimated(replace(estimate, notes=timing_notes(estimate, conditions)), decision)
+
+
+def _expected_spread(conditions: Conditions, compiled_us: float) -> float | None:
+    """Return how much processes are expected to differ on a GPU; None on a CPU."""
+    if conditions.device == "cpu":
+        return None
+    span_us = conditions.compiled_device_span_us
+    waits = span_us is not None and span_us < LAUNCH_BOUND * compiled_us
+    return LAUNCH_PROCESS_SPREAD if waits else GPU_PROCESS_SPREAD
 
 
 def timed_process(samples: Samples, memory: MemoryState, speedup: Speedup | None = None) -> TimedProcess:
@@ -173,10 +183,11 @@ def _noise(e: TimingEstimate, _: Conditions) -> str:
 
 
 def _busy(e: TimingEstimate, c: Conditions) -> str:
-    if c.busy_cores is None or not is_crowded(c.busy_cores, e.threads, c.cores):
+    threads = busy_threads(e.device, e.threads)
+    if c.busy_cores is None or not is_crowded(c.busy_cores, threads, c.cores):
         return ""
     free = max(1, math.floor(c.cores - c.busy_cores))
-    advice = f". --threads {free} is steadier" if free < e.threads else ""
+    advice = f". --threads {free} is steadier" if free < threads else ""
     return f"Other programs use {c.busy_cores:.1f} of {c.cores} cores: both sides take longer, and wait{advice}"
 
 

@@ -17,7 +17,11 @@ EXPECTED_WEIGHT = 1
 """The number of processes that this expectation counts for."""
 
 GPU_PROCESS_SPREAD = 0.005
-"""The same on a GPU, where only one process is timed: that of ten pairs of plain scripts on an H200, device-bound."""
+"""The same if the device is busy for most of a call: that of ten pairs of plain scripts on an H200."""
+
+LAUNCH_PROCESS_SPREAD = 0.02
+"""The same if the device waits for launches: that of ten plain scripts on an H100, whose calls took up to 1.6 times as
+long in one process as in another."""
 
 MEDIAN_FACTOR = 1.2
 """Standard error of the median of a few processes over that of their mean: 1.16 for three, 1.20 for five."""
@@ -32,23 +36,24 @@ QUANTILES = (21.21, 5.65, 3.90, 3.30, 3.01, 2.83, 2.72, *_T_QUANTILES)
 """The same from 1 degree of freedom on."""
 
 
-def combine(processes: Sequence[TimedProcess], effective_pairs: int, spread_of_one: float = 0.0) -> Speedup:
+def combine(processes: Sequence[TimedProcess], effective_pairs: int, spread: float | None = None) -> Speedup:
     """Return the speedup of at least one process, and its interval over processes and pairs.
 
     The speedup is the median of the processes: about one in ten has its memory in an unlucky place and is up to a third
     slower on one side. The interval follows from the scatter of the processes, not from the number of pairs, and is
-    never narrower than the pairs of a usual process allow: one that was disturbed does not move a median. That of one
-    process is widened by `spread_of_one`, the expected standard deviation between processes.
+    never narrower than the pairs of a usual process allow: one that was disturbed does not move a median. `spread` is
+    the standard deviation between processes that is expected on a GPU, by which the interval of one process is widened.
     """
     logs = [math.log(process.speedup) for process in processes]
     errors = [math.log(process.high / process.low) / 2 / NORMAL_QUANTILE for process in processes]
     middle, freedom = median(logs), len(logs) - 1
     if freedom == 0:
         (only,) = processes
-        extra = NORMAL_QUANTILE * spread_of_one
+        extra = NORMAL_QUANTILE * (spread or 0.0)
         low, high = (math.hypot(extra, math.log(end / only.speedup)) for end in (only.low, only.high))
         return Speedup(only.speedup, Interval(math.exp(middle - low), math.exp(middle + high)), effective_pairs)
-    scatter = (EXPECTED_WEIGHT * PROCESS_SPREAD**2 + freedom * variance(logs)) / (EXPECTED_WEIGHT + freedom)
+    expected = PROCESS_SPREAD if spread is None else spread
+    scatter = (EXPECTED_WEIGHT * expected**2 + freedom * variance(logs)) / (EXPECTED_WEIGHT + freedom)
     error = MEDIAN_FACTOR * math.sqrt(max(scatter, median(errors) ** 2) / len(logs))
     reach = QUANTILES[min(freedom + EXPECTED_WEIGHT, len(QUANTILES)) - 1] * error
     return Speedup(math.exp(middle), Interval(math.exp(middle - reach), math.exp(middle + reach)), effective_pairs)

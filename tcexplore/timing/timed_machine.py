@@ -60,17 +60,10 @@ class TimedMachine:
 
 def this_machine(workload: Workload, emit: Emit) -> TimedMachine:
     """Return the machine of this process, configured for `workload`."""
-    clock, others = SystemClock(), OtherProcesses()
+    timer, others = block_timer(workload), OtherProcesses()
     return TimedMachine(
-        clock=clock,
-        timer=BlockTimer(
-            clock=clock,
-            synchronize=make_synchronizer(workload.device),
-            reset=workload.reset,
-            min_block_ns=CPU_BLOCK_NS if workload.device.type == "cpu" else GPU_BLOCK_NS,
-            synchronous=workload.device.type == "cpu",
-            context=workload.context,
-        ),
+        clock=timer.clock,
+        timer=timer,
         compile_count=compile_counter(emit),
         device=device_name(workload.device),
         threads=torch.get_num_threads(),
@@ -81,6 +74,19 @@ def this_machine(workload: Workload, emit: Emit) -> TimedMachine:
         governor=frequency_governor(),
         memory=keep_memory() if workload.device.type == "cpu" else "as the system does",
         device_span=make_span_timer(workload.device, workload.reset),
+    )
+
+
+def block_timer(workload: Workload) -> BlockTimer:
+    """Return what times blocks of `workload` by the clock of this process."""
+    on_cpu = workload.device.type == "cpu"
+    return BlockTimer(
+        clock=SystemClock(),
+        synchronize=make_synchronizer(workload.device),
+        reset=workload.reset,
+        min_block_ns=CPU_BLOCK_NS if on_cpu else GPU_BLOCK_NS,
+        synchronous=on_cpu,
+        context=workload.context,
     )
 
 

@@ -23,7 +23,7 @@ from tcexplore.timing.steady_state import (
     rest_duration,
 )
 from tcexplore.timing.timed_machine import TimedMachine, this_machine
-from tcexplore.timing.timing_verdict import MIN_SLOW_PAIRS, Decision, is_crowded
+from tcexplore.timing.timing_verdict import MIN_SLOW_PAIRS, Decision, busy_threads, is_crowded
 from tcexplore.timing.workload import Pause, Workload
 
 FIRST_REPORT_S = 0.2
@@ -34,6 +34,9 @@ OWN_S, OWN_SHARE = 1.5, 0.5
 
 SHORTEST_PROCESS_S, LONGEST_PROCESS_S = 0.5, 10.0
 """Seconds of pairs in another process; it needs them for a few pairs of slow calls."""
+
+SHORTEST_GPU_PROCESS_S = 1.5
+"""The same on a GPU, where blocks are longer: about 15 pairs."""
 
 PROCESSES_LIMIT, PRECISION_LIMIT = 4.0, 8.0
 """No other process is started after this many times the time of the timing; the same for those that precision needs."""
@@ -80,7 +83,7 @@ def measure_timing(
     `time_for` is in seconds: None refines until the process ends, 0 skips. Measuring takes longer if a first verdict
     does (15 pairs and 5 control pairs, or 6 and 5 for slow calls); the time is doubled at most twice if the verdict is
     undecided. Exceptions of the user's code propagate. `pause` is called between pairs. After a first part of the time,
-    `others` are timed too, on a CPU. Once `may_time` returns False, the last estimate stays, and only `pause` is
+    `others` are timed too. Once `may_time` returns False, the last estimate stays, and only `pause` is
     called. `machine` is this one by default; tests simulate one.
     """
     if time_for == 0:
@@ -149,7 +152,8 @@ class _Measurement:
             return
         self._time_for = OWN_S if time_for is None else min(OWN_S, time_for * OWN_SHARE)
         self._measure_at_full_speed()
-        seconds = min(LONGEST_PROCESS_S, max(SHORTEST_PROCESS_S, MIN_SLOW_PAIRS * pair_s))
+        shortest_s = SHORTEST_PROCESS_S if self._machine.device == "cpu" else SHORTEST_GPU_PROCESS_S
+        seconds = min(LONGEST_PROCESS_S, max(shortest_s, MIN_SLOW_PAIRS * pair_s))
         for memory in self._states(plan, math.inf if time_for is None else time_for):
             self._read_busy_cores()
             samples = others.time(memory, seconds, self._pause)
@@ -222,7 +226,9 @@ class _Measurement:
         """
         self._rest(min(rest_duration(self._burst_s, self._elapsed()), self._left()))
         decided = self._verdict in ("faster", "slower", "no difference")
-        crowded = is_crowded(self._read_busy_cores(), self._machine.threads, self._machine.cores)
+        machine = self._machine
+        threads = busy_threads(machine.device, machine.threads)
+        crowded = is_crowded(self._read_busy_cores(), threads, machine.cores)
         if not self._may_time() or (decided and crowded):
             return
         began = self._elapsed()

@@ -89,6 +89,11 @@ def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> 
     return math.expm1(FLOOR_ERRORS * error)
 
 
+def busy_threads(device: str, threads: int) -> int:
+    """Return how many of torch's `threads` a call keeps busy: on a GPU, one launches, and the others wait."""
+    return threads if device == "cpu" else 1
+
+
 def is_crowded(busy_cores: float | None, threads: int, cores: int) -> bool:
     """Return whether other processes leave too few of the `cores` for this many threads; unknown is not crowded."""
     return busy_cores is not None and busy_cores + min(threads, cores) >= cores + CROWDED_CORES

@@ -64,19 +64,14 @@ def _serve(argv: list[str] | None) -> int:
 
 def _serve_one_run(control: socket.socket, worker: LoadedWorker, *, prime: bool) -> None:
     from tcexplore.worker.job_process import serve
-    from tcexplore.worker.timing_process import TimingSeed, fork_seed
 
     while frame := receive(control, RUN_DESCRIPTORS):
         match decode_worker_command(frame.body):
             case OpenRun(number=number):
                 channel = Channel(control)
                 channel.send(RunOpened(number=number, pid=os.getpid()))
-                seed = None
-                if can_fork() and not worker.policy.accelerator:
-                    ours, theirs = socket.socketpair()
-                    fork_seed(theirs, worker.threads)
-                    seed = TimingSeed(ours)
-                serve(frame.descriptors, worker.threads, _become_standby(channel, number, worker, prime=prime), seed)
+                standby = _become_standby(channel, number, worker, prime=prime)
+                serve(frame.descriptors, worker.threads, standby, worker.seed)
 
 
 def _become_standby(channel: Channel, number: int, worker: LoadedWorker, *, prime: bool) -> Generator[float]:

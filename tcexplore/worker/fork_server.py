@@ -220,7 +220,7 @@ class ForkServer:
             os.close(descriptor)
 
     def _fork(self, command: OpenRun, descriptors: tuple[int, ...]) -> None:
-        server, accelerated = os.getpid(), bool(self._worker.policy.accelerator)
+        server = os.getpid()
         ours, theirs = socket.socketpair()
         try:
             pid = fork_policy.fork()
@@ -231,16 +231,15 @@ class ForkServer:
             return
         if pid == 0:
             theirs.close()
-            self._become_run(server, command, descriptors, None if accelerated else TimingSeed(ours))
+            self._become_run(server, command, descriptors, TimingSeed(ours))
         self._runs[pid] = command.number
         self._channel.send(RunOpened(number=command.number, pid=pid, primed=self._stage == "primed"))
         ours.close()
-        if accelerated:
-            theirs.close()
-        elif (seed := fork_seed(theirs, self._worker.threads)) is not None:  # while the run begins on another core
+        seed = fork_seed(theirs, self._worker.threads, self._worker.nvml_check)  # while the run begins on another core
+        if seed is not None:
             self._seeds.add(seed)
 
-    def _become_run(self, server: int, command: OpenRun, descriptors: tuple[int, ...], seed: TimingSeed | None) -> None:
+    def _become_run(self, server: int, command: OpenRun, descriptors: tuple[int, ...], seed: TimingSeed) -> None:
         """Serve one run in the child. Never return: the outer frames belong to the server."""
         try:
             self._leave_server(server)

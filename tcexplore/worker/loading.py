@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import platform
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from tcexplore.events import Standby
 from tcexplore.worker import fork_policy
 from tcexplore.worker.fork_policy import ForkPolicy, NvmlCheck
+from tcexplore.worker.timing_process import TimingSeed, fork_seed
 from tcexplore.worker.torch_probe import list_backends, list_features, list_modes
 
 FIRST_MODULES = ("torch._dynamo", "tcexplore.worker.run")
@@ -29,6 +31,8 @@ class LoadedWorker:
     """Torch's default number of threads on this machine."""
     nvml_check: NvmlCheck | None = None
     """In effect in a process that forks."""
+    seed: TimingSeed | None = None
+    """That of the only run of a process that does not fork."""
 
 
 def load(*, forks: bool) -> LoadedWorker:
@@ -38,22 +42,25 @@ def load(*, forks: bool) -> LoadedWorker:
     """
     started = time.perf_counter()
     gc.disable()  # imports make millions of objects that stay: collecting among them takes a quarter of the time
-    check = NvmlCheck() if forks else None
+    check = NvmlCheck() if fork_policy.can_fork() else None
     import torch
 
-    probe = fork_policy.start_probe() if forks else None
+    probe, seed = fork_policy.start_probe() if forks else None, None
     for module in FIRST_MODULES:
         importlib.import_module(module)
     if forks:
         policy = fork_policy.choose_policy(probe, fork_policy.accelerator_initialized)
+        if check is not None and not policy.forks:
+            check.undo()
     else:
+        if check is not None:
+            seed = _start_seed(check)
+            check.undo()
         policy = ForkPolicy(forks=False, accelerator=_accelerator())
     if policy.forks:
         # Inductor's worker pool compiles Triton kernels, in a process that imports torch for seconds. A run on a GPU
         # starts it with its first kernel.
         os.environ.setdefault("TORCH_WARM_POOL", "0")
-    if check is not None and not policy.forks:
-        check.undo()
     standby = Standby(
         torch=str(torch.__version__),
         python=platform.python_version(),
@@ -67,7 +74,20 @@ def load(*, forks: bool) -> LoadedWorker:
     )
     gc.freeze()
     gc.enable()
-    return LoadedWorker(policy, standby, torch.get_num_threads(), check)
+    return LoadedWorker(policy, standby, torch.get_num_threads(), check, seed)
+
+
+def _start_seed(check: NvmlCheck) -> TimingSeed | None:
+    """Fork the seed of a run, before this process initializes an accelerator; None if an import already has."""
+    import torch
+
+    if fork_policy.accelerator_initialized():
+        return None
+    ours, theirs = socket.socketpair()
+    gc.enable()  # for the seed
+    pid = fork_seed(theirs, torch.get_num_threads(), check)
+    gc.disable()
+    return None if pid is None else TimingSeed(ours)
 
 
 def _accelerator() -> str:

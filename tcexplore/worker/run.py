@@ -527,14 +527,14 @@ class Run:
         profile.run()
 
     def _other_processes(self, program: Program, workload: Workload) -> TimingProcesses | None:
-        """Return the processes to time beside this one; None on a GPU, and where a run cannot be forked."""
+        """Return the processes to time beside this one; None where a run cannot be forked."""
         from tcexplore.worker.timing_process import FACT, SYMBOL, TimingProcesses
 
-        if self._seed is None or workload.device.type != "cpu" or self.job.load_artifacts:
+        if self._seed is None or workload.device.type not in ("cpu", "cuda") or self.job.load_artifacts:
             return None
         return TimingProcesses(
-            self._seed, self.job, grad=program.grad, mutates=self.calls.mutates, limit_s=self._stages.limit_s,
-            report=partial(self._hooks.report_missing, FACT, SYMBOL),
+            self._seed, self.job, grad=program.grad, mutates=self.calls.mutates, device=workload.device,
+            limit_s=self._stages.limit_s, report=partial(self._hooks.report_missing, FACT, SYMBOL),
         )  # fmt: skip
 
     def _compare_with_baseline(

@@ -3,7 +3,7 @@
 A run's *seed* is forked beside the run's process, by the fork server if there is one: before user code is imported or
 a parallel region runs, after which OpenMP hangs in forked processes. The seed waits until the run is gone. For each
 process to time, it forks a child, which imports the user's file again, compiles it with what torch has cached, and
-measures pairs when the run asks for them.
+measures pairs when the run asks for them. The seed never uses a GPU, or its children could not.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ from typing import TYPE_CHECKING, Any
 from tcexplore.events import Job, decode_job
 from tcexplore.events.codec import ProtocolError, decode, encode
 from tcexplore.events.timing_events import MemoryState
+from tcexplore.quantities import size
 from tcexplore.worker import fork_policy, priming, process_setup
+from tcexplore.worker.fork_policy import NvmlCheck
 from tcexplore.worker.link import receive
 
 if TYPE_CHECKING:
+    import torch
+
     from tcexplore.timing.samples import Samples
     from tcexplore.timing.workload import Pause, Workload
 
@@ -35,6 +39,9 @@ SLICE_S = 0.25
 """Seconds of pairs that a child measures at once; between them, the run handles commands and may be paused."""
 
 POLL_S = 0.05
+
+CONTEXT_BYTES = 1 << 30
+"""Memory of a device that a process needs beside its tensors."""
 
 PROCESSES, FEW = 4, 2
 """Other processes whose memory is kept; the number for slow calls and in studies, and for the allocator's defaults."""
@@ -53,6 +60,7 @@ class ProcessOrder:
     """Run to child: how to prepare. The job follows."""
 
     memory: MemoryState
+    """What the allocator does with freed memory: `as the system does` on a GPU."""
     grad: bool
     """Whether calls are made with the file's own grad mode."""
     mutates: bool
@@ -106,27 +114,34 @@ def _receive(sock: socket.socket) -> Any:
 # ---- the seed
 
 
+ON_CPU, ON_GPU = b"c", b"g"
+"""What a run sends to its seed for a child."""
+
+
 class TimingSeed:
     """The run's end of its seed."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
-    def fork(self) -> tuple[socket.socket, int]:
-        """Have the seed fork a child; return the socket to it and its process id. Raise `OSError` if it is gone."""
+    def fork(self, *, accelerated: bool) -> tuple[socket.socket, int]:
+        """Have the seed fork a child; return the socket to it and its process id. Raise `OSError` if it is gone.
+
+        `accelerated` is whether the child compiles for a GPU.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
-            socket.send_fds(self._sock, [b"f"], [theirs.fileno()])
+            socket.send_fds(self._sock, [ON_GPU if accelerated else ON_CPU], [theirs.fileno()])
         forked = _receive(self._sock)
         if forked is None:
             raise OSError("the process that forks it has ended")
         return ours, forked.pid
 
 
-def fork_seed(theirs: socket.socket, threads: int) -> int | None:
+def fork_seed(theirs: socket.socket, threads: int, check: NvmlCheck | None) -> int | None:
     """Fork a seed that serves `theirs`, and close it here; return its process id, None if no process can be started.
 
-    `threads` is torch's default number.
+    `threads` is torch's default number. Children undo `check`, which is in effect in this process.
     """
     parent = os.getpid()
     with theirs:
@@ -142,13 +157,13 @@ def fork_seed(theirs: socket.socket, threads: int) -> int | None:
                 for stream in range(3):
                     os.dup2(null, stream)
                 process_setup.close_all_but({0, 1, 2, theirs.fileno()})
-                _serve(theirs, threads)
+                _serve(theirs, threads, check)
             finally:
                 os._exit(0)
     return pid
 
 
-def _serve(sock: socket.socket, threads: int) -> None:
+def _serve(sock: socket.socket, threads: int, check: NvmlCheck | None) -> None:
     """Fork a child for each request until the run is gone."""
     process_setup.prefer_oom_kill()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children need no parent that waits for them
@@ -159,7 +174,7 @@ def _serve(sock: socket.socket, threads: int) -> None:
             return
         if not imported:
             imported = True
-            for _ in priming.import_steps(accelerated=False):
+            for _ in priming.import_steps(accelerated=message == ON_GPU):
                 pass
         seed = os.getpid()
         pid = fork_policy.fork()
@@ -168,6 +183,8 @@ def _serve(sock: socket.socket, threads: int) -> None:
                 process_setup.die_with_parent(seed)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 sock.close()
+                if check is not None:
+                    check.undo()
                 serve_child(socket.socket(fileno=descriptors[0]), threads)
             finally:
                 os._exit(0)
@@ -204,18 +221,15 @@ def serve_child(sock: socket.socket, threads: int) -> None:
 def _prepare(job: Job, order: ProcessOrder, threads: int) -> Callable[[float], ChildPairs]:
     """Import the user's file, compile its entry and warm up; return a function that measures pairs."""
     from tcexplore.timing.allocator import keep_memory
-    from tcexplore.timing.blocks import CPU_BLOCK_NS, BlockTimer, SystemClock
     from tcexplore.timing.sampler import Sampler
-    from tcexplore.timing.timed_machine import OtherProcesses, compile_counter, reserve_core
+    from tcexplore.timing.timed_machine import OtherProcesses, block_timer, compile_counter, reserve_core
 
     if order.memory == "memory kept":
         keep_memory()
     workload = _make_workload(job, order, threads)
-    clock = SystemClock()
-    timer = BlockTimer(clock, lambda: None, workload.reset, CPU_BLOCK_NS, context=workload.context, synchronous=True)
     reserve_core(job.config.threads or threads)
     gc.collect()
-    sampler = Sampler(workload, timer, compile_counter(_ignore), controls=False)
+    sampler = Sampler(workload, block_timer(workload), compile_counter(_ignore), controls=False)
 
     others = OtherProcesses()
 
@@ -242,6 +256,8 @@ def _prepare(job: Job, order: ProcessOrder, threads: int) -> Callable[[float], C
 
 def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
     """Return both sides of a timing as its run makes them, but without observers."""
+    import torch
+
     from tcexplore.capture.compile_overrides import CompileOverrides
     from tcexplore.capture.hooks import Hooks
     from tcexplore.capture.user_files import UserFiles
@@ -254,6 +270,8 @@ def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
 
     sys.dont_write_bytecode = True
     torch_settings.apply(job, threads, _ignore)
+    # What torch has cached needs no pool, which would be another process that imports torch.
+    torch._inductor.config.compile_threads = 1
     overrides = CompileOverrides(job.config)
     overrides.install(Hooks(_ignore))
     loaded, dynamo, user_files = frozenset(sys.modules), torch_settings.DynamoSettings(), UserFiles(job.file)
@@ -284,12 +302,21 @@ class TimingProcesses:
     """Times the program of a run in children of its seed, one after the other."""
 
     def __init__(
-        self, seed: TimingSeed, job: Job, *, grad: bool, mutates: bool, limit_s: float, report: Callable[[str], None]
+        self,
+        seed: TimingSeed,
+        job: Job,
+        *,
+        grad: bool,
+        mutates: bool,
+        device: torch.device,
+        limit_s: float,
+        report: Callable[[str], None],
     ) -> None:
         """`grad` and `mutates` are those of `ProcessOrder`; `limit_s` is the time limit of a child to prepare.
 
         `report` is called with the reason if a child fails.
         """
+        self._device = device
         self._seed = seed
         self._job = job
         self._grad = grad
@@ -300,6 +327,8 @@ class TimingProcesses:
     def plan(self, pair_s: float) -> Sequence[MemoryState]:
         """Return the states to time: fewer for slow calls and changes, none for very slow ones and a short timing."""
         kept, time_for = self._job.timing_processes, self._job.time_for
+        if self._device.type != "cpu":
+            return self._plan_on_gpu(pair_s)
         if kept == 0 or pair_s > SLOWEST_S or (time_for is not None and time_for < SHORTEST_TIME_S):
             return ()
         change = self._job.baseline is not None
@@ -307,13 +336,27 @@ class TimingProcesses:
         states: list[MemoryState] = ["memory kept"] * (min(kept, FEW) if few else kept)
         return states if few or change else [*states, *["memory returned"] * FEW]  # type: ignore[list-item]
 
+    def _plan_on_gpu(self, pair_s: float) -> Sequence[MemoryState]:
+        """Return the processes of a run that is no part of a study: each takes seconds to prepare.
+
+        Nothing is timed in others if there is no memory for them on the device.
+        """
+        job = self._job
+        short = job.time_for is not None and job.time_for < SHORTEST_TIME_S
+        if job.timing_processes < PROCESSES or job.baseline is not None or short or pair_s > SLOW_S:
+            return ()
+        if reason := lacks_room(self._device):
+            self._report(reason)
+            return ()
+        return ["as the system does"] * PROCESSES
+
     def time(self, memory: MemoryState, seconds: float, pause: Pause) -> Samples | None:
         """Return what a child measures; None if it fails, with the reason in the report."""
         from tcexplore.timing.samples import Samples
 
         samples = Samples()
         try:
-            sock, pid = self._seed.fork()
+            sock, pid = self._seed.fork(accelerated=self._device.type != "cpu")
         except (OSError, ProtocolError) as error:
             self._report(str(error))
             return None
@@ -355,6 +398,15 @@ class TimingProcesses:
         if isinstance(answer, ChildPairs):
             return answer
         raise _ChildFailedError(answer.reason if isinstance(answer, ChildFailed) else "the process ended")
+
+
+def lacks_room(device: torch.device) -> str:
+    """Return why the device's memory is not enough for a second process of this kind; empty if it is."""
+    import torch
+
+    free, _ = torch.get_device_module(device).mem_get_info(device)
+    needed = torch.get_device_module(device).max_memory_reserved(device) + CONTEXT_BYTES
+    return "" if free >= needed else f"it needs {size(needed)} of the device's memory, and {size(free)} are free"
 
 
 class _ChildFailedError(Exception):

@@ -151,9 +151,9 @@ def bench(source: str) -> list[tuple[float, float]]:
     return pairs
 
 
-def written(source: str, folder: str) -> str:
+def written(source: str, folder: str, name: str = "model") -> str:
     """Write a model file and return its path."""
-    file = Path(folder) / "model.py"
+    file = Path(folder) / f"{name}.py"
     file.write_text(source, encoding="utf-8")
     return str(file)
 

@@ -1,23 +1,34 @@
 """Ratios against interleaved plain scripts, and shares of peaks, on the GPU of this machine.
 
-    python -m tests.benchmarks.gpu_truth [--seconds 3] [--only launch,device,peaks] [--json FILE]
+    python -m tests.benchmarks.gpu_truth [--seconds 3] [--scripts 4] [--only launch,device,peaks] [--json FILE]
 
-A plain script times blocks of eager and compiled calls in turn, in a process of its own, before and after each `check`.
+A plain script times blocks of eager and compiled calls in turn, in a process of its own. All scripts and runs compile
+at the same time; then each is timed alone: half of a model's scripts, its run, and the other scripts.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
+import math
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tcexplore import events as ev
+from tcexplore.report.json_report import timing_fields
+from tcexplore.session import Snapshot
+from tcexplore.studies.runs import Runs, StudyRun, has_ended
+from tcexplore.supervisor import Supervisor
 from tests.benchmarks.gpu_figures import SEED, check, facts, written
 from tests.benchmarks.gpu_models import ARITHMETIC, DEVICE_BOUND, LAUNCH_BOUND_MODELS, TIMED
 
@@ -39,6 +50,10 @@ def block(function, units):
 
 with torch.no_grad():
     for function in (compiled, model):
+        function(*inputs)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for function in (compiled, model):
         for _ in range(10):
             function(*inputs)
     unit_us = [block(function, 20) for function in (model, compiled)]
@@ -54,74 +69,146 @@ print(json.dumps(pairs))
 BLOCKS_MS = 10, 40, 160
 """Lengths of the blocks of a plain script. At the start of a block the device waits for the first launch."""
 
-PARALLEL = 3
+AS_LONG = BLOCKS_MS.index(40)
+"""The length of the blocks of a run."""
+
+PARALLEL = 5
 """Runs at the same time where only shares of peaks count."""
+
+LIMIT_S = 240.0
 
 
 def main() -> None:
     """Print every figure, and write all of them with `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--scripts", type=int, default=4, help="plain scripts of each model")
     parser.add_argument("--only", default="peaks,launch,device")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    parts = {
-        "peaks": lambda: shares(options.seconds),
-        "launch": lambda: ratios(LAUNCH_BOUND_MODELS, options.seconds, 2),
-        "device": lambda: ratios({name: TIMED[name] for name in DEVICE_BOUND}, options.seconds, 2),
-    }
     figures: dict[str, Any] = {}
-    for name in options.only.split(","):
-        figures[name] = []
-        for row in parts[name]():
-            figures[name].append(row)
-            if options.json:
-                options.json.write_text(json.dumps(figures))
+
+    def note(part: str, row: dict[str, Any]) -> None:
+        figures.setdefault(part, []).append(row)
+        if options.json:
+            options.json.write_text(json.dumps(figures))
+
+    async def compare(part: str, models: Mapping[str, str]) -> None:
+        async for row in ratios(models, options.seconds, options.scripts):
+            note(part, row)
+
+    for part in options.only.split(","):
+        if part == "peaks":
+            for row in shares(options.seconds):
+                note(part, row)
+        else:
+            models = LAUNCH_BOUND_MODELS if part == "launch" else {name: TIMED[name] for name in DEVICE_BOUND}
+            asyncio.run(compare(part, models))
 
 
-def ratios(models: Mapping[str, str], seconds: float, scripts: int) -> Iterator[dict[str, Any]]:
-    """Yield the ratio by `check` and by plain scripts around it."""
-    for name, source in models.items():
-        plain = [script(source, seconds)]
-        report = check(source, seconds)
-        plain += [script(source, seconds) for _ in range(scripts - 1)]
-        timing, effect = report["timing"], report["profile_effect"]
-        low, high = timing["ci95"]
-        print(
-            f"{name:<20} check {timing['speedup']:.3f} [{low:.3f}, {high:.3f}]  µs {timing['eager_us']:.1f}/"
-            f"{timing['compiled_us']:.1f}  kernels {timing['eager_kernels_us']:.1f}/"
-            f"{timing['compiled_kernels_us']:.1f}  span {timing['eager_device_span_us']:.1f}/"
-            f"{timing['compiled_device_span_us']:.1f}  launch-bound {timing['launch_bound']}  {effect}"
-        )
-        for ms, *of_length in zip(BLOCKS_MS, *plain, strict=True):
-            truth = median(ratio for ratio, *_ in of_length)
-            print(
-                f"  plain, {ms:>3} ms: {', '.join(f'{ratio:.3f}' for ratio, *_ in of_length)} "
-                f"({timing['speedup'] / truth - 1:+.1%}, {'in' if low <= truth <= high else 'OUT'})  "
-                f"µs {', '.join(f'{eager:.1f}/{compiled:.1f}' for _, eager, compiled in of_length)}",
-                flush=True,
-            )
-        yield {"model": name, "plain": plain, "timing": facts(timing), "profile_effect": effect}
-
-
-def script(source: str, seconds: float) -> list[tuple[float, float, float]]:
-    """Return the median ratio of the pairs of a plain script and the median microseconds of both sides, by length."""
+async def ratios(models: Mapping[str, str], seconds: float, scripts: int) -> AsyncIterator[dict[str, Any]]:
+    """Yield the ratio of a run as `check` makes it, and of plain scripts before and after it."""
     with tempfile.TemporaryDirectory() as folder:
-        text = PLAIN.replace("SEED", str(SEED)).replace("SECONDS", str(seconds)).replace("BLOCKS_MS", str(BLOCKS_MS))
-        done = subprocess.run(
-            [sys.executable, "-c", text, written(source, folder)], capture_output=True, text=True, check=True
-        )
-    return [
-        (median(a / b for a, b in pairs), *(median(side) for side in zip(*pairs, strict=True)))
-        for pairs in json.loads(done.stdout.splitlines()[-1])
+        files = {
+            name: written(source, folder, f"model_{number}") for number, (name, source) in enumerate(models.items())
+        }
+        plain = {name: [PlainScript(file, seconds) for _ in range(scripts)] for name, file in files.items()}
+        async with Runs(partial(Supervisor, once=True)) as runs:
+            held = {name: await runs.begin(job(file, seconds), hold=True) for name, file in files.items()}
+            for run in held.values():
+                await runs.wait(run, lambda now: now.phase == "timing", LIMIT_S)
+            for script in (script for of_model in plain.values() for script in of_model):
+                script.wait()
+            for name, run in held.items():
+                truth = [script.measure() for script in plain[name][: scripts // 2]]
+                snapshot = await timed(runs, run)
+                truth += [script.measure() for script in plain[name][scripts // 2 :]]
+                yield row(name, snapshot, truth)
+
+
+def job(file: str, seconds: float) -> ev.Job:
+    """Return the job of `check --device cuda`."""
+    config = ev.Config(device="cuda", seed=SEED)
+    return ev.Job(run=1, file=file, source=Path(file).read_text(), config=config, time_for=seconds)
+
+
+async def timed(runs: Runs, run: StudyRun) -> Snapshot:
+    """Let a run time its program, and return it at its end."""
+    run.resume()
+    await runs.wait(run, has_ended, LIMIT_S)
+    snapshot = run.snapshot
+    runs.release(run)
+    return snapshot
+
+
+def row(name: str, run: Snapshot, plain: list[list[tuple[float, float, float]]]) -> dict[str, Any]:
+    """Print and return the figures of one model."""
+    timing = timing_fields(run)
+    if timing is None:
+        print(f"{name:<20} not timed: {run.failure or run.timing_skipped}")
+        return {"model": name, "plain": plain}
+    low, high = timing["ci95"]
+    kernels, spans = (
+        [timing[f"{side}_{what}_us"] for side in ("eager", "compiled")] for what in ("kernels", "device_span")
+    )
+    logs = [math.log(of_length[AS_LONG][0]) for of_length in plain]
+    truth = math.exp(median(logs))
+    print(
+        f"{name:<20} check {timing['speedup']:.3f} [{low:.3f}, {high:.3f}]  plain {truth:.3f} "
+        f"({timing['speedup'] / truth - 1:+.1%}, {'in' if low <= truth <= high else 'OUT'})  "
+        f"µs {timing['eager_us']:.1f}/{timing['compiled_us']:.1f}  kernels {kernels}  span {spans}  "
+        f"launch-bound {timing['launch_bound']}  {run.profile_effect}"
+    )
+    processes = [
+        f"{one['speedup']:.3f} ({one['eager_us']:.0f}/{one['compiled_us']:.0f})" for one in timing["processes"]
     ]
+    print(f"  processes: {', '.join(processes)}  {timing['notes']}")
+    print(f"  missing: {[f'{one.fact}: {one.reason}' for one in run.missing_facts]}")
+    for ms, *of_length in zip(BLOCKS_MS, *plain, strict=True):
+        print(
+            f"  plain, {ms:>3} ms: {', '.join(f'{ratio:.3f}' for ratio, *_ in of_length)}  "
+            f"µs {', '.join(f'{eager:.0f}/{compiled:.0f}' for _, eager, compiled in of_length)}",
+            flush=True,
+        )
+    effect = None if run.profile_effect is None else asdict(run.profile_effect)
+    return {"model": name, "plain": plain, "timing": facts(timing), "profile_effect": effect}
+
+
+class PlainScript:
+    """A plain script that has compiled a model, and waits for its turn."""
+
+    def __init__(self, file: str, seconds: float) -> None:
+        text = PLAIN.replace("SEED", str(SEED)).replace("SECONDS", str(seconds)).replace("BLOCKS_MS", str(BLOCKS_MS))
+        environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", text, file],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def wait(self) -> None:
+        """Wait until it has compiled the model."""
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "ready\n":
+            raise SystemExit("a plain script failed")
+
+    def measure(self) -> list[tuple[float, float, float]]:
+        """Return the median ratio of the pairs and the median microseconds of both sides, by length."""
+        answer, _ = self._process.communicate("\n")
+        return [
+            (median(a / b for a, b in pairs), *(median(side) for side in zip(*pairs, strict=True)))
+            for pairs in json.loads(answer.splitlines()[-1])
+        ]
 
 
 def shares(seconds: float) -> Iterator[dict[str, Any]]:
     """Yield the shares of a peak of each kernel of the models of every dtype."""
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        runs = {name: pool.submit(check, source, seconds / 10) for name, (source, _) in ARITHMETIC.items()}
-    for name, run in runs.items():
+    pool = ThreadPoolExecutor(PARALLEL)
+    runs = {pool.submit(check, source, seconds / 10): name for name, (source, _) in ARITHMETIC.items()}
+    for run in as_completed(runs):
+        name = runs[run]
         try:
             report = run.result()
         except SystemExit as error:

@@ -23,6 +23,12 @@ def test_the_interval_of_one_process_is_widened_by_what_processes_are_expected_t
     assert high == pytest.approx(1.5 * math.exp(2.17 * 0.005), rel=1e-3)
 
 
+def test_processes_on_a_gpu_are_expected_to_differ_as_they_do_there():
+    rows = [process(value, value * 0.999, value * 1.001) for value in (1.49, 1.5, 1.5, 1.51)]
+    narrow, wide = (combine(rows, 0, spread).interval for spread in (0.005, None))
+    assert math.log(narrow.high / narrow.low) < math.log(wide.high / wide.low) / 2
+
+
 def test_processes_that_disagree_widen_the_interval_and_those_that_agree_narrow_it():
     alike = combine([process(1.5, 1.4, 1.6), process(1.52, 1.42, 1.62), process(1.48, 1.38, 1.58)] * 2, 0)
     apart = combine([process(1.5, 1.49, 1.51), process(4.1, 4.0, 4.2), process(1.9, 1.89, 1.91)], 0)

@@ -36,6 +36,7 @@ def test_a_clean_measurement_has_no_notes():
         ({}, {"governor": "powersave"}, "governor powersave"),
         ({"pairs": 2_000, "pairs_taken": 14_300}, {}, "newest 2,000 of 14,300"),
         ({"device": "cuda: NVIDIA H200"}, {}, "L2 cache is warm"),
+        ({"device": "cuda: NVIDIA H200"}, {"busy_cores": 3.2}, "L2 cache is warm"),
         (
             {"memory_returned": RETURNED},
             {},

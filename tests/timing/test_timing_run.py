@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from tcexplore.events import Event, PairsMeasured, TimingEstimate
+from tcexplore.timing.process_statistics import GPU_PROCESS_SPREAD, LAUNCH_PROCESS_SPREAD
 from tcexplore.timing.samples import MAX_PAIRS
 from tcexplore.timing.steady_state import BURST_PAIRS, DUTY, FULL_SPEED_S
 from tcexplore.timing.timed_machine import this_machine
@@ -80,6 +82,15 @@ def test_measuring_mostly_rests_after_the_time_at_full_speed():
     recorder = refine(50e6, 600.0)
     rest_begins = FULL_SPEED_S * 1e9
     assert recorder.clock.slept > (1 - DUTY) * (recorder.clock.now - rest_begins) / 1e9 * 0.98
+
+
+def test_a_call_on_a_gpu_needs_one_core():
+    clock, recorder = simulated_clock(), Recorder()
+    work = workload(lambda: clock.work(2e6), lambda: clock.work(1e6))
+    machine = simulated_machine(clock, device="cuda: NVIDIA H200", threads=16, cores=16, busy_cores=lambda: 1.0)
+    measure_timing(work, recorder, FULL_SPEED_S + 200, machine=machine)
+    assert not any("Other programs" in note for note in recorder.last.notes)
+    assert recorder.estimates[-1].pairs > recorder.estimates[0].pairs
 
 
 @pytest.mark.parametrize(("threads", "cores", "busy"), [(2, 2, 1.0), (1, 16, 15.6)])
@@ -244,6 +255,15 @@ def test_the_span_of_the_device_is_measured_per_call():
     last = recorder.last
     assert (last.eager_device_span_us, last.compiled_device_span_us) == (400, 200)
     assert last.launch_bound is None, "the span has the gaps between kernels; how long they run is not known yet"
+
+
+@pytest.mark.parametrize(("span", "spread"), [(0.9, GPU_PROCESS_SPREAD), (0.2, LAUNCH_PROCESS_SPREAD)])
+def test_processes_differ_more_on_a_gpu_that_waits_for_launches(span: float, spread: float):
+    clock, recorder = simulated_clock(), Recorder()
+    work = workload(lambda: clock.work(2e6), lambda: clock.work(1e6))
+    machine = simulated_machine(clock, device="cuda: NVIDIA H200", device_span=lambda _, wall_ns: span * wall_ns)
+    measure_timing(work, recorder, 1.0, machine=machine)
+    assert recorder.last.high / recorder.last.speedup == pytest.approx(math.exp(2.17 * spread), rel=1e-3)
 
 
 @pytest.mark.parametrize(("kernels_us", "bound"), [(1390.0, True), (1410.0, False), (None, None)])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from tcexplore.events import FactMissing, Finished, TimingEstimate
+from tcexplore.events import FactMissing, Finished, Job, TimingEstimate
+from tcexplore.worker import timing_process
+from tcexplore.worker.timing_process import PROCESSES, TimingProcesses, TimingSeed
 from tests.supervisor.runs import MLP, Runs, alive, only, until
 
 pytestmark = [
@@ -48,6 +53,55 @@ async def test_a_process_that_fails_costs_only_itself(runs: Runs, tmp_path: Path
     *_, last = only(events, TimingEstimate)
     assert len(last.processes) == 1
     assert last.verdict != "measuring"
+
+
+async def test_a_process_has_the_environment_of_the_user(runs: Runs, tmp_path: Path) -> None:
+    names = tmp_path / "names"
+    program = f"import os\nopen({str(names)!r}, 'a').write(f'{{sorted(os.environ)}}\\n')\n" + MLP
+    await runs.run(program, time_for=1.0, timing_processes=1)
+    own, other = names.read_text().splitlines()
+    assert own == other
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("single", [False, True])
+async def test_a_program_on_a_gpu_is_timed_in_other_processes(tmp_path: Path, *, single: bool) -> None:
+    runs = Runs(tmp_path, single=single)
+    await runs.supervisor.start()
+    try:
+        program = f"{MLP}model, inputs = model.cuda(), (inputs[0].cuda(),)\n"
+        events = await runs.run(program, time_for=10.0, timing_processes=PROCESSES)
+    finally:
+        await runs.supervisor.close()
+    assert isinstance(events[-1], Finished), events[-1]
+    assert not [event for event in only(events, FactMissing) if event.fact == timing_process.FACT]
+    last = only(events, TimingEstimate)[-1]
+    assert last.processes_timed >= 2
+    assert {process.memory for process in last.processes} == {"as the system does"}
+
+
+async def test_only_a_run_by_itself_is_timed_in_other_processes_on_a_gpu_with_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timing_process, "lacks_room", lambda _: "")
+    job = Job(run=1, file="model.py", source="", time_for=3.0)
+    reasons: list[str] = []
+    with socket.socket() as unused:
+        seed = TimingSeed(unused)
+
+    def plan(job: Job, pair_s: float = 0.01) -> int:
+        processes = TimingProcesses(
+            seed, job, grad=False, mutates=False, device=torch.device("cuda"), limit_s=60.0, report=reasons.append
+        )  # fmt: skip
+        states = processes.plan(pair_s)
+        assert set(states) <= {"as the system does"}
+        return len(states)
+
+    assert plan(job) == PROCESSES
+    assert plan(replace(job, timing_processes=2)) == 0, "a study"
+    assert plan(replace(job, time_for=0.5)) == plan(job, pair_s=2.0) == 0
+    monkeypatch.setattr(timing_process, "lacks_room", lambda _: "no room")
+    assert (plan(job), reasons) == (0, ["no room"])
 
 
 async def test_no_process_outlives_its_run(runs: Runs, tmp_path: Path) -> None:

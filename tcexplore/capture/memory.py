@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 
 from tcexplore.capture.dynamo.eager_ops import quiet_profiler
+from tcexplore.events import Allocation, PeakAllocations
 
 
 class PeakMeter(NamedTuple):
@@ -69,6 +70,72 @@ def saved_for_backward(forward: Callable[[], object], known: Iterable[torch.Tens
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         forward()
     return sum(saved.values())
+
+
+def allocations_at_peak(device: torch.device, call: Callable[[], object]) -> PeakAllocations:
+    """Return what torch's allocator holds at the peak of a call, each with the op that allocated it."""
+    from torch.profiler import ProfilerActivity, profile
+
+    on_device = device.type == "cuda"
+    if on_device:
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_stats(device)
+    # The allocator calls the profiler on the host, also for memory of a device.
+    with quiet_profiler(), profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
+        call()
+    changes = [change for change in _changes(profiler) if change.on_device == on_device]
+    requested = reserved = None
+    if on_device:
+        torch.cuda.synchronize(device)
+        after = torch.cuda.memory_stats(device)
+        requested = after["requested_bytes.all.peak"] - before["requested_bytes.all.current"]
+        reserved = after["reserved_bytes.all.peak"]
+    total, in_use = in_use_at_peak(changes)
+    return PeakAllocations(bytes=total, allocations=in_use, requested=requested, reserved=reserved)
+
+
+class AllocatorChange(NamedTuple):
+    """One allocation or free, as torch.profiler records it."""
+
+    at_ns: int
+    bytes: int
+    """Negative if it is freed."""
+    address: int
+    op: str
+    """Outermost ATen op around it; empty if there is none."""
+    on_device: bool
+
+
+def in_use_at_peak(changes: Iterable[AllocatorChange]) -> tuple[int, tuple[Allocation, ...]]:
+    """Return the bytes at the peak, and the allocations that are in use then, the largest first."""
+    ordered = sorted(changes, key=lambda change: change.at_ns)
+    total = highest = end = 0
+    for index, change in enumerate(ordered):
+        total += change.bytes
+        if total > highest:
+            highest, end = total, index + 1
+    held: dict[int, AllocatorChange] = {}
+    for change in ordered[:end]:
+        if change.bytes > 0:
+            held[change.address] = change
+        else:
+            held.pop(change.address, None)
+    largest = sorted(held.values(), key=lambda change: -change.bytes)
+    return highest, tuple(Allocation(bytes=change.bytes, op=change.op) for change in largest)
+
+
+def _changes(profiler: Any) -> Iterator[AllocatorChange]:
+    """Yield the allocations and frees of a profile."""
+    waiting = [(event, "") for event in profiler.profiler.kineto_results.experimental_event_tree()]
+    while waiting:
+        event, op = waiting.pop()
+        fields = event.extra_fields
+        if hasattr(fields, "alloc_size"):
+            on_device = fields.device.type == "cuda"
+            yield AllocatorChange(event.start_time_ns, fields.alloc_size, fields.ptr, op, on_device)
+        inner = op or (event.name if event.name.startswith("aten::") else "")
+        waiting += [(child, inner) for child in event.children]
 
 
 def _cuda_peak(device: torch.device, call: Callable[[], object]) -> int:

@@ -46,6 +46,8 @@ class Job:
     """Number of times to make the compiled calls. With more than one pass, nothing else is timed."""
     examine: bool = True
     """Whether to compare results and memory of eager and compiled after the compile."""
+    explain_memory: bool = False
+    """Whether to record what is in use at the peak of memory of an eager and a compiled call; needs `examine`."""
     structure_only: bool = False
     """Whether to end after the compiled calls, and only generate code: no eager call, measurement or comparison."""
     profile: bool = True

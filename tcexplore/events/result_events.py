@@ -119,6 +119,73 @@ class Memory(Event):
     notes: tuple[str, ...] = ()
 
 
+TensorKind = Literal["parameter", "input", "activation", "temporary", "gradient", "output", "workspace"]
+"""`activation`: saved for the backward. `workspace`: scratch memory of a kernel, or of a library call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EagerTensor:
+    """Memory that an op of an eager call allocated, and that is in use at the peak."""
+
+    op: str
+    bytes: int
+    kind: TensorKind
+    location: Location | None = None
+    """None outside the user's files; a backward op has that of its forward op."""
+    module: str | None = None
+    born: int
+    """Position of the op in the call, from 0."""
+    dies: int | None = None
+    """Position of the last op before it is freed; None if it outlives the call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EagerPeak(Event):
+    """What is in use at the peak of memory of one warm eager call, op by op."""
+
+    bytes: int
+    """Above what exists before the call, without memory that ops allocate for themselves."""
+    step: int
+    """Position of the op that allocates at the peak."""
+    steps: int
+    """Ops of the call, forward and backward."""
+    forward_steps: int
+    phase: Literal["forward", "backward"]
+    op: str
+    tensors: tuple[EagerTensor, ...]
+    """The largest first, at most `EAGER_TENSORS`."""
+    rest: int = 0
+    """Bytes of all others."""
+    history: tuple[int, ...] = ()
+    """Bytes in use after each op."""
+
+
+EAGER_TENSORS = 400
+"""Tensors that an `EagerPeak` holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Memory in use at a peak, as the allocator recorded it."""
+
+    bytes: int
+    op: str
+    """Outermost ATen op in which it was allocated; empty outside of ops, as in generated code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakAllocations(Event):
+    """What torch's allocator holds at the peak of one warm compiled call."""
+
+    bytes: int
+    """The sum of `allocations`, and what was freed before the peak of what existed before the call."""
+    allocations: tuple[Allocation, ...]
+    requested: int | None = None
+    """Bytes that the program asked for at the peak, before the allocator rounds them up; None on a CPU."""
+    reserved: int | None = None
+    """Bytes that the allocator holds of the device at the peak, in use or not; None on a CPU."""
+
+
 PartKind = Literal["kernel", "library", "eager op", "guards", "launch", "Python", "idle"]
 """`kernel`: a kernel of Inductor, or a library call that it planned. `library`: another op of a graph. `eager op`: an
 op outside every graph. `launch`: dispatch, bytecode and wrappers. `Python`: outside every compiled region. `idle`: the

@@ -12,17 +12,15 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import prod
-from typing import Literal
 
 from tcexplore import events as ev
+from tcexplore.events.result_events import TensorKind
 from tcexplore.session.graph_inputs import input_index
 from tcexplore.session.identity_cache import by_identity
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.targets.target_names import NATIVE
-
-TensorKind = Literal["parameter", "input", "activation", "temporary", "gradient", "output", "workspace"]
-"""`activation`: saved for the backward. `workspace`: scratch memory of a kernel."""
 
 MOST_REASON_OPS = 3
 
@@ -55,16 +53,81 @@ class MemoryPeak:
     step: int
     """Position of the peak in the schedule."""
     steps: int
-    """Kernels of the schedule: those of the forwards, then of the backwards."""
+    """Kernels of the schedule, or ops of an eager call: those of the forwards, then of the backwards."""
+    forward_steps: int
     phase: ev.GraphPhase
     kernel: str
-    """Kernel that runs next at the peak; empty at the end of the call."""
+    """Kernel that runs next at the peak, or the eager op; empty at the end of the call."""
     tensors: tuple[LiveTensor, ...]
     """The largest first; those that exist before the call at the end."""
     history: tuple[int, ...]
     """Bytes alive while each kernel runs."""
     unknown: tuple[str, ...] = ()
     """Buffers of unknown size, which do not count."""
+
+    @property
+    def allocated(self) -> tuple[LiveTensor, ...]:
+        """The tensors that the call allocates."""
+        return tuple(tensor for tensor in self.tensors if tensor.kind not in ("parameter", "input"))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorGroup:
+    """Tensors of one kind that an op on one line computes, in modules whose paths differ in numbers only."""
+
+    tensors: tuple[LiveTensor, ...]
+
+    @property
+    def first(self) -> LiveTensor:
+        return self.tensors[0]
+
+    @property
+    def bytes(self) -> int:
+        return sum(tensor.bytes for tensor in self.tensors)
+
+    @property
+    def module(self) -> str | None:
+        """Path of the module, with `*` for each number that differs."""
+        paths = list(dict.fromkeys(tensor.module for tensor in self.tensors))
+        if len(paths) == 1 or None in paths:
+            return paths[0]
+        parts = zip(*(str(path).split(".") for path in paths), strict=True)
+        return ".".join(part[0] if len(set(part)) == 1 else "*" for part in parts)
+
+    @property
+    def reason(self) -> str:
+        """Why they are alive: of several that of the first, without the number of its kernel."""
+        reason = self.first.reason
+        return reason if len(self.tensors) == 1 else _CALL_NUMBER.sub("", reason)
+
+    def in_use(self, peak: MemoryPeak) -> tuple[int, ...]:
+        """Return the bytes in use at each position of the schedule."""
+        changes = [0] * (peak.steps + 1)
+        for tensor in self.tensors:
+            first, last = lifetime(tensor, peak)
+            changes[first] += tensor.bytes
+            changes[last + 1] -= tensor.bytes
+        return tuple(accumulate(changes[: peak.steps]))
+
+
+_CALL_NUMBER = re.compile(r"(?<=\w):\d+|_\d+(?= \()")
+
+
+def lifetime(tensor: LiveTensor, peak: MemoryPeak) -> tuple[int, int]:
+    """Return the first and the last position at which a tensor is in use: it is at the peak."""
+    last = peak.steps - 1
+    at = min(peak.step, last)
+    born = at if tensor.born is None else min(tensor.born, at)
+    return born, last if tensor.dies is None and tensor.kind != "workspace" else min(max(tensor.dies or 0, at), last)
+
+
+def groups(tensors: Iterable[LiveTensor]) -> tuple[TensorGroup, ...]:
+    """Return the tensors in groups, the largest first."""
+    found: dict[object, list[LiveTensor]] = {}
+    for tensor in tensors:
+        module = re.sub(r"\d+", "*", tensor.module or "")
+        found.setdefault((tensor.kind, tensor.op, tensor.location, module, tensor.op == ""), []).append(tensor)
+    return tuple(sorted((TensorGroup(tuple(some)) for some in found.values()), key=lambda group: -group.bytes))
 
 
 @dataclass(slots=True)
@@ -108,6 +171,95 @@ def _peak(
     for wrapper in ordered:
         call.run(wrapper)
     return call.peak()
+
+
+def eager_memory_peak(snapshot: Snapshot) -> MemoryPeak | None:
+    """Return the peak of one eager call, as it was recorded op by op; None if it was not."""
+    peak = snapshot.eager_peak
+    if peak is None:
+        return None
+    return MemoryPeak(
+        bytes=peak.bytes, step=peak.step, steps=peak.steps, forward_steps=peak.forward_steps, phase=peak.phase,
+        kernel=peak.op, tensors=tuple(map(_eager_tensor, peak.tensors)), history=peak.history,
+    )  # fmt: skip
+
+
+EAGER_REASONS: dict[TensorKind, str] = {
+    "activation": "autograd saves it for the backward",
+    "output": "an output of the call: it counts to the end, since the caller may hold it",
+    "gradient": "a gradient that the backward returns",
+    "temporary": "in use, or a variable still refers to it",
+}
+
+
+def _eager_tensor(tensor: ev.EagerTensor) -> LiveTensor:
+    return LiveTensor(
+        name=tensor.op, bytes=tensor.bytes, kind=tensor.kind, op=tensor.op, location=tensor.location,
+        module=tensor.module, born=tensor.born, dies=tensor.dies, reason=EAGER_REASONS.get(tensor.kind, ""),
+    )  # fmt: skip
+
+
+ROUNDED = 512
+"""Bytes to which the allocator of a GPU rounds up."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPeak:
+    """How much of a measured peak is explained: by tensors, by scratch memory of ops, and by the allocator."""
+
+    measured: int
+    tensors: int
+    """Bytes of tensors with a name."""
+    scratch: tuple[LiveTensor, ...] = ()
+    """Memory that library calls allocate for themselves, by op."""
+    rounding: int = 0
+    """Bytes that the allocator adds to what the program asks for; 0 on a CPU."""
+
+    @property
+    def named(self) -> int:
+        """Bytes with a name."""
+        return self.tensors + sum(tensor.bytes for tensor in self.scratch) + self.rounding
+
+    @property
+    def share(self) -> float:
+        """`named` as a share of the peak, at most 1."""
+        return min(1.0, self.named / self.measured) if self.measured else 1.0
+
+
+def named_peak(snapshot: Snapshot) -> NamedPeak | None:
+    """Return how much of the compiled call's peak has a name; None without a recording of the allocator."""
+    held, peak = snapshot.peak_allocations, memory_peak(snapshot)
+    if held is None or snapshot.memory is None or snapshot.memory.compiled_peak is None:
+        return None
+    allocated = peak.allocated if peak is not None else ()
+    return name_allocations(held, allocated, snapshot.memory.compiled_peak)
+
+
+def name_allocations(held: ev.PeakAllocations, allocated: Sequence[LiveTensor], measured: int) -> NamedPeak:
+    """Match the tensors of the code with what the allocator held; what is left in an op is its scratch memory."""
+    waiting: dict[int, list[ev.Allocation]] = {}
+    for allocation in sorted(held.allocations, key=lambda one: bool(one.op), reverse=True):
+        waiting.setdefault(-(-allocation.bytes // ROUNDED), []).append(allocation)
+    matched = 0
+    for tensor in allocated:
+        same = waiting.get(-(-tensor.bytes // ROUNDED))
+        if same:
+            same.pop()
+            matched += tensor.bytes
+    scratch: dict[str, int] = {}
+    for allocation in (one for several in waiting.values() for one in several):
+        if allocation.op:
+            scratch[allocation.op] = scratch.get(allocation.op, 0) + allocation.bytes
+    rounding = max(0, held.bytes - held.requested) if held.requested is not None else 0
+    return NamedPeak(measured, matched, tuple(_scratch(op, size) for op, size in scratch.items()), rounding)
+
+
+def _scratch(op: str, size: int) -> LiveTensor:
+    name = op.replace("::", ".")
+    return LiveTensor(
+        name=name, bytes=size, kind="workspace", op=name, location=None, module=None, born=None, dies=None,
+        reason=f"memory that {name} allocates for itself, as the allocator recorded it",
+    )  # fmt: skip
 
 
 def _in_order(wrappers: Sequence[ev.Wrapper]) -> list[ev.Wrapper]:
@@ -175,7 +327,7 @@ class _Call:
         self._dynamo = {(g.graph, node.name): node for g in graphs for node in g.all_nodes}
         self._placeholders = {g.graph: [node for node in g.nodes if node.op == "placeholder"] for g in graphs}
         self._hints = {s.graph: {symbol.name: symbol.hint for symbol in s.symbols} for s in symbols}
-        self._step = 0
+        self._step = self._forward_steps = 0
         self._storages: dict[int, int] = {}
         """Bytes of each storage that counts."""
         self._live: dict[int, _Tensor] = {}
@@ -352,7 +504,7 @@ class _Call:
         known = self._kernels.get((wrapper.graph, wrapper.phase), {}).get(order)
         extern = _EXTERN.match(code)
         if extern is not None and extern[1]:
-            self._library_result(wrapper, extern[1], known)
+            self._library_result(wrapper, extern[1], extern[2], known)
         label = self._label(code, known)
         inside = code[code.index("(") :]
         for name in dict.fromkeys([*([extern[1]] if extern and extern[1] else []), *_NAME.findall(inside)]):
@@ -378,6 +530,7 @@ class _Call:
         self._history.append(self._bytes)
         self._kernel_names.append(label)
         self._step += 1
+        self._forward_steps += wrapper.phase == "forward"
 
     @staticmethod
     def _label(code: str, known: tuple[ev.Kernel, ev.KernelCall] | None) -> str:
@@ -386,10 +539,16 @@ class _Call:
             return f"{known[0].name} ({ops})" if ops else known[0].name
         return code.partition("(")[0].rpartition("= ")[2]
 
-    def _library_result(self, wrapper: ev.Wrapper, name: str, known: tuple[ev.Kernel, ev.KernelCall] | None) -> None:
+    def _library_result(
+        self, wrapper: ev.Wrapper, name: str, function: str, known: tuple[ev.Kernel, ev.KernelCall] | None
+    ) -> None:
         """Add the result of a library call that allocates it: its size is that of its node."""
         nodes = self._nodes_of(wrapper.graph, "post_grad", wrapper.phase)
-        node = nodes.get(known[1].nodes[0]) if known is not None and known[1].nodes else None
+        own = [nodes[node] for node in known[1].nodes if node in nodes] if known is not None else []
+        # A call also has the nodes of the views that it reads.
+        called = function.removeprefix("torch.ops.").removeprefix("extern_kernels.")
+        same = (node for node in own if called in (node.target, _packet(node), _packet(node).removeprefix("aten.")))
+        node = next(same, own[0] if own else None)
         size = self._node_bytes(node, wrapper.graph)
         items = [other for other in nodes.values() if node and node.name in other.inputs and "getitem" in other.target]
         if size is None and not items:
@@ -469,7 +628,8 @@ class _Call:
         alive_before.sort(key=lambda tensor: -tensor.bytes)
         kernel = self._kernel_names[step] if step < len(self._kernel_names) else ""
         return MemoryPeak(
-            bytes=self._best, step=step, steps=self._step, phase=phase, kernel=kernel,
+            bytes=self._best, step=step, steps=self._step, forward_steps=self._forward_steps, phase=phase,
+            kernel=kernel,
             tensors=tuple(self._described(tensor) for tensor in (*allocated, *alive_before)),
             history=tuple(self._history), unknown=tuple(self._unknown),
         )  # fmt: skip
@@ -486,10 +646,19 @@ class _Call:
         computed = node is not None and node.op != "placeholder"
         label = f"{tensor.name} ({node.name})" if computed and node is not None and tensor.counts else tensor.name
         return LiveTensor(
-            name=label, bytes=tensor.bytes, kind=tensor.kind, op=_packet(node) if computed and node else "",
+            name=label, bytes=tensor.bytes, kind=tensor.kind,
+            op=self._op(node, tensor.graph) if computed and node else "",
             location=location, module=module, born=tensor.born if tensor.counts else None,
             dies=None if tensor.outlives or not tensor.counts else tensor.used, reason=self._reason(tensor),
         )  # fmt: skip
+
+    def _op(self, node: ev.FxNode, graph: str) -> str:
+        """Return the op that computes a value: of a part of a tuple that of the tuple."""
+        if "getitem" in node.target and node.inputs:
+            for phase in PHASES:
+                if (source := self._nodes_of(graph, "post_grad", phase).get(node.inputs[0])) is not None:
+                    return _packet(source)
+        return _packet(node)
 
     def _reason(self, tensor: _Tensor) -> str:
         if tensor.kind == "parameter":
@@ -506,17 +675,20 @@ class _Call:
             return "a gradient that the backward returns"
         if tensor.kind == "activation":
             reader = tensor.backward_users[0] if tensor.backward_users else "the backward"
-            return f"{self._why_saved(tensor.node, tensor.graph)}; saved for {reader} of the backward"
+            return f"{self._why_saved(tensor)}; saved for {reader} of the backward"
         last = tensor.users[-1] if tensor.users else tensor.kernel
         return f"{last} still reads it" if tensor.users else f"{last or 'a kernel'} writes it"
 
-    def _why_saved(self, node: ev.FxNode | None, graph: str) -> str:
+    def _why_saved(self, tensor: _Tensor) -> str:
         """Return why torch's partitioner keeps a value instead of computing it again in the backward."""
+        node, graph = tensor.node, tensor.graph
         op = _packet(node).removeprefix("aten.") if node is not None else ""
         if op in COMPUTE_INTENSIVE:
             return f"never computed again, since {op} is compute-intensive"
         if op in RANDOM or op.startswith(("inductor_random", "inductor_seed")):
             return f"never computed again, since {op} is random"
+        if library := next((user for user in tensor.backward_users if user.startswith(LIBRARY_CALLS)), None):
+            return f"not computed again, since {library.partition(' ')[0]} needs it in memory in any case"
         aten = self._aten(graph, "forward")
         nodes = {other.name: other for other in aten.nodes} if aten is not None else {}
         sizes = [self._node_bytes(nodes.get(name), graph) or 0 for name in (node.inputs if node is not None else ())]
@@ -540,6 +712,8 @@ class _Call:
         return node.itemsize * prod(size for size in sizes if size is not None)
 
 
+PHASES: tuple[ev.GraphPhase, ...] = ("forward", "backward")
+
 COMPUTE_INTENSIVE = frozenset({
     "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward", "_scaled_mm", "linear",
     "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention", "_flash_attention_forward",
@@ -548,13 +722,16 @@ COMPUTE_INTENSIVE = frozenset({
 })  # fmt: skip
 """Ops that torch's partitioner does not compute again in the backward (`compute_intensive_ops`)."""
 
+LIBRARY_CALLS = ("extern_kernels.", "aten.", "torch.ops.")
+"""Beginnings of calls that no kernel fuses with, so that the partitioner does not compute their inputs again."""
+
 RANDOM = frozenset({"native_dropout", "rand_like", "randn_like", "rand", "randn", "bernoulli", "philox_rand"})
 """Ops that it does not compute again since they draw random numbers (`random_ops`)."""
 
 
 _VIEWS = frozenset({
     "aten.view", "aten.reshape", "aten._unsafe_view", "aten.permute", "aten.expand", "aten.t", "aten.transpose",
-    "aten.unsqueeze", "aten.squeeze", "aten.alias", "aten.detach",
+    "aten.unsqueeze", "aten.squeeze", "aten.alias", "aten.detach", "aten.select", "aten.slice",
 })  # fmt: skip
 
 

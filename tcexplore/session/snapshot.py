@@ -93,6 +93,8 @@ class Snapshot:
     sizes_tried: tuple[ev.SizesTried, ...] = ()
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
+    eager_peak: ev.EagerPeak | None = None
+    peak_allocations: ev.PeakAllocations | None = None
     kernels_judged: tuple[ev.KernelJudged, ...] = ()
     first_ops: tuple[ev.FirstOp, ...] = ()
     """At most one of each kind; of a value that is not finite, at most one of each side."""

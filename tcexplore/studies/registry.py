@@ -6,7 +6,9 @@ from typing import Literal, NamedTuple
 
 from tcexplore.keymap import ACTIONS
 
-StudyName = Literal["modes", "sweep", "recompiles", "bisect", "numerics", "artifacts", "cold", "fix", "fusion", "next"]
+StudyName = Literal[
+    "modes", "sweep", "recompiles", "bisect", "numerics", "memory", "artifacts", "cold", "fix", "fusion", "next"
+]
 
 
 class StudyEntry(NamedTuple):
@@ -29,6 +31,7 @@ STUDIES = (
     StudyEntry("recompiles", _TITLES["recompiles"]),
     StudyEntry("bisect", _TITLES["bisect"]),
     StudyEntry("numerics", _TITLES["numerics"]),
+    StudyEntry("memory", _TITLES["memory"]),
     StudyEntry("fusion", _TITLES["fusion"]),
     StudyEntry("artifacts", _TITLES["artifacts"]),
     StudyEntry("cold", _TITLES["cold"], command=False),

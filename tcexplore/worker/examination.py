@@ -13,8 +13,16 @@ import torch
 from tcexplore.accuracy.observation import Subject, size_of
 from tcexplore.accuracy.tensor_comparison import IDENTICAL
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
+from tcexplore.capture.entry import Call
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_meter, saved_for_backward
+from tcexplore.capture.memory import (
+    allocations_at_peak,
+    cuda_graph_pools,
+    memory_reading,
+    peak_meter,
+    saved_for_backward,
+)
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Accuracy, Memory, RunFact, StateKeys
 from tcexplore.events.result_events import STATE_KEYS_SHOWN
 from tcexplore.quantities import size
@@ -34,9 +42,14 @@ class Examination:
         stages: OptionalStages,
         frames: CompiledFrames,
         restore: Callable[[], tuple[str, ...]],
+        explain_memory: UserFiles | None = None,
     ) -> None:
-        """`restore` sets the program's state back, and returns the paths of what cannot be set back."""
+        """`restore` sets the program's state back, and returns the paths of what cannot be set back.
+
+        With `explain_memory`, what is in use at the peak of memory is recorded, with the lines of these files.
+        """
         self._program = program
+        self._explain_memory = explain_memory
         self.restore = restore
         self._frames = frames
         self._hooks = hooks
@@ -58,6 +71,10 @@ class Examination:
         self.restore()
         self._stages.run(RunFact.MEMORY, "torch.profiler:profile", self._emit_memory)
         self.restore()
+        if self._explain_memory is not None:
+            explain = partial(self._explain_peaks, self._explain_memory)
+            self._stages.run("what is in use at the peak", "torch.profiler:profile", explain)
+            self.restore()
 
     def _accuracy(self) -> Accuracy:
         from tcexplore.accuracy.accuracy_check import check_accuracy
@@ -106,6 +123,29 @@ class Examination:
                 notes=self._notes(),
             )
         )
+
+    def _explain_peaks(self, user_files: UserFiles) -> None:
+        """Emit what is in use at the peaks of a compiled and of an eager call."""
+        from tcexplore.worker.eager_memory import eager_peak
+
+        program, frames = self._program, self._frames
+        compiled = partial(allocations_at_peak, program.device, partial(self._call_all, program.compiled))
+        self._hooks.emit(frames.measure_warm(compiled))
+        self.restore()
+
+        def call_eager(call: Call) -> object:
+            return program.call(program.eager, call)
+
+        with self._hooks.paused():
+            calls = [partial(self._restored, partial(call_eager, call)) for call in program.entry.calls]
+            peak = frames.measure_warm(partial(eager_peak, calls, user_files))
+        if peak is not None:
+            self._hooks.emit(peak)
+
+    def _restored(self, call: Callable[[], object]) -> object:
+        """Make a call from the state that each call begins with."""
+        self._program.restore()
+        return call()
 
     def _cuda_graph_peak(self) -> int:
         """Return the largest peak of a CUDA graph, whose memory is allocated when it is recorded, not during a call."""

@@ -391,8 +391,9 @@ class Run:
         self.calls.emit_grad_mode(program)
         self.progress.enter("dynamo")
         examination = Examination(
-            program, self._hooks, self._recorder, self._stages, self._frames, lambda: self._restore(program, state)
-        )
+            program, self._hooks, self._recorder, self._stages, self._frames, lambda: self._restore(program, state),
+            self.user_files if self.job.explain_memory else None,
+        )  # fmt: skip
         try:
             with self._activity_timer.watching(self._hooks):
                 use_compiled_ahead(program, self.job, self._emit)

@@ -59,7 +59,9 @@ def test_activations_have_their_line_module_and_why_they_are_saved(profiles: Pat
     assert (gate.bytes, gate.born) == (8 * 1024 * 1024, 11)
     assert gate.dies is not None
     assert gate.dies > peak.step > 11
-    assert by_node["buf20 (mul_4)"].reason.startswith("min-cut")
+    # A matmul of the backward reads it: the partitioner does not compute again what must be in memory in any case.
+    assert by_node["buf20 (mul_4)"].reason.startswith("not computed again, since extern_kernels.mm:34 needs it")
+    assert any(tensor.reason.startswith("min-cut") for tensor in peak.tensors)
     parameter = by_node["self.blocks.0.gate.weight"]
     assert (parameter.kind, parameter.born, parameter.dies) == ("parameter", None, None)
     assert {tensor.name for tensor in peak.tensors if tensor.kind == "input"} == {"idx", "targets"}

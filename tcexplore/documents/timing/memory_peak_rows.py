@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len
+
 from tcexplore.documents.document import Row
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.prose import Column, fold, row, shortened, table, wrapped
+from tcexplore.documents.prose import Column, fold, row, shortened, squeezed, table, wrapped
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, line_links
-from tcexplore.session.memory_peak import LiveTensor, MemoryPeak, memory_peak
+from tcexplore.session.memory_peak import LiveTensor, MemoryPeak, TensorGroup, groups, memory_peak
 
 PEAK = "why this peak"
 """Name of the fold."""
@@ -43,7 +45,7 @@ def memory_peak_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> 
     at = f"{peak.phase}, kernel {peak.step + 1} of {peak.steps}" if peak.kernel else "the end of the call"
     yield from wrapped(f"The peak is at {at}{f': {peak.kernel}' if peak.kernel else ''}", width, "muted", indent=3)
     yield from _kinds(peak, width)
-    allocated = [tensor for tensor in peak.tensors if tensor.kind not in ("parameter", "input")]
+    allocated = peak.allocated
     shown = allocated[:LISTED]
     yield from table(_columns(width), shown, [_links(tensor) for tensor in shown])
     if len(allocated) > LISTED:
@@ -70,6 +72,114 @@ def chart(history: Sequence[int], width: int) -> str:
         highest = max(history[first : max(last, first + 1)])
         bars.append(_BARS[round(highest / most * (len(_BARS) - 1))])
     return "".join(bars)
+
+
+WIDE = 110
+"""Columns from which on lifetimes have ops and modules beside them."""
+
+GROUPS, SMALLEST = 16, 0.005
+"""Most rows of lifetimes, and the least share of the peak of each; the others are added up."""
+
+KIND_STYLES = {"activation": "plot.compiled", "gradient": "value", "output": "number", "workspace": "warn"}
+
+
+def lifetime_rows(peak: MemoryPeak, width: int, unit: str = "kernel") -> Iterator[Row]:
+    """Yield what is in use at the peak, in groups, each with its memory over the schedule as bars.
+
+    A column of bars has the most of its positions. A full bar is all of the group, in the first row the peak.
+    """
+    every = groups(peak.allocated)
+    shown = [group for group in every[:GROUPS] if group.bytes >= SMALLEST * peak.bytes]
+    labels = [_label(group, width) for group in shown]
+    room = [max((cell_len(cells[index]) for cells in labels), default=0) for index in range(len(labels[0]))]
+    left = sum(room) + 2 * len(room)
+    columns = max(width - left - 3, 16)
+    yield _ruler(peak, left, columns, unit)
+    yield row((" " + f"{'all in use':<{left}}", "strong"), (bars(peak.history, columns, peak.bytes), "strong"))
+    for group, cells in zip(shown, labels, strict=True):
+        padded = [
+            f"{cell:<{space}}" if index > 1 else f"{cell:>{space}}"
+            for index, (cell, space) in enumerate(zip(cells, room, strict=True))
+        ]
+        chart = bars(group.in_use(peak), columns, group.bytes)
+        style = KIND_STYLES.get(group.first.kind, "muted")
+        text = "".join(f"{cell}  " for cell in padded)
+        yield row(" " + text, (chart, style), links=_links(group.first), no_wrap=True)
+    if len(every) > len(shown):
+        rest = sum(group.bytes for group in every[len(shown) :])
+        number = sum(len(group.tensors) for group in every[len(shown) :])
+        yield row((f" {size(rest):>{room[0]}}  {count(number, 'smaller tensor')}", "muted"))
+    yield row((" " * (1 + left + peak_column(peak, columns)) + "▲", "key"), (f" peak {size(peak.bytes)}", "strong"))
+
+
+def peak_column(peak: MemoryPeak, columns: int) -> int:
+    """Return the column of a chart that has the peak."""
+    step = min(peak.step, peak.steps - 1)
+    return next(column for column in range(columns) if step in _positions(column, columns, peak.steps))
+
+
+def _positions(column: int, columns: int, steps: int) -> range:
+    """Return the positions of the schedule that a column of a chart shows: at least one."""
+    first = column * steps // columns
+    return range(first, max((column + 1) * steps // columns, first + 1))
+
+
+def bars(history: Sequence[int], columns: int, most: int) -> str:
+    """Return a value at each position of the schedule as bars over exactly these columns; nothing is a dot."""
+    text = []
+    for column in range(columns):
+        highest = max(history[step] for step in _positions(column, columns, len(history)))
+        text.append(_BARS[min(round(highest / most * 8), 8) - 1 if highest * 16 > most else 0] if highest > 0 else "·")
+    return "".join(text)
+
+
+def _ruler(peak: MemoryPeak, left: int, columns: int, unit: str) -> Row:
+    """Return a row with the phases over the chart."""
+    total = count(peak.steps, unit)
+    head = f" {total:<{left}}"
+    if peak.forward_steps in (0, peak.steps):
+        return row((head, "muted"), (shortened("forward " + "─" * columns, columns), "muted"))
+    begin = next(c for c in range(columns) if _positions(c, columns, peak.steps)[-1] >= peak.forward_steps)
+    first = ("forward " if begin > len("forward ") else "fwd " if begin > len("fwd ") else "") + "─" * begin
+    second = "├ backward " + "─" * columns
+    return row((head, "muted"), (first[:begin] + second[: columns - begin], "muted"))
+
+
+def _label(group: TensorGroup, width: int) -> tuple[str, ...]:
+    tensor, number = group.first, len(group.tensors)
+    times = f"{number}×" if number > 1 else ""
+    op = tensor.op.removeprefix("aten.").partition(".")[0]
+    line = _line(tensor) or ""
+    if width < WIDE:
+        return (
+            size(group.bytes),
+            times,
+            SHORT_KINDS.get(tensor.kind, tensor.kind),
+            shortened(line, 14),
+            shortened(op, 10),
+        )
+    module = squeezed(group.module or "", 24)
+    return size(group.bytes), times, SHORT_KINDS.get(tensor.kind, tensor.kind), line, shortened(op, 22), module
+
+
+SHORT_KINDS = {"activation": "saved", "temporary": "temp", "gradient": "grad", "workspace": "scratch"}
+
+
+def reason_rows(peak: MemoryPeak, width: int) -> Iterator[Row]:
+    """Yield why memory is in use at the peak: its bytes by reason."""
+    sums: dict[str, list[int]] = {}
+    for group in groups(peak.allocated):
+        reason = group.reason.partition("; saved for ")[0] if group.first.kind == "activation" else group.reason
+        if group.first.kind == "temporary" and reason.endswith(("reads it", "writes it")):
+            reason = "temporary: a kernel writes it, or still reads it"
+        known = sums.setdefault(f"saved: {reason}" if group.first.kind == "activation" else reason, [0, 0])
+        known[0] += group.bytes
+        known[1] += len(group.tensors)
+    for reason, (total, number) in sorted(sums.items(), key=lambda item: -item[1][0])[:MOST_REASONS]:
+        yield from wrapped(f"{reason} ({count(number, 'tensor')})", width, "muted", lead=f"{size(total):>10}  ")
+
+
+MOST_REASONS = 8
 
 
 def _kinds(peak: MemoryPeak, width: int) -> Iterator[Row]:

@@ -54,8 +54,12 @@ print(f"  {len(late)} modules imported while priming:", *late, sep="\\n    ", fl
 
 
 def model_text(device: str, index: int) -> str:
-    moved = MODEL.replace("MLP().eval()", f"MLP().eval().to('{device}')").replace("64),)", f"64, device='{device}'),)")
-    return moved.replace("CONSTANT", constant(index))
+    return on_device(MODEL, device).replace("CONSTANT", constant(index))
+
+
+def on_device(model: str, device: str) -> str:
+    """Return a model file whose model and inputs are on a device."""
+    return model.replace("MLP().eval()", f"MLP().eval().to('{device}')").replace("64),)", f"64, device='{device}'),)")
 
 
 def measure_start(file: Path, starts: int) -> None:

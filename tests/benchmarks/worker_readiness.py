@@ -3,7 +3,11 @@
 Each variant is a copy of the package with one preparation taken out. Variants take turns, so that other load affects
 all. The table in docs/architecture.md, "Worker processes", is from this command.
 
+With `--device cuda`, the model is on a GPU, where each process primes itself. Preparing takes seconds there, so saves
+must be further apart, and all variants run at the same time, each in two apps, on a machine with many cores.
+
 Run: python -m tests.benchmarks.worker_readiness [--saves 8] [--rounds 2] [--gap 2] [--only VARIANT]
+     python -m tests.benchmarks.worker_readiness --device cuda [--saves 4] [--gap 8]
 """
 
 from __future__ import annotations
@@ -14,10 +18,12 @@ import shutil
 import statistics
 import tempfile
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.benchmarks.first_graph import SAMPLE, painted_time
-from tests.benchmarks.save_to_paint import explorer_times
+from tests.benchmarks.gpu_saves import on_device
+from tests.benchmarks.save_to_paint import MODEL, explorer_times
 
 PACKAGE = Path(__file__).parents[2] / "tcexplore"
 
@@ -43,6 +49,15 @@ VARIANTS: dict[str, tuple[Change, ...]] = {
     "with none": (FRAME_ROOM, PRIMED_SERVER, WARM_UP, REHEARSAL),
 }
 
+PRIMING: Change = ("worker/fork_server.py", """yield from priming.prime_steps("cuda")""", "yield 0")
+
+ON_GPU: dict[str, tuple[Change, ...]] = {
+    "all": (),
+    "without room for frames": (FRAME_ROOM,),
+    "without priming of each process": (PRIMING,),
+    "with none": (FRAME_ROOM, PRIMING),
+}
+
 
 def copy_package(folder: Path, changes: tuple[Change, ...]) -> None:
     """Copy the package into a folder, with changes. Raise a `ValueError` if a text is not there any more."""
@@ -55,13 +70,40 @@ def copy_package(folder: Path, changes: tuple[Change, ...]) -> None:
         path.write_text(text.replace(old, new))
 
 
+def measure_on_gpu(device: str, saves: int, gap: float) -> None:
+    """Print the medians of all variants on a GPU, measured at the same time."""
+    model = on_device(MODEL, device)
+    with tempfile.TemporaryDirectory(prefix="worker-readiness-") as name, ProcessPoolExecutor() as pool:
+        for number, variant in enumerate(ON_GPU):
+            copy_package(Path(name) / str(number), ON_GPU[variant])
+        jobs = {
+            (variant, pane): pool.submit(times_of_copy, Path(name) / str(number), saves, pane, gap, model)
+            for number, variant in enumerate(ON_GPU)
+            for pane in ("2", "5")
+        }
+        print(f"{'median':33}{'save to graph':>14}{'to code':>9}")
+        for variant in ON_GPU:
+            graph, code = (statistics.median(jobs[variant, pane].result()) for pane in ("2", "5"))
+            print(f"{variant:33}{graph * 1e3:11.0f} ms{code * 1e3:6.0f} ms", flush=True)
+
+
+def times_of_copy(copy: Path, saves: int, pane: str, gap: float, model: str) -> list[float]:
+    """Return the seconds from each save until it is painted, by a copy of the package."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(copy), os.environ.get("PYTHONPATH", "")])
+    return explorer_times(Path(tempfile.mkdtemp(dir=copy)), saves, pane, gap, model)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--saves", type=int, default=8, help="in each round")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--gap", type=float, default=2.0, metavar="S", help="seconds between two saves")
     parser.add_argument("--only", choices=VARIANTS, action="append", help="measure this variant")
+    parser.add_argument("--device", default="cpu", help="device of the model (default: cpu)")
     options = parser.parse_args()
+    if options.device != "cpu":
+        measure_on_gpu(options.device, options.saves, options.gap)
+        return
     variants = options.only or list(VARIANTS)
     graphs: dict[str, list[float]] = defaultdict(list)
     codes: dict[str, list[float]] = defaultdict(list)

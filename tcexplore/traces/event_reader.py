@@ -17,6 +17,7 @@ from tcexplore.traces.kernel_records import KernelRecords
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.restart_records import RestartRecords
 from tcexplore.traces.trace_context import Emit, TraceContext
+from tcexplore.traces.trace_sources import read_string
 
 MOST_PROBLEMS = 20
 """Messages about records that are kept for one process."""
@@ -95,7 +96,7 @@ class EventReader:
 
     def _table(self) -> Mapping[str, Converter]:
         return {
-            "str": _read_string,
+            "str": lambda context, record: read_string(record, context.strings),
             "dynamo_start": dynamo_records.read_start,
             "describe_tensor": dynamo_records.read_tensor_description,
             "describe_source": dynamo_records.read_source_name,
@@ -244,11 +245,6 @@ class EventReader:
 
 def _pid_at(starts: list[tuple[int, int]], number: int) -> int:
     return next((pid for first, pid in reversed(starts) if first <= number), -1)
-
-
-def _read_string(context: TraceContext, record: Record) -> None:
-    text, key = record.meta
-    context.strings[int(key)] = ev.clean(str(text))
 
 
 def _read_script(context: TraceContext, record: Record) -> None:

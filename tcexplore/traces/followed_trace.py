@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from tcexplore.events import Location
 from tcexplore.events.rank_events import Hang, RankRow, RanksCompared
@@ -306,28 +307,43 @@ def has_late_rank(ranks: Mapping[int, FollowedRank], rows: Sequence[RankRow], ha
     return False
 
 
+class RanksNow(NamedTuple):
+    """What the ranks of a job do at one moment."""
+
+    rows: tuple[RankRow, ...]
+    hang: Hang | None
+    settled: bool
+    """Whether the job is over, or no rank compiles, none has written for `QUIET_S`, and none is late."""
+
+
+def ranks_now(ranks: Mapping[int, FollowedRank], *, over: bool = False, in_turns: bool = False) -> RanksNow:
+    """Return what the ranks do now. None waits for another one if they run `in_turns`."""
+    rows = rows_of(ranks)
+    hang = None if over or in_turns else find_hang(rows)
+    idle = all(rank.spans.phase is None for rank in ranks.values())
+    quiet = idle and time.time() - max((rank.grown for rank in ranks.values()), default=0.0) >= QUIET_S
+    settled = over or (quiet and (in_turns or not has_late_rank(ranks, rows, hang)))
+    return RanksNow(rows, hang, settled)
+
+
 def compare_running(
-    ranks: Mapping[int, FollowedRank], problems: Sequence[str], *, over: bool = False,
+    ranks: Mapping[int, FollowedRank], problems: Sequence[str], now: RanksNow, *, over: bool = False,
     ends: Mapping[int, RankEnd] = MappingProxyType({}), in_turns: bool = False,
 ) -> RanksCompared:  # fmt: skip
     """Return the comparison of ranks of which some may be ahead of others; `ends` are reasons why some ended early.
 
-    A rank that lacks a record may still write it. Only records that all ranks have are compared until no rank compiles,
-    none has written for `QUIET_S` and none is late, or until the job is `over`.
+    A rank that lacks a record may still write it. Only records that all ranks have are compared until the job is
+    settled.
     """
     fingerprints = [rank.records for rank in ranks.values()]
-    idle = all(rank.spans.phase is None for rank in ranks.values())
-    quiet = idle and time.time() - max((rank.grown for rank in ranks.values()), default=0.0) >= QUIET_S
-    rows = rows_of(ranks)
-    hang = None if over or in_turns else find_hang(rows)
-    partial = not over and (not quiet or (not in_turns and has_late_rank(ranks, rows, hang)))
+    partial = not now.settled
     if partial and fingerprints:
         fingerprints = _common_beginning(fingerprints)
     notes = [*problems, *([STILL_RUNNING] if partial else [])]
     compared = replace(
-        compare_fingerprints(fingerprints, rows, notes, ended=over, ends=ends, in_turns=in_turns),
+        compare_fingerprints(fingerprints, now.rows, notes, ended=over, ends=ends, in_turns=in_turns),
         partial=partial,
-        hang=hang,
+        hang=now.hang,
     )
     divergence = compared.divergence
     if divergence is not None and divergence.kind == "missing rank" and partial:

@@ -20,7 +20,7 @@ from tcexplore.traces.record_index import BadRecordError, Record, decode_json
 from tcexplore.traces.restart_records import restart_reasons
 from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_job import TraceProcess
-from tcexplore.traces.trace_sources import TraceSources, read_stack
+from tcexplore.traces.trace_sources import TraceSources, read_stack, read_string
 
 COMPARED = (
     "dynamo_start", "recompile_reasons", "dynamo_graph_break_reason", "dynamo_output_graph", "dynamo_cpp_guards_str",
@@ -213,7 +213,7 @@ class RankFingerprint:
 
     def _read_record(self, record: Record, row: RankCounts) -> None:
         if record.kind == "str":
-            _read_string(record, self.strings)
+            read_string(record, self.strings)
         elif record.kind in COMPARED:
             self._begin_attempt(record)
             self._add(record)
@@ -317,14 +317,6 @@ def kernel_choices(module: str) -> list[str]:
         text = re.sub(r"\s|:|tl\.constexpr", "", match[match.lastgroup or 0])
         choices.append(f"C++ template {text}" if match.lastgroup == "template" else text)
     return choices
-
-
-def _read_string(record: Record, strings: dict[int, str]) -> None:
-    try:
-        text, key = record.meta
-        strings[int(key)] = ev.clean(str(text))
-    except (TypeError, ValueError):
-        pass
 
 
 def settings(text: str) -> Iterator[tuple[str, Any]]:

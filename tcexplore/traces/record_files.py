@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tcexplore.files import NotWrittenError, create_one_of_many
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.trace_job import TraceJob, TraceProcess
-from tcexplore.traces.trace_sources import read_stack
+from tcexplore.traces.trace_sources import read_stack, read_string
 
 SPANS = "chromium_events.json"
 """torch's spans, for Perfetto or `chrome://tracing`."""
@@ -67,7 +67,8 @@ def _write_part(job: TraceJob, folder: str, part: int, parts: int) -> WrittenRec
     files = unreadable = 0
     for process in job.ranks:
         root = os.path.join(folder, f"rank_{process.number}")
-        for name, content in _contents(process, part, parts):
+        strings = _strings(process.index)
+        for name, content in _contents(process, strings, part, parts):
             if content is None:
                 unreadable += 1
                 continue
@@ -75,7 +76,7 @@ def _write_part(job: TraceJob, folder: str, part: int, parts: int) -> WrittenRec
             files += 1
         if part == parts - 1:
             create_one_of_many(os.path.join(root, SPANS), "".join(_spans(process.index)))
-            create_one_of_many(os.path.join(root, STACKS), "".join(_stacks(process.index)))
+            create_one_of_many(os.path.join(root, STACKS), "".join(_stacks(process.index, strings)))
             files += 2
     return WrittenRecords(files, unreadable)
 
@@ -120,10 +121,11 @@ class _ForkedPart:
         os.close(self._answer)
 
 
-def _contents(process: TraceProcess, part: int, parts: int) -> Iterator[tuple[str, str | None]]:
+def _contents(
+    process: TraceProcess, strings: Mapping[int, str], part: int, parts: int
+) -> Iterator[tuple[str, str | None]]:
     """Yield name and content of each record; no content if it cannot be decoded."""
     index = process.index
-    strings = _strings(index)
     for number in index.numbers():
         kind = index.kind(number)
         if kind in _NOT_ALONE or number // _TOGETHER % parts != part:
@@ -169,15 +171,13 @@ def _strings(index: RecordIndex) -> dict[int, str]:
     """Return the texts that records refer to by number."""
     strings: dict[int, str] = {}
     for number in index.numbers(frozenset({"str"})):
-        with suppress(BadRecordError, TypeError, ValueError):
-            text, key = index.record(number).meta
-            strings[int(key)] = str(text)
+        with suppress(BadRecordError):
+            read_string(index.record(number), strings)
     return strings
 
 
-def _stacks(index: RecordIndex) -> Iterator[str]:
+def _stacks(index: RecordIndex, strings: Mapping[int, str]) -> Iterator[str]:
     """Yield the lines of the tree of stacks: each compile below the frames that led to it, which are shared."""
-    strings = _strings(index)
     last: list[str] = []
     for number in index.numbers(frozenset({"dynamo_start"})):
         with suppress(BadRecordError):

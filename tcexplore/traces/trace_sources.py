@@ -6,10 +6,12 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tcexplore.events import Location, clean
 from tcexplore.torch_text.dynamo_names import function_name
+from tcexplore.traces.record_index import Record
 
 LARGEST_SOURCE = 4_000_000
 """Maximum size in bytes of a source file that is read from disk."""
@@ -141,6 +143,13 @@ def _read(file: str) -> str | None:
 
 def _agrees(disk: list[str], known: Mapping[int, str]) -> bool:
     return all(n <= len(disk) and disk[n - 1].strip() == code.strip().split("\n")[0] for n, code in known.items())
+
+
+def read_string(record: Record, strings: dict[int, str]) -> None:
+    """Read a text that later records refer to by its number, such as the path of a file."""
+    with suppress(TypeError, ValueError):
+        text, key = record.meta
+        strings[int(key)] = clean(str(text))
 
 
 def read_stack(stack: Any, strings: Mapping[int, str]) -> Iterator[tuple[Location, str]]:

@@ -12,6 +12,8 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.driver import Driver
+from textual.events import Event as TextualEvent
+from textual.events import Key, MouseDown
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 
@@ -120,8 +122,10 @@ class ExplorerApp(RunActions):
         self.animation_level = "none"
         self._make_engine = engine
         self._started = self._phase_started = now()
-        self._quit_asked = float("-inf")
-        """When the user was asked whether to end a job."""
+        self._inputs = 0
+        """Keys and mouse buttons pressed so far."""
+        self._quit_asked: tuple[float, int] | None = None
+        """When the user was asked whether to end a job, and the inputs until then."""
         self._delivered: list[ev.Job | Event] = []
         """Jobs and events that the session does not have yet."""
         self._last_update = 0.0
@@ -243,11 +247,20 @@ class ExplorerApp(RunActions):
         if terminal_closed():
             self.exit(return_code=128 + signal.SIGHUP)
 
+    async def on_event(self, event: TextualEvent) -> None:
+        """Withdraw the question whether to end a job with the next key: only an immediate answer counts."""
+        if isinstance(event, (Key, MouseDown)) and not event.is_forwarded:
+            self._inputs += 1
+            if self._quit_asked is not None and self._inputs == self._quit_asked[1] + 1:
+                self.clear_notifications()
+        await super().on_event(event)
+
     async def action_quit(self) -> None:
         """Exit; ask first if that ends a job of the user."""
         job = self.engine.job_to_end if self.engine is not None else ""
-        asked, self._quit_asked = self._quit_asked, self._now()
-        if job and self._quit_asked - asked > ANSWER_S:
+        asked_at, inputs = self._quit_asked or (float("-inf"), 0)
+        if job and (self._inputs > inputs + 1 or self._now() - asked_at > ANSWER_S):
+            self._quit_asked = self._now(), self._inputs
             choice = f"{hint('quit')} again ends both; --detach leaves it running."
             self.notify(
                 f"{job} still runs, and ends with tcexplore. {choice}",

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from tcexplore.events import Finished, Output, RanksCompared, clean
 from tcexplore.traced_job import TracedJob
-from tcexplore.traces.followed_trace import QUIET_S, FollowedTrace, compare_running, has_late_rank, rows_of
-from tcexplore.traces.hangs import find_hang
+from tcexplore.traces.followed_trace import FollowedTrace, RanksNow, compare_running, ranks_now
 from tcexplore.traces.job_watch import JobWatch
 from tcexplore.traces.rank_comparison import RankEnd
 from tcexplore.traces.trace_job import TraceProcess
@@ -53,8 +52,7 @@ class ComparedState(NamedTuple):
 
     grown: float
     """Time of the last growth of the trace."""
-    quiet: bool
-    """Whether no rank has written for a while, and none is late."""
+    settled: bool
     over: bool
     early: Mapping[int, RankEnd]
     """Ranks that failed first."""
@@ -238,34 +236,36 @@ class FollowEngine(RankEngine):
         job, trace = self._followed, self._followed.trace
         if not job.shown or not trace.ranks:
             return
-        state = self._state()
-        read = not (state.over or self.in_turns) and await asyncio.to_thread(job.watch.update, trace.ranks)
+        over = self._observe_ends()
+        read = not (over or self.in_turns) and await asyncio.to_thread(job.watch.update, trace.ranks)
+        now = ranks_now(trace.ranks, over=over, in_turns=self.in_turns)
+        state = self._state(now, over=over)
         if self._is_due(state):
-            await self._compare(state)
+            await self._compare(state, now)
         elif job.comparison is not None:
-            newest = self._with_new_rows(job.comparison)
+            newest = self._with_new_rows(job.comparison, now)
             if read or trace.grown > job.rows_at + ROWS_S or newest.hang != job.comparison.hang:
                 job.comparison = newest
         if job.comparison is not None and job.comparison is not self._delivered:
             self._delivered, job.rows_at = job.comparison, trace.grown
             self._deliver(replace(job.comparison, run=max(self.runs.values())))
 
-    def _state(self) -> ComparedState:
-        """Learn which processes have ended, and return the state of the job."""
+    def _observe_ends(self) -> bool:
+        """Learn which processes have ended; return whether all have."""
         job, ranks = self._followed, self._followed.trace.ranks
         ended = job.launched is not None and job.launched.over
         for rank in ranks.values():
             rank.over = job.ends.is_over(rank.process.pid) or ended
         if any(rank.over for rank in ranks.values()) and not ended:
             add_errors(ranks, job.trace.folders)
-        quiet = time.time() - job.trace.grown >= QUIET_S
-        if quiet and not self.in_turns:
-            rows = rows_of(ranks)
-            quiet = not has_late_rank(ranks, rows, find_hang(rows))
+        return all(rank.over for rank in ranks.values())
+
+    def _state(self, now: RanksNow, *, over: bool) -> ComparedState:
+        job, ranks = self._followed, self._followed.trace.ranks
         return ComparedState(
             grown=job.trace.grown,
-            quiet=quiet,
-            over=all(rank.over for rank in ranks.values()),
+            settled=now.settled,
+            over=over,
             early=job.ends.early(ranks, job.launched),
             note="" if self.in_turns else job.ends.note(ranks),
         )
@@ -273,26 +273,25 @@ class FollowEngine(RankEngine):
     def _is_due(self, state: ComparedState) -> bool:
         """Return whether to compare the ranks now. What is final is compared at once."""
         job, last = self._followed, self._followed.compared
-        final = state.over or state.quiet or (last is not None and state.ends != last.ends)
+        final = state.settled or (last is not None and state.ends != last.ends)
         return state != last and (final or time.monotonic() >= job.compare_at)
 
-    async def _compare(self, state: ComparedState) -> None:
+    async def _compare(self, state: ComparedState, now: RanksNow) -> None:
         job, began = self._followed, time.monotonic()
         job.compared = state
         notes = (*job.trace.problems, *filter(None, [state.note]))
         compare = partial(compare_running, over=state.over, ends=state.early, in_turns=self.in_turns)
-        job.comparison = await asyncio.to_thread(compare, job.trace.ranks, notes)
+        job.comparison = await asyncio.to_thread(compare, job.trace.ranks, notes, now)
         spent = time.monotonic() - began
         job.compare_at = began + max(COMPARE_S, spent * _COMPARE_SHARE)
 
-    def _with_new_rows(self, comparison: RanksCompared) -> RanksCompared:
+    def _with_new_rows(self, comparison: RanksCompared, now: RanksNow) -> RanksCompared:
         """Return the last comparison with the ranks' figures and stacks of now."""
         watch = self._followed.watch
         groups = {row.rank: row.group for row in comparison.rows}
-        rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in rows_of(self._followed.trace.ranks))
+        rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in now.rows)
         others = (note for note in comparison.notes if note != watch.note)
-        hang = None if self.in_turns else find_hang(rows)
-        return replace(comparison, rows=rows, notes=(*others, *filter(None, [watch.note])), hang=hang)
+        return replace(comparison, rows=rows, notes=(*others, *filter(None, [watch.note])), hang=now.hang)
 
     async def close(self) -> None:
         """Stop following; the job goes on."""

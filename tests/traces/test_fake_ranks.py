@@ -13,7 +13,6 @@ import pytest
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.options import FakeRanks
 from tcexplore.traces import followed_trace
-from tcexplore.ui import follow_engine
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import SavedRanksEngine
 from tests.traces.trace_app import text_of, until
@@ -69,8 +68,7 @@ print("ran", name)
 
 
 async def test_a_save_runs_all_ranks_again(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for module in (followed_trace, follow_engine):
-        monkeypatch.setattr(module, "QUIET_S", 0.1)
+    monkeypatch.setattr(followed_trace, "QUIET_S", 0.1)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     script = tmp_path / "script.py"
     script.write_text("shape")

@@ -14,16 +14,21 @@ import pytest
 from textual.pilot import Pilot
 
 from tcexplore.documents.ranks_view import verdict_rows
+from tcexplore.events import RankRow, RanksCompared
 from tcexplore.traces import followed_trace
-from tcexplore.traces.followed_trace import FollowedTrace, compare_running
+from tcexplore.traces.followed_trace import FollowedTrace, compare_running, ranks_now
 from tcexplore.traces.process_stacks import ProcessStack
 from tcexplore.traces.process_states import ProcessState, ProgressWatch
-from tcexplore.ui import follow_engine, launched_job
+from tcexplore.ui import launched_job
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import FollowEngine
 from tcexplore.ui.launched_job import RankEnds
 from tests.traces.growing_job import GrowingFile
 from tests.traces.trace_app import text_of, until
+
+
+def compared_now(trace: FollowedTrace, *, over: bool = False) -> RanksCompared:
+    return compare_running(trace.ranks, (), ranks_now(trace.ranks, over=over), over=over)
 
 
 def files_of(finished: Path, folder: Path) -> list[GrowingFile]:
@@ -114,18 +119,18 @@ def test_a_rank_that_lags_is_no_difference_until_the_job_is_quiet(
     first.write()
     second.write(60)
     trace.update()
-    assert compare_running(trace.ranks, ()).divergence is None
+    assert compared_now(trace).divergence is None
 
     second.write()
     trace.update()
-    partial = compare_running(trace.ranks, ())
+    partial = compared_now(trace)
     assert partial.divergence is None, "rank 0 may still recompile"
     assert "so far" in next(verdict_rows(partial, 78)).text
     monkeypatch.setattr(followed_trace, "QUIET_S", 0.0)
-    compared = compare_running(trace.ranks, ())
+    compared = compared_now(trace)
     assert compared.divergence is not None
     assert compared.divergence.kind == "shape"
-    over = compare_running(trace.ranks, (), over=True)
+    over = compared_now(trace, over=True)
     assert over.divergence == compared.divergence
     assert (partial.partial, compared.partial, over.partial) == (True, False, False)
 
@@ -146,10 +151,10 @@ def test_a_rank_that_compiled_less_may_be_late_for_a_while(
     traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     trace = follow_a_rank_that_is_behind(traces, tmp_path)
-    late = compare_running(trace.ranks, ())
+    late = compared_now(trace)
     assert (late.divergence, late.partial) == (None, True)
     monkeypatch.setattr(followed_trace, "LATE_S", 0.0)
-    compared = compare_running(trace.ranks, ())
+    compared = compared_now(trace)
     assert compared.divergence is not None
     assert compared.divergence.kind == "branch"
 
@@ -166,14 +171,14 @@ def test_a_rank_that_holds_up_the_others_is_late_and_differs_in_nothing(
         rank.progress = ProgressWatch(0)
         rank.progress.state = "waits" if number else state
         rank.stack = ProcessStack(True, "all_reduce" if number else call, None)
-    compared = compare_running(trace.ranks, ())
+    compared = compared_now(trace)
     assert compared.partial == late
     assert (compared.divergence is None) == late
     if late:
         assert compared.hang is not None
         assert compared.hang.ranks == (0,)
         trace.ranks[0].over = True
-        assert compare_running(trace.ranks, ()).divergence is not None, "it compiles nothing more"
+        assert compared_now(trace).divergence is not None, "it compiles nothing more"
 
 
 def test_a_compile_that_only_one_rank_traced_again_is_no_difference_yet(traces: Path, tmp_path: Path):
@@ -182,9 +187,30 @@ def test_a_compile_that_only_one_rank_traced_again_is_no_difference_yet(traces: 
     second.write(second.until("inductor_output_code"))
     trace = FollowedTrace([str(tmp_path)])
     trace.update()
-    assert compare_running(trace.ranks, ()).divergence is not None
+    assert compared_now(trace).divergence is not None
     trace.ranks[0].records.attempts["0/0"] = 1
-    assert compare_running(trace.ranks, ()).divergence is None, "rank 1 may have to trace it again, too"
+    assert compared_now(trace).divergence is None, "rank 1 may have to trace it again, too"
+
+
+async def test_a_look_at_the_ranks_makes_their_rows_once(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for file in files_of(traces / "same", tmp_path):
+        file.write()
+    monkeypatch.setattr(followed_trace, "QUIET_S", 0.0)
+    made: list[int] = []
+    make = followed_trace.FollowedRank.row
+
+    def counted(rank: followed_trace.FollowedRank) -> RankRow:
+        made.append(rank.process.number)
+        return make(rank)
+
+    monkeypatch.setattr(followed_trace.FollowedRank, "row", counted)
+    engine = FollowEngine(FollowedTrace([str(tmp_path)]), None)
+    engine._deliver = lambda _: None
+    engine._followed.trace.update()
+    await engine._show_new()
+    await engine._show_ranks()
+    assert engine._followed.comparison is not None
+    assert sorted(made) == [0, 1]
 
 
 async def test_a_rank_that_ended_while_another_one_runs_is_noted(
@@ -225,8 +251,7 @@ async def app_following(folder: Path) -> AsyncIterator[tuple[ExplorerApp, Pilot[
 async def test_the_app_shows_records_as_the_job_writes_them(
     traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in (followed_trace, follow_engine):
-        monkeypatch.setattr(module, "QUIET_S", 0.1)
+    monkeypatch.setattr(followed_trace, "QUIET_S", 0.1)
     first, second = files_of(traces / "shape", tmp_path)
     async with app_following(tmp_path) as (app, pilot):
         await until(app, pilot, lambda: "Waiting for TORCH_TRACE records in" in text_of(app))

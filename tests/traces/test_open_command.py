@@ -283,6 +283,10 @@ def test_hostile_text_of_a_trace_reaches_no_terminal(traces: Path, tmp_path: Pat
     status, out, error = printed(capsys, "open", str(tmp_path / "t"), "--report")
     assert status == 0
     assert "\x1b" not in out + error
+    printed(capsys, "open", str(tmp_path / "t"), "--records", str(tmp_path / "records"))
+    stacks = (tmp_path / "records" / "rank_0" / "compile_stacks.txt").read_text()
+    assert "see␛[2Jded.py" in stacks
+    assert "\x1b" not in stacks
 
 
 def test_several_processes_write_the_same_records(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

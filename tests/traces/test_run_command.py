@@ -183,6 +183,12 @@ async def test_leaving_asks_before_it_ends_the_job(tmp_path: Path):
             await until(app, pilot, lambda: "still runs, and ends with tcexplore" in text_of(app))
             assert job.status() is None
             assert app.is_running
+            await pilot.press("escape")
+            await until(app, pilot, lambda: "still runs, and ends with tcexplore" not in text_of(app))
+            await pilot.press("q")
+            await until(app, pilot, lambda: "still runs, and ends with tcexplore" in text_of(app))
+            assert job.status() is None
+            assert app.is_running
             await pilot.press("q")
             await until(app, pilot, lambda: app.return_code == 0)
             assert app.engine is not None

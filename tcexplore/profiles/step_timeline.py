@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.profiles.profile_join import JoinedProfile, Place
-from tcexplore.profiles.profile_run import COLLECTIVE, between_ops
+from tcexplore.profiles.generated_code import GeneratedCode
+from tcexplore.profiles.profile_join import JoinedProfile, Place, join
+from tcexplore.profiles.profile_run import COLLECTIVE, between_ops, profile_events
+from tcexplore.profiles.profile_table import read_profile
 
 MOST_STEPS = 8
 """Steps with a timeline: the median one, odd ones, then those nearest to the median one."""
@@ -99,6 +101,17 @@ def step_timelines(
     chosen = order[:MOST_STEPS]
     parts = _StepEvents(joined, frozenset(chosen))
     return [_Timeline(joined, number, parts, modules).event(steps[number]) for number in chosen]
+
+
+def timeline_of_run(profile: bytes, code: Sequence[ev.Event], sources: Mapping[str, str]) -> ev.StepTimeline:
+    """Return the timeline of the median step of a profile of a live run.
+
+    `code` has the run's kernels and post-grad graphs, `sources` the texts of the user's files.
+    """
+    joined = join(read_profile("profile", profile), GeneratedCode.of_events(code), dict(sources))
+    read = next(event for event in profile_events(joined) if isinstance(event, ev.ProfileRead))
+    median = [step.name for step in read.steps].index(read.median)
+    return replace(step_timelines(joined, read.steps, median, modules_of(code))[0], odd="")
 
 
 class _StepEvents:

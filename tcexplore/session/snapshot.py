@@ -112,7 +112,7 @@ class Snapshot:
     """The profile that the call is of, if the run was read from one."""
     profiled_ranks: ev.RanksProfiled | None = None
     step_timelines: tuple[ev.StepTimeline, ...] = ()
-    """Steps of a profile, the median one first; of a script the one that was profiled after the timing."""
+    """Steps of a profile, the median one first; of a script a warm one that is not timed."""
     eager_lines: ev.EagerLinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
     first_break_costs: ev.BreakCosts | None = None

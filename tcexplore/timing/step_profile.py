@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from tcexplore.capture.dynamo.eager_ops import quiet_profiler
+from tcexplore.capture.dynamo.eager_ops import detach_profiler, quiet_profiler
 
 REGION_CALL = "tcexplore region "
 """Prefix of the profiler's range around a call of a region."""
+
+STEP = "ProfilerStep#"
+"""Prefix of the profiler's range around a step."""
 
 RestName = Literal[
     "loading data", "optimizer", "region calls outside graphs", "backward outside graphs", "eager ops",
@@ -59,13 +64,19 @@ class ProfiledRange(NamedTuple):
 
 
 class StepProfile:
-    """A profile of steps on the host. It does not touch the device's profiler, which would slow later launches."""
+    """A profile of steps on the host.
 
-    def __init__(self) -> None:
+    It touches the device's profiler only with `device`: that slows later launches until it is detached.
+    """
+
+    def __init__(self, *, device: bool = False) -> None:
         from torch.profiler import ProfilerActivity, profile
 
-        self._profile = profile(activities=[ProfilerActivity.CPU])
+        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device else [])]
+        self._profile = profile(activities=activities)
+        self._device = device
         self._call: Any = None
+        self._step: Any = None
 
     def start(self) -> None:
         with quiet_profiler():
@@ -84,10 +95,34 @@ class StepProfile:
             self._call.__exit__(None, None, None)
             self._call = None
 
+    def begin_step(self, number: int) -> None:
+        """Mark the begin of a step, as the profiler's schedule does."""
+        from torch.autograd.profiler import record_function
+
+        self._step = record_function(f"{STEP}{number}")
+        self._step.__enter__()
+
+    def end_step(self) -> None:
+        """Mark the end of the step that began last."""
+        if self._step is not None:
+            self._step.__exit__(None, None, None)
+            self._step = None
+
     def stop(self) -> None:
         self.end_call()
+        self.end_step()
         with quiet_profiler():
             self._profile.stop()
+        if self._device:
+            detach_profiler()
+
+    def chrome_trace(self) -> bytes:
+        """Return the profile as `export_chrome_trace` writes it."""
+        with tempfile.TemporaryDirectory(prefix="tcexplore-") as folder:
+            path = os.path.join(folder, "profile.json")
+            self._profile.export_chrome_trace(path)
+            with open(path, "rb") as file:
+                return file.read()
 
     def parts(self, seconds: float) -> StepParts:
         """Return the shares of steps that took these seconds in all. Raises `ValueError` without any range."""

@@ -17,7 +17,15 @@ from tcexplore.capture.compiled_regions import STEP_FUNCTION, Region, in_backwar
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.step_signals import DataLoaders, OptimizerUpdates, Shapes, shapes_of
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import StepPart, StepRegion, StepsTimed, TimingEstimate, TimingSkipped
+from tcexplore.events import (
+    RunFact,
+    StepPart,
+    StepRegion,
+    StepsTimed,
+    StepTimeline,
+    TimingEstimate,
+    TimingSkipped,
+)
 from tcexplore.quantities import count
 from tcexplore.timing.allocator import page_fault_counter
 from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, RESOLUTIONS, Clock, SystemClock
@@ -58,6 +66,7 @@ if TYPE_CHECKING:
 
 FACT, SYMBOL = "eager and compiled steps", "tcexplore.timing"
 PROFILE_FACT, PROFILER = "parts of a step", "torch.profiler:profile"
+ENDED_BEFORE = "the script ended before its steps were timed, and a step is profiled after that"
 EAGER_FACT, DISPATCH_MODE = "eager lines and modules of a step", "torch.utils._python_dispatch:TorchDispatchMode"
 
 EAGER_WARM_UP = 2
@@ -157,6 +166,7 @@ class StepTiming:
         paused: Callable[[], bool] = lambda: False,
         wait: Callable[[], object] = lambda: None,
         entered: Callable[[], None] = lambda: None,
+        timeline: Callable[[bytes], StepTimeline] | None = None,
         clock: Clock | None = None,
         seed: int = 0,
     ) -> None:
@@ -165,7 +175,8 @@ class StepTiming:
         `time_for` is as in `measure_timing`, `function` names the function or region whose call is a step.
 
         `paused` tells whether timing is paused, while the script goes on compiled; `wait` is called between pairs, and
-        may have the script wait. `entered` is called when the alternation begins.
+        may have the script wait. `entered` is called when the alternation begins. `timeline` makes the timeline of a
+        Chrome trace of warm steps; without it, none is made.
         """
         self._hooks = hooks
         self._emit = hooks.emit
@@ -176,6 +187,8 @@ class StepTiming:
         self._paused = paused
         self._wait_for_turn = wait
         self._entered = entered
+        self._timeline = timeline
+        """None once there is a timeline, or cannot be."""
         self._clock = clock or SystemClock()
         self._optimizers = OptimizerUpdates()
         self._loaders = DataLoaders()
@@ -443,6 +456,8 @@ class StepTiming:
         self._fastest = self._sized_for = eager_ns, steady
         self._size_blocks()
         yield from self._measure()
+        if self._timeline is not None and not self._over:
+            yield from self._profile_steps(device=self._device.type != "cpu")
 
     def _reach_steady_state(self) -> Generator[NextStep, Step, float]:
         """Wait until compiled steps compile nothing and take equally long; return their nanoseconds."""
@@ -628,12 +643,16 @@ class StepTiming:
     def _is_usual(self, step: Step) -> bool:
         return step.calls == self._usual and self._usual_shapes in (None, step.shapes)
 
-    def _profile_steps(self) -> Program:
-        """Profile compiled steps, which are not timed."""
-        self._hooks.attempt(PROFILE_FACT, PROFILER, self._start_profile)
+    def _profile_steps(self, *, device: bool = False) -> Program:
+        """Profile compiled steps, which are not timed; with the work of the device only once the timing is over."""
+        self._hooks.attempt(PROFILE_FACT, PROFILER, self._start_profile, device)
         total_ns = 0
         for _ in range(PROFILED_STEPS):
+            if self._profile is not None:
+                self._profile.begin_step(self._counts.steps + 1)
             step = yield NextStep(synchronize=True)
+            if self._profile is not None:
+                self._profile.end_step()
             total_ns += step.ns
             if step.compiled or not self._is_usual(step):
                 total_ns = 0
@@ -643,12 +662,19 @@ class StepTiming:
             self._parts = StepParts({}, {})
             return
         self._hooks.attempt(PROFILE_FACT, PROFILER, profile.stop)
-        if total_ns:
+        if total_ns and (device or self._device.type == "cpu"):
+            self._hooks.attempt(RunFact.TIMELINE, PROFILER, self._emit_timeline, profile)
+        if total_ns and self._parts is None:
             self._hooks.attempt(PROFILE_FACT, PROFILER, self._note_parts, profile, total_ns / 1e9)
             self._parts = self._parts or StepParts({}, {})
 
-    def _start_profile(self) -> None:
-        profile = StepProfile()
+    def _emit_timeline(self, profile: StepProfile) -> None:
+        make, self._timeline = self._timeline, None
+        if make is not None:
+            self._emit(make(profile.chrome_trace()))
+
+    def _start_profile(self, device: bool) -> None:
+        profile = StepProfile(device=device)
         profile.start()
         self._profile = profile
 
@@ -727,6 +753,8 @@ class StepTiming:
         """Emit what is known when the script has ended, or why nothing is."""
         self._over = True
         self._end_recording()
+        if self._timeline is not None:
+            self._hooks.report_missing(RunFact.TIMELINE, PROFILER, self.stopped or ENDED_BEFORE)
         self.report(ended=True)
         if self._decision is None or self._decision.verdict == "measuring":
             self._emit(TimingSkipped(reason=self.stopped or self._too_few()))

@@ -35,6 +35,7 @@ class EventRecorder:
         self.kernels: list[Kernel] = []
         self.wrappers: list[Wrapper] = []
         self.cuda_graphs: list[CudaGraphRecorded] = []
+        self.post_grad: list[AtenGraph] = []
         self._graphs: set[str] = set()
         """Compile ids of all events."""
         self.recompiled = False
@@ -74,7 +75,7 @@ class EventRecorder:
 
     def forget(self) -> None:
         """Forget the calls so far: they begin again."""
-        self.kernels, self.wrappers, self.cuda_graphs = [], [], []
+        self.kernels, self.wrappers, self.cuda_graphs, self.post_grad = [], [], [], []
         self._graphs, self._closed, self.recompiled = set(), False, False
 
     def close_graphs(self) -> None:
@@ -130,8 +131,14 @@ class EventRecorder:
             self.timing = event
         elif isinstance(event, CudaGraphRecorded):
             self.cuda_graphs.append(event)
-        elif isinstance(event, AtenGraph) and event.target == NATIVE and _uses_gpu(event):
-            self._on_gpu.add((event.graph, event.phase))
+        elif isinstance(event, AtenGraph) and event.target == NATIVE:
+            self._record_graph(event)
+
+    def _record_graph(self, graph: AtenGraph) -> None:
+        if graph.stage == "post_grad":
+            self.post_grad.append(graph)
+        if _uses_gpu(graph):
+            self._on_gpu.add((graph.graph, graph.phase))
 
 
 def _uses_gpu(graph: AtenGraph) -> bool:

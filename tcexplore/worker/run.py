@@ -44,6 +44,7 @@ from tcexplore.events import (
     RunFact,
     SourceRead,
     StepSide,
+    StepTimeline,
     TimingSkipped,
 )
 from tcexplore.events.commands import RecompileQuery
@@ -296,7 +297,15 @@ class Run:
             paused=lambda: self._commands.paused, entered=partial(self.progress.enter, "timing"),
             # A run of a study waits for its turn. In the app, a script goes on while timing is paused.
             wait=(lambda: None) if self.job.time_for is None else partial(self._handle_commands, 0.0),
+            timeline=self._step_timeline if self.job.examine else None,
         )  # fmt: skip
+
+    def _step_timeline(self, profile: bytes) -> StepTimeline:
+        """Return the timeline of the median step in a Chrome trace of warm steps."""
+        from tcexplore.profiles.step_timeline import timeline_of_run
+
+        texts = {self.job.file: self.job.source}
+        return timeline_of_run(profile, [*self._recorder.kernels, *self._recorder.post_grad], texts)
 
     def _make_failed_call_eagerly(self, call: FailedCall | None, error: Exception) -> None:
         """Make the call of a region that ended the script eagerly, to tell whose fault it is.

@@ -10,13 +10,16 @@ import pytest
 from tcexplore.events import (
     Event,
     ExtraCompiles,
+    FactMissing,
     Finished,
     GraphCaptured,
     Output,
     Recompiled,
     RegionCalls,
     RegionCreated,
+    RunFact,
     StepsTimed,
+    StepTimeline,
     TimingEstimate,
     TimingSkipped,
 )
@@ -77,7 +80,14 @@ async def test_alternation_leaves_graphs_recompiles_and_losses_as_they_are(runs:
     parts = sum(part.share for part in steps.rest) + region.share
     assert parts == pytest.approx(1.0)
     assert {"optimizer", "loading data"} <= {part.name for part in steps.rest}
+    (timeline,) = only(events, StepTimeline)
+    assert {"data", "forward", "backward", "optimizer"} <= {part.kind for part in timeline.parts}
+    assert sum(part.us for part in timeline.parts) == pytest.approx(timeline.us)
+    assert next(row.name for row in timeline.rows) == "step"
+    assert "ops" in [row.name for row in timeline.rows]
 
+    (missing,) = [event for event in only(alone, FactMissing) if event.fact == RunFact.TIMELINE]
+    assert "--no-eager-steps" in missing.reason
     (skipped,) = only(alone, TimingSkipped)
     assert "--no-eager-steps" in skipped.reason
     assert only(alone, RegionCalls)[-1].eager == 0

@@ -27,7 +27,7 @@ STEP, WINDOW, MARK = "timeline step", "timeline window", "timeline mark"
 
 EMPTY_TEXT = (
     "The timeline of a step appears here: what the host and the device do in one warm step, and why the device waits. "
-    "It is made from a profile that `tcexplore open PROFILE` reads, or of a script once its steps are timed."
+    "It is made from a profile that `tcexplore open PROFILE` reads, and of a script once its steps are timed."
 )
 
 SMALLEST_US = 2.0

@@ -98,6 +98,9 @@ def columns(
 
 Item = TypeVar("Item")
 
+SQUEEZED = 20
+"""Least width of a column whose texts are cut."""
+
 FAILED = Span("✖ failed", "error")
 """Stands in a table instead of the figures of a run that failed."""
 
@@ -120,6 +123,10 @@ class Column(Generic[Item]):
     """Whether it is also shown in a row without figures."""
     optional: bool = False
     """Whether it is left out if all of its cells are empty."""
+    squeezable: bool = False
+    """Whether its texts are cut in the middle if the table is too wide, down to `SQUEEZED` columns."""
+    drop: int = 0
+    """Rank among the columns that a table leaves out if it is still too wide, the highest first; 0 for never."""
 
     def cell(self, item: Item) -> Spans:
         """Return the cell of an item."""
@@ -135,8 +142,9 @@ def table(
     items: Iterable[Item],
     links: Sequence[tuple[Link, ...]] = (),
     instead: Callable[[Item], Span | None] = lambda _: None,
+    width: int | None = None,
 ) -> Iterator[Row]:
-    """Yield a head and a row for each item.
+    """Yield a head and a row for each item, in `width` columns if that is given and the columns allow it.
 
     A row for which `instead` returns a span has this instead of its figures: the columns that are not shown `always`.
     """
@@ -153,9 +161,36 @@ def table(
         for index, column in enumerate(shown)
         if not column.optional or any(span.text for row in rows for span in row[index])
     ]
+    if width is not None:
+        kept = _fitting(shown, rows, kept, width)
     left = [place for place, index in enumerate(kept) if shown[index].left]
     cells = [[row[index] for index in kept] for row in rows]
     return columns([shown[index].head or "" for index in kept], cells, links or [()] * len(rows), left)
+
+
+def _fitting(shown: Sequence[Column[Item]], rows: list[list[Spans]], kept: list[int], width: int) -> list[int]:
+    """Return the columns of `kept` that fit after cutting texts in `rows`; as many as there is room for."""
+
+    def column_width(index: int) -> int:
+        return max(cell_len(shown[index].head or ""), *(_width(row[index]) for row in rows))
+
+    if not rows:
+        return kept
+    widths = {index: column_width(index) for index in kept}
+    while True:
+        excess = 1 + sum(widths[index] + len(GAP) for index in kept) - len(GAP) - width
+        spare = {index: max(widths[index] - SQUEEZED, 0) for index in kept if shown[index].squeezable}
+        rank = max((shown[index].drop for index in kept), default=0)
+        if excess <= sum(spare.values()) or not rank:
+            break
+        kept = [index for index in kept if shown[index].drop != rank]
+    for index in sorted(spare, key=lambda index: spare[index], reverse=True):
+        cut = min(max(excess, 0), spare[index])
+        excess -= cut
+        for row in rows:
+            room = widths[index] - cut
+            row[index] = tuple(Span(squeezed(span.text, room), span.style) for span in row[index][:1]) + row[index][1:]
+    return kept
 
 
 def json_values(all_columns: Sequence[Column[Item]], item: Item) -> dict[str, Any]:

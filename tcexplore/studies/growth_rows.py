@@ -32,10 +32,9 @@ def error_text(value: float) -> str:
     return f"{value:.1e}" if value else "0"
 
 
-def short_kernel(kernel: str, room: int = 44) -> str:
-    """Return the name of a kernel, cut in its middle if it is longer than `room`."""
-    name = kernel.removeprefix("torch.ops.").removeprefix("extern_kernels.")
-    return name if len(name) <= room else f"{name[: room - 9]}…{name[-8:]}"
+def kernel_name(kernel: str) -> str:
+    """Return the name of a kernel without the modules of library calls."""
+    return kernel.removeprefix("torch.ops.").removeprefix("extern_kernels.")
 
 
 def result_name(run: Snapshot, one: ResultError) -> str:
@@ -61,12 +60,12 @@ def _times(value: float) -> str:
 
 KERNELS: tuple[Column[KernelErrorGrowth], ...] = (
     Column("", lambda one: f"{one.graph} {one.phase}", style="muted", left=True),
-    Column("kernel", lambda one: short_kernel(one.kernel), left=True),
+    Column("kernel", lambda one: kernel_name(one.kernel), left=True, squeezable=True),
     Column("adds", lambda one: one.local, error_text),
     Column("at outputs", lambda one: one.output, error_text, optional=True),
-    Column("", lambda one: _factor(one.output, one.local), _times, style="muted", optional=True),
+    Column("", lambda one: _factor(one.output, one.local), _times, style="muted", optional=True, drop=1),
     Column("at gradients", lambda one: one.gradient, error_text, optional=True),
-    Column("", lambda one: _factor(one.gradient, one.local), _times, style="muted", optional=True),
+    Column("", lambda one: _factor(one.gradient, one.local), _times, style="muted", optional=True, drop=1),
 )
 
 
@@ -86,9 +85,9 @@ class AlikeModules:
 
 MODULES: tuple[Column[AlikeModules], ...] = (
     Column("", lambda one: f"{one.worst.graph} {one.worst.phase}", style="muted", left=True),
-    Column("module", lambda one: one.name, left=True),
+    Column("module", lambda one: one.name, left=True, squeezable=True),
     Column("in", lambda one: one.worst.error_in, error_text),
-    Column("out", lambda one: one.worst.error_out, error_text),
+    Column("out", lambda one: one.worst.error_out, error_text, drop=1),
     Column("passed on", lambda one: one.worst.passed_on, error_text),
     Column("amplifies", lambda one: amplification(one.worst), _times, style="warn"),
 )
@@ -102,21 +101,21 @@ def growth_rows(run: Snapshot, width: int) -> Iterator[Row]:
     yield heading("How errors grow", "relative to float64")
     results = sorted(run.result_errors, key=lambda one: one.compiled, reverse=True)
     results_table: tuple[Column[ResultError], ...] = (
-        Column("result", lambda one: result_name(run, one), left=True),
+        Column("result", lambda one: result_name(run, one), left=True, squeezable=True),
         Column("compiled", lambda one: one.compiled, error_text),
         Column("eager", lambda one: one.eager, error_text, optional=True),
     )
-    yield from table(results_table, results[:MOST_ROWS])
+    yield from table(results_table, results[:MOST_ROWS], width=width)
     yield from _others(len(results), "result", width)
     kernels = sorted(run.kernel_errors, key=_share, reverse=True)
     if kernels:
         yield BLANK
-        yield from table(KERNELS, kernels[:MOST_ROWS])
+        yield from table(KERNELS, kernels[:MOST_ROWS], width=width)
         yield from _others(len(kernels), "kernel call", width)
     modules = amplifying(run.module_errors)
     if modules:
         yield BLANK
-        yield from table(MODULES, modules[:MOST_ROWS])
+        yield from table(MODULES, modules[:MOST_ROWS], width=width)
         yield from _others(len(modules), "module", width)
     elif run.module_errors:
         yield from wrapped(f"No module amplifies the error of its inputs by {AMPLIFIES}× or more.", width)

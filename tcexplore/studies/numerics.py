@@ -6,19 +6,20 @@ import argparse
 import math
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from tcexplore.argument_types import force_option
 from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.locations import display_path, places
-from tcexplore.documents.prose import BLANK, Column, heading, row, table, wrapped
-from tcexplore.events import FirstOp, Job, KernelJudged, KernelVerdict, Location, StepSide, SwitchTried
+from tcexplore.documents.prose import BLANK, NARROWEST, Column, heading, row, shortened, squeezed, table, wrapped
+from tcexplore.events import FirstOp, Job, KernelJudged, KernelVerdict, Location, StepSide
 from tcexplore.files import NotWrittenError, create_all
 from tcexplore.quantities import count
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session import Snapshot
 from tcexplore.session.graph_inputs import input_index, input_name
-from tcexplore.studies.growth_rows import error_text, growth_fields, growth_rows, short_kernel
+from tcexplore.studies.growth_rows import error_text, growth_fields, growth_rows, kernel_name
 from tcexplore.studies.reproducer import unused_folder
 from tcexplore.studies.runs import Runs, failure_status
 from tcexplore.studies.step_comparison import StepsCompared, compare_steps, step_fields, step_rows
@@ -304,16 +305,27 @@ def _share(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:,.0f}" if value < 1e7 else f"{value:.0e}"
 
 
+def _part(one: KernelJudged) -> float | None:
+    return one.differing / one.elements if one.differing and one.elements else None
+
+
+def _percent(part: float) -> str:
+    return "<1 %" if part < 0.01 else f"{100 * part:.0f} %"
+
+
+SHORT: dict[KernelVerdict, str] = {"bitwise equal": "equal", "differs, not wrong": "differs"}
+"""Verdicts as the table has them."""
+
 KERNELS: tuple[Column[KernelJudged], ...] = (
     Column("", lambda one: f"{one.graph} {one.phase}", style="muted", left=True),
-    Column("kernel", lambda one: short_kernel(one.kernel), left=True),
-    Column("", lambda one: one.verdict, style=lambda one: STYLES[one.verdict], left=True),
-    Column("differ", lambda one: f"{one.differing:,} of {one.elements:,}" if one.differing else None, optional=True),
-    Column("ulps", lambda one: one.ulps if one.differing else None, _ulps, optional=True),
+    Column("kernel", lambda one: kernel_name(one.kernel), left=True, squeezable=True),
+    Column("", lambda one: SHORT.get(one.verdict, one.verdict), style=lambda one: STYLES[one.verdict], left=True),
+    Column("differ", _part, _percent, optional=True, drop=1),
+    Column("ulps", lambda one: one.ulps if one.differing else None, _ulps, optional=True, drop=2),
     Column("error", lambda one: one.error if one.differing else None, error_text, optional=True),
-    Column("eager's", lambda one: one.eager_error if one.differing else None, error_text, optional=True),
+    Column("eager's", lambda one: one.eager_error if one.differing else None, error_text, optional=True, drop=3),
     Column("of bound", lambda one: one.bound_share if one.differing else None, _share, optional=True),
-    Column("", lambda one: "varies between calls" if one.repeats is False else None, style="warn", optional=True),
+    Column("", lambda one: "varies" if one.repeats is False else None, style="warn", optional=True),
 )
 
 KERNEL_KEYS = (
@@ -322,23 +334,16 @@ KERNEL_KEYS = (
 )  # fmt: skip
 """Fields of a kernel that the JSON has; an empty text is null."""
 
-SWITCHES: tuple[Column[SwitchTried], ...] = (
-    Column("kernel", lambda one: short_kernel(one.kernel, 30), left=True, style="muted"),
-    Column("change", lambda one: one.name, left=True),
-    Column(
-        "",
-        lambda one: "bitwise equal" if one.equal else f"{one.differing:,} differ",
-        style=lambda one: "ok" if one.equal else "muted",
-        left=True,
-    ),
-)
-
 SWITCH_KEYS = ("graph", "phase", "kernel", "name", "settings", "ops", "equal", "differing")
 
 LEGEND = (
-    "ulps: largest difference from eager, in units in the last place. error: largest error against float64, relative "
-    "to the value. of bound: share of what rounding explains; above 1 is wrong."
+    "equal: bitwise. differ: elements that differ from eager. ulps: largest difference, in units in the last place. "
+    "error: largest error against float64, relative to the value. of bound: share of what rounding explains; above 1 "
+    "is wrong."
 )
+
+
+VARIES_LEGEND = "varies: it gives other values in a second call with the same inputs, as sums with atomics do."
 
 
 def _answer_rows(run: Snapshot, width: int) -> Iterator[Row]:
@@ -369,7 +374,7 @@ def _rows(run: Snapshot, width: int) -> Iterator[Row]:
         yield BLANK
         yield heading("Kernels", count(len(run.kernels_judged), "call"))
         shown = _shown(run.kernels_judged)
-        yield from table(KERNELS, shown)
+        yield from table(KERNELS, shown, width=width)
         if left_out := len(run.kernels_judged) - len(shown):
             yield from wrapped(f"{left_out} more, none of which is worse; --json has all.", width, "muted")
         reasons = dict.fromkeys(one.reason for one in run.kernels_judged if one.reason)
@@ -377,6 +382,8 @@ def _rows(run: Snapshot, width: int) -> Iterator[Row]:
             yield from wrapped(f"Not judged: {reason}.", width, "muted")
         if any(one.differing for one in run.kernels_judged):
             yield from wrapped(LEGEND, width, "dim")
+        if any(one.repeats is False for one in run.kernels_judged):
+            yield from wrapped(VARIES_LEGEND, width, "dim")
 
 
 def _shown(kernels: Sequence[KernelJudged]) -> Sequence[KernelJudged]:
@@ -425,7 +432,11 @@ def _switch_rows(run: Snapshot, timed: Sequence[NumericsRun], width: int) -> Ite
         return
     yield BLANK
     yield heading("Why they differ", "compiled again with one change at a time")
-    yield from table(SWITCHES, run.switches_tried)
+    for (_, _, kernel), changes in groupby(run.switches_tried, key=lambda one: (one.graph, one.phase, one.kernel)):
+        yield row(" ", (squeezed(kernel_name(kernel), width - 3), "muted"))
+        for one in changes:
+            result = "bitwise equal" if one.equal else f"{one.differing:,} differ"
+            yield from wrapped(one.name, width, "ok" if one.equal else "", indent=3, lead=f"{result:<15}")
     change = explanation(run)
     if change is None:
         yield from wrapped("Nothing that was tried gives the bits of eager.", width, "warn")
@@ -501,23 +512,35 @@ def not_finite_reason(first: FirstOp) -> str:
     return "Finite in float64: the op overflows on its way."
 
 
+LABEL = 14
+"""Columns before the texts of an op."""
+
+
 def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
     yield heading(KINDS[first.kind] + (SIDES[first.side] if first.kind == "not finite" else ""))
     style = "" if first.kind == "differs" else "error"
     where = ", ".join(filter(None, (places(run.file).describe(first.location), first.module)))
     node = input_name(run.graphs, first.graph, input_index(first.node)) if first.op == "input" else ""
-    yield row("   op         ", (first.op, style), f" ({node or first.node})", (f"  {where}" if where else "", "key"))
+    name = f" ({node or first.node})"
+    fits = LABEL + len(first.op) + len(name) + len(where) + 2 <= width
+    yield row("   op         ", (first.op, style), name, (f"  {where}" if where and fits else "", "key"))
+    if where and not fits:
+        yield row("   at         ", (shortened(where, width - LABEL), "key"))
     if text := _source_line(run, first.location):
-        yield row("   line       ", text)
+        yield row("   line       ", shortened(text, width - LABEL))
     if first.stage != "kernel":
         cause = f"{first.stage} {culprit(run, first)}".strip()
-        yield row("   cause      ", f"{cause}: the nodes are wrong, not the code generated from them")
+        yield from _cause(f"{cause}: the nodes are wrong, not the code generated from them", width)
     if first.kind == "wrong" and _varies(run, first):
-        yield row("   cause      ", VARIES)
+        yield from _cause(VARIES, width)
     if first.op != "input":
-        yield row("   kernel     ", f"{short_kernel(first.kernel, 60)}, {first.phase} of graph {first.graph}")
+        of = f", {first.phase} of graph {first.graph}"
+        yield row(
+            "   kernel     ", f"{squeezed(kernel_name(first.kernel), max(width - LABEL - len(of), NARROWEST))}{of}"
+        )
     if first.statement:
-        yield row("   statement  ", first.statement, (f"  line {first.statement_line} of the kernel", "muted"))
+        of = f"  line {first.statement_line} of the kernel"
+        yield row("   statement  ", shortened(first.statement, max(width - LABEL - len(of), NARROWEST)), (of, "muted"))
     elif not first.exposed:
         yield row(
             "   statement  ", ("not known: alone, with its intermediates as outputs, the kernel is right", "muted")
@@ -530,6 +553,10 @@ def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
     yield row("     compiled ", (first.compiled or "not known: the kernel does not store it", style))
     if first.kind == "not finite" and (reason := not_finite_reason(first)):
         yield from wrapped(reason, width, "strong", indent=3)
+
+
+def _cause(text: str, width: int) -> Iterator[Row]:
+    return wrapped(text, width, indent=3, lead="cause      ")
 
 
 VARIES = "it varies between calls with the same inputs, as a race does, or memory that was not written"

@@ -126,7 +126,7 @@ def steps_text(compared: StepsCompared) -> str:
 
 COLUMNS: tuple[Column[ParameterDifference], ...] = (
     Column("step", lambda one: one.step),
-    Column("parameter", lambda one: one.name, left=True),
+    Column("parameter", lambda one: one.name, left=True, squeezable=True),
     Column("off", lambda one: one.difference, error_text),
     Column("rounding", lambda one: one.rounding, error_text),
     Column(
@@ -143,7 +143,7 @@ def step_rows(compared: StepsCompared, width: int) -> Iterator[Row]:
     yield BLANK
     yield heading("Over steps", "parameters of the compiled run against the eager run")
     yield from wrapped(steps_text(compared), width, "error" if compared.leaving else "ok")
-    yield from table(COLUMNS, _some(compared))
+    yield from table(COLUMNS, _some(compared), width=width)
     yield from wrapped(
         "off: norm of the difference, relative to the parameter; the worst parameter of each step. rounding: the same "
         f"for eager runs in which each op's result is one unit in the last place off. Beyond {FACTOR:.0f} times it, "

@@ -93,7 +93,9 @@ def _same_bits(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.dtype != b.dtype:
         return torch.zeros_like(a, dtype=torch.bool)
     same = a == b
-    return same | (a.isnan() & b.isnan()) if a.is_floating_point() else same
+    if not a.is_floating_point() or bool(same.all()):
+        return same
+    return same | (a.isnan() & b.isnan())
 
 
 def count_differing(a: torch.Tensor, b: torch.Tensor) -> int:
@@ -103,7 +105,9 @@ def count_differing(a: torch.Tensor, b: torch.Tensor) -> int:
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Return whether two tensors have the same dtype, shape and values."""
-    return a.shape == b.shape and bool(_same_bits(a, b).all())
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return torch.equal(a, b) or bool(_same_bits(a, b).all())
 
 
 def _last_digit(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

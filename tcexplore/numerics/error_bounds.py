@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from tcexplore.numerics.replayed_values import Value, op_name, run_exactly, unit, widened
+from tcexplore.numerics.replayed_values import Value, all_finite, op_name, run_exactly, unit, widened
 
 ORDER = 6.0
 """Factor of the square root of n for a sum of n terms: it is exceeded with a probability of 1e-7."""
@@ -177,7 +177,9 @@ def _multiplied(op: OpCall) -> Any:
 def _product(size: Any, bound: Any) -> Any:
     """Multiply a value by a bound: an unknown value times zero is zero."""
     result = size * bound
-    return torch.nan_to_num(result, nan=0.0, posinf=math.inf) if isinstance(result, Tensor) else result
+    if not isinstance(result, Tensor) or all_finite(result):
+        return result
+    return torch.nan_to_num(result, nan=0.0, posinf=math.inf)
 
 
 def _pointwise(op: OpCall, ulps: float = FUNCTION_ULPS) -> Any:

@@ -9,6 +9,7 @@ is its share. Errors are relative: the norm of the error, by the norm of the exa
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -247,8 +248,14 @@ def relative_error(value: Any, exact: Any) -> float | None:
     """Return the norm of the error by that of the exact value; None if this is zero, or no floating-point tensor."""
     if not isinstance(value, Tensor) or not _is_float(exact) or value.shape != exact.shape or not exact.numel():
         return None
-    norm = float(_finite(exact).norm())
-    return float(_finite(value - exact).norm()) / norm if norm else None
+    norm = _norm(exact)
+    return _norm(value - exact) / norm if norm else None
+
+
+def _norm(values: Tensor) -> float:
+    """Return the norm of the values that are finite."""
+    norm = float(values.norm())
+    return norm if math.isfinite(norm) else float(_finite(values).norm())
 
 
 def _finite(values: Tensor) -> Tensor:

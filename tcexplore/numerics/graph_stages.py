@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.aten_graphs import compile_id
 from tcexplore.numerics.graph_runs import output_nodes, run_graph
-from tcexplore.numerics.kernel_replay import GraphValues
+from tcexplore.numerics.kernel_replay import GraphValues, mutated_nodes
 from tcexplore.numerics.lowered_graphs import FACT, LoweredGraph
 from tcexplore.numerics.replayed_values import op_name, run_exactly
 
@@ -155,23 +155,28 @@ class GraphCheck:
         """Return the first node that Inductor's passes gave another value."""
         if self._graph.before is None or str(self._graph.before.graph) == str(self._graph.module.graph):
             return None
+        kept = kept_nodes(self._graph.before, self._graph.module)
         nodes = {node.name: node for node in self._graph.module.graph.nodes if node.op == "call_function"}
-        pairs = [(node, name, name) for name, node in nodes.items()]
+        pairs = [(node, name, name) for name, node in nodes.items() if name not in kept]
         # An output may have another name after the passes.
         outputs = zip(output_nodes(self._graph.before), output_nodes(self._graph.module), strict=False)
         for one, other in outputs:
             if isinstance(one, torch.fx.Node) and isinstance(other, torch.fx.Node):
                 pairs.append((other, one.name, other.name))
-        runs = [
-            (dtype, self._run(self._graph.before, dtype).values, self._run(self._graph.module, dtype).values)
-            for dtype in TOLERANCES
-        ]
         for node, first, second in pairs:
-            double, single = ((before.get(first), after.get(second)) for _, before, after in runs)
-            if _agree(*double, torch.float64) or _agree(*single, torch.float32) or _is_rounding(double, single):
+            double = self._before_and_after(first, second, kept, torch.float64)
+            if _agree(*double, torch.float64):
                 continue
-            return WrongNode("pass", "", op_name(node.target), node, *double)
+            single = self._before_and_after(first, second, kept, torch.float32)
+            if not _agree(*single, torch.float32) and not _is_rounding(double, single):
+                return WrongNode("pass", "", op_name(node.target), node, *double)
         return None
+
+    def _before_and_after(self, first: str, second: str, kept: frozenset[str], dtype: torch.dtype) -> tuple[Any, Any]:
+        """Return the values of a node before the passes and of one after them."""
+        before = self._run(self._graph.before, dtype).values
+        known = {name: value for name, value in before.items() if name in kept}
+        return before.get(first), self._run(self._graph.module, dtype, known).values.get(second)
 
     def _decomposed(self, one: Decomposed, dtype: torch.dtype) -> dict[Any, tuple[torch.Tensor, torch.Tensor]]:
         """Return the outputs of an op that its decomposition gets wrong, with their right and wrong values."""
@@ -194,13 +199,29 @@ class GraphCheck:
         compared = {node: (right, known.get(node.name)) for node, right in pairs if isinstance(node, torch.fx.Node)}
         return {node: pair for node, pair in compared.items() if not _agree(*pair, dtype)}
 
-    def _run(self, module: Any, dtype: torch.dtype) -> _Values:
+    def _run(self, module: Any, dtype: torch.dtype, known: Mapping[str, Any] | None = None) -> _Values:
         key = id(module), dtype
         if key not in self._runs:
             # The saved values of the same run: those that the kernels gave may be wrong.
             saved = self._forward._known_values(dtype) if self._forward is not None else {}
-            self._runs[key] = _Values(dtype, run_graph(module, self._real, dtype, self._in_time, saved=saved))
+            values = run_graph(module, self._real, dtype, self._in_time, saved=saved, known=known or {})
+            self._runs[key] = _Values(dtype, values)
         return self._runs[key]
+
+
+def kept_nodes(before: Any, after: Any) -> frozenset[str]:
+    """Return the names of the nodes that a pass has kept, with all that they are computed from."""
+    known = {node.name: node for node in before.graph.nodes}
+    mutated = mutated_nodes(after)
+    kept: set[str] = set()
+    for node in after.graph.nodes:
+        one = known.get(node.name)
+        if one is None or node in mutated or (one.op, one.target) != (node.op, node.target):
+            continue
+        inputs = all(each.name in kept for each in node.all_input_nodes)
+        if inputs and (str(one.args), str(one.kwargs)) == (str(node.args), str(node.kwargs)):
+            kept.add(node.name)
+    return frozenset(kept)
 
 
 _NO_OPS = ("aten.detach", "aten.alias", "aten.lift_fresh_copy")
@@ -237,11 +258,16 @@ def _agree(right: Any, wrong: Any, dtype: torch.dtype) -> bool:
         return True
     if right.dtype is not dtype or wrong.dtype is not dtype or not right.numel():
         return True
-    finite = torch.isfinite(right)
-    if not _same_finite(right, wrong):
-        return False
-    largest = float(right[finite].abs().max()) if bool(finite.any()) else 0.0
-    difference = float((right - wrong)[finite].abs().max()) if bool(finite.any()) else 0.0
+    if torch.equal(right, wrong):
+        return True
+    difference, largest = float((right - wrong).abs_().max()), float(right.abs().max())
+    if not math.isfinite(difference):
+        if not _same_finite(right, wrong):
+            return False
+        finite = torch.isfinite(right)
+        if not bool(finite.any()):
+            return True
+        difference, largest = float((right - wrong)[finite].abs().max()), float(right[finite].abs().max())
     return difference <= TOLERANCES[dtype] * largest + float(torch.finfo(dtype).tiny)
 
 

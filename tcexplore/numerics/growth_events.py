@@ -10,7 +10,7 @@ from tcexplore.numerics.called_kernels import CalledKernel, kernels_by_graph
 from tcexplore.numerics.error_growth import ErrorGrowth, NotMeasuredError
 from tcexplore.numerics.graph_stages import time_limit
 
-GROWTH_S = 15.0
+GROWTH_S = 6.0
 """No further kernel or module is measured after this many seconds."""
 
 FACT = "how errors grow"

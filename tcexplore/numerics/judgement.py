@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -171,8 +171,10 @@ class Judge:
         return replace(
             event, output=node.name, dtype=dtype_text(called.values.real[node].dtype),
             elements=sum(each.elements for each in every), differing=sum(each.differing for each in every),
-            ulps=one.ulps, error_ulps=one.error_ulps, eager_error_ulps=one.eager_error_ulps, error=one.error,
-            eager_error=one.eager_error, bound_share=_finite(one.share), eager_share=one.eager_share,
+            ulps=_largest(each.ulps for each in every), error_ulps=_largest(each.error_ulps for each in every),
+            eager_error_ulps=_largest(each.eager_error_ulps for each in every),
+            error=_largest(each.error for each in every), eager_error=_largest(each.eager_error for each in every),
+            bound_share=_finite(one.share), eager_share=one.eager_share,
         )  # fmt: skip
 
     def _compare(self, called: CalledKernel) -> tuple[KernelVerdict, str]:
@@ -191,7 +193,7 @@ class Judge:
         ):
             called.compared = {node: Comparison(False, reals[node].numel(), 0) for node in called.outputs}
             return "bitwise equal", ""
-        replay = called.values.replay(called.outputs)
+        replay = called.values.replay(called.outputs, eager=replay)
         for node in called.outputs:
             if node not in replay.failed:
                 called.compared[node] = compare(reals[node], replay.values[node])
@@ -254,7 +256,8 @@ class Judge:
 
     def _explain_one(self, called: CalledKernel, in_time: Callable[[], bool], *, first: bool) -> None:
         outputs = [node for node, one in (called.compared or {}).items() if one.differing]
-        replay = called.values.replay(outputs)
+        # Float64 and bounds are shown for the first op only.
+        replay = called.values.replay(outputs, only_eager=not first)
         local = LocalDifference(replay) if called.kernel.generated else None
         nodes = local.nodes if local is not None else outputs
         if first:
@@ -304,6 +307,10 @@ class Judge:
             eager=value_text(value.eager[index]), float64=value_text(value.exact[index]),
             compiled=value_text(real[index]), bound=value_text(bound), exposed=exposed,
         )  # fmt: skip
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _finite(value: float | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from tcexplore.numerics.error_bounds import CASTS, OpCall, bound_of
 from tcexplore.numerics.lowered_graphs import HeldNode, LoweredGraph, changed_arguments
-from tcexplore.numerics.replayed_values import LOW, Value, op_name, run_exactly, run_op, smallest, unit
+from tcexplore.numerics.replayed_values import LOW, Value, all_finite, op_name, run_exactly, run_op, smallest, unit
 from tcexplore.numerics.wrapper_values import WrapperCall
 
 
@@ -49,9 +50,12 @@ class GraphValues:
             if buffer in call.varied:
                 self.varied[held.node] = _placed(call.varied[buffer], held)
 
-    def replay(self, outputs: Sequence[Any], *, only_eager: bool = False) -> Replay:
-        """Replay the nodes of a kernel with these outputs; `only_eager` without float64 and bounds."""
-        return Replay(self, outputs, only_eager=only_eager)
+    def replay(self, outputs: Sequence[Any], *, only_eager: bool = False, eager: Replay | None = None) -> Replay:
+        """Replay the nodes of a kernel with these outputs; `only_eager` without float64 and bounds.
+
+        `eager` is a replay of the same outputs, whose eager values are taken.
+        """
+        return Replay(self, outputs, only_eager=only_eager, eager=eager)
 
 
 def _placed(value: torch.Tensor, held: HeldNode) -> torch.Tensor:
@@ -99,8 +103,11 @@ def _attribute(module: Any, path: str) -> Any:
 class Replay:
     """The values of the nodes between a kernel's inputs and its outputs."""
 
-    def __init__(self, values: GraphValues, outputs: Sequence[Any], *, only_eager: bool = False) -> None:
+    def __init__(
+        self, values: GraphValues, outputs: Sequence[Any], *, only_eager: bool = False, eager: Replay | None = None
+    ) -> None:
         self._values = values
+        self._eager = {} if eager is None else eager.values
         self._only_eager = only_eager
         self._own = frozenset(outputs)
         self.values: dict[Any, Value] = {}
@@ -164,7 +171,8 @@ class Replay:
         def replaced(how: str) -> Any:
             return map_arg((node.args, node.kwargs), lambda each: getattr(values[each], how))
 
-        eager = run_op(node.target, *replaced("eager"))
+        known = self._eager.get(node)
+        eager = run_op(node.target, *replaced("eager")) if known is None else known.eager
         if self._only_eager:
             return Value(eager, None)
         exact_args, exact_kwargs = replaced("exact")
@@ -209,11 +217,14 @@ class Replay:
                 return leaf
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
                 return leaf
-            extra = stored * value.abs() if rounds else 0.0
+            magnitude = value.abs()
+            if rounds:
+                leaf = leaf + stored * magnitude
             # Digits are lost close to zero, not at zero.
-            close = (value != 0) & (value.abs() < torch.finfo(inexact).tiny / torch.finfo(inexact).eps)
-            lost = torch.where(close, smallest(inexact), 0.0)
-            return torch.nan_to_num(leaf + extra + lost, nan=float("inf"), posinf=float("inf"))
+            close = magnitude < torch.finfo(inexact).tiny / torch.finfo(inexact).eps
+            if bool(close.any()):
+                leaf = leaf + torch.where(close & (value != 0), smallest(inexact), 0.0)
+            return leaf if all_finite(leaf) else torch.nan_to_num(leaf, nan=math.inf, posinf=math.inf)
 
         if isinstance(bound, list | tuple):
             return [complete(leaf, value) for leaf, value in zip(bound, exact, strict=False)]

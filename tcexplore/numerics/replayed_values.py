@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -43,6 +44,11 @@ def widened(value: Any, to: torch.dtype = torch.float64) -> Any:
     if isinstance(value, Tensor) and value.dtype is torch.complex64 and to is torch.float64:
         return value.to(torch.complex128)
     return value
+
+
+def all_finite(values: Tensor) -> bool:
+    """Return whether all values are finite, without a mask of them; large values may be taken for infinite."""
+    return math.isfinite(float(values.sum()))
 
 
 def unit(dtype: torch.dtype) -> float:

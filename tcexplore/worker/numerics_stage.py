@@ -16,6 +16,7 @@ from tcexplore.numerics.growth_events import emit_growth
 from tcexplore.numerics.judgement import Judge
 from tcexplore.numerics.lowered_graphs import LoweredGraphs
 from tcexplore.numerics.wrapper_values import ValueRecorder
+from tcexplore.timing.allocator import keep_memory
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.program import Program
 
@@ -81,6 +82,7 @@ class NumericsStage:
         if not graphs:
             self._hooks.emit(NumericsJudged(verdict="not judged", reason="Inductor compiled no graph"))
             return
+        keep_memory()
         judge = Judge(self._hooks, self._user_files, self._recorder.kernels, self._job.numerics_folder)
         with self._hooks.paused(), torch.no_grad():
             judged = judge.judge(graphs, recorder)

@@ -18,6 +18,8 @@ from tcexplore import events as ev
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.numerics import exposed_kernels, switches
+from tcexplore.numerics.called_kernels import CalledKernel
+from tcexplore.numerics.comparison import Comparison
 from tcexplore.numerics.judgement import Judge
 from tcexplore.numerics.lowered_graphs import HeldNode, LoweredGraph
 from tcexplore.numerics.wrapper_values import WrapperCall
@@ -185,3 +187,18 @@ def test_the_reproducer_has_the_inputs_and_is_a_script(monkeypatch: pytest.Monke
     (tmp_path / "repro.py").write_text(uncompiled)
     done = subprocess.run([sys.executable, tmp_path / "repro.py"], capture_output=True, text=True, check=False)
     assert done.stdout == "output 0: 0 of 32 elements differ from eager, at most by 0\n", done.stderr
+
+
+def test_the_difference_is_the_largest_of_all_outputs(monkeypatch: pytest.MonkeyPatch):
+    made = make_fx(lambda x: (x + 1, x * 2))(X)
+    close, far = (node for node in made.graph.nodes if node.op == "call_function")
+    compared = {
+        close: Comparison(False, 4, 1, share=0.9, ulps=0.0, error_ulps=0.4),
+        far: Comparison(False, 4, 1, share=0.5, ulps=7.0, error_ulps=0.2),
+    }
+    kernel = ev.Kernel(graph="0/0", phase="forward", name="cpp_fused_0", language="cpp", source="")
+    values = SimpleNamespace(real={close: X, far: X})
+    called = CalledKernel(kernel, ev.KernelCall(order=0), values, [close, far], compared=compared)  # type: ignore[arg-type]
+    monkeypatch.setattr(Judge, "_compare", lambda *_: ("differs, not wrong", ""))
+    event = Judge(Hooks(lambda _: None), UserFiles(__file__), [kernel])._judged(called)
+    assert (event.output, event.bound_share, event.ulps, event.error_ulps) == (close.name, 0.9, 7.0, 0.4)

@@ -87,10 +87,12 @@ class LoweredGraphs:
         if not self.recording or root(lowering) is not lowering or getattr(lowering, "is_const_graph", False):
             return
         changed_by = _changing_operations(lowering)
+        # A kernel keeps their values in registers. One may still be an argument, with the memory of an input.
+        never_stored = {*lowering.removed_buffers, *lowering.inplaced_to_remove}
         held: dict[tuple[str, int], HeldNode] = {}
         for node, (result, operations) in results.items():
             name, strides = _place(result)
-            if name is None:
+            if name is None or name in never_stored:
                 continue
             changes = sum(place < operations for place, _ in changed_by.get(name, ()))
             # A node that changes nothing, such as a cast to the same dtype, holds the buffer of an earlier node.

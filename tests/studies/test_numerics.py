@@ -308,3 +308,34 @@ async def test_a_correct_program_is_not_accused(tmp_path: Path, shared_runs: Sha
     assert run.numerics is not None
     assert {judged.verdict for judged in run.kernels_judged} <= {"bitwise equal", "differs, not wrong", "not judged"}
     assert any(judged.verdict == "differs, not wrong" for judged in run.kernels_judged)
+
+
+KEPT_IN_REGISTERS = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)
+
+    def forward(self, x):
+        return torch.tanh(self.q(x)) * torch.sigmoid(self.k(x))
+
+
+torch.manual_seed(0)
+model = Model()
+inputs = (torch.randn(64, 64),)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_memory_of_a_value_that_a_kernel_keeps_in_registers_is_not_taken_for_it(
+    tmp_path: Path, shared_runs: SharedRuns
+):
+    run = await really_judged(tmp_path, KEPT_IN_REGISTERS, shared_runs, train=True)
+    assert run.numerics is not None
+    assert run.numerics.verdict == "differs, not wrong"
+    assert any("sigmoid_backward" in judged.kernel for judged in run.kernels_judged)

@@ -23,6 +23,9 @@ ROOT = Path(__file__).parents[2]
 DTYPES = ("float32", "bfloat16", "float16")
 TF32 = "tf32"
 
+NOT_TRAINED = ("attention", "entropy", "function", "graph_breaks", "not_breaks")
+"""Samples without a gradient."""
+
 PRECISION = """import torch
 torch.set_float32_matmul_precision("high")
 torch.backends.cudnn.allow_tf32 = True
@@ -122,7 +125,7 @@ def programs(device: str = "cpu", dtypes: Sequence[str] = DTYPES) -> Iterator[Pr
         script = sample.stem in ("script", "training_loop")
         if script and device != "cpu":
             continue
-        for train in (False,) if script else (False, True):
+        for train in (False,) if script or sample.stem in NOT_TRAINED else (False, True):
             name = f"sample {sample.stem}{' backward' if train else ''}"
             yield program(name, sample.read_text(), replace(config, train=train), sample)
     for name, (config_name, model, arguments, inputs) in MODELS.items():

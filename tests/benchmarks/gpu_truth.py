@@ -1,6 +1,6 @@
 """Ratios against interleaved plain scripts, and shares of peaks, on the GPU of this machine.
 
-    python -m tests.benchmarks.gpu_truth [--seconds 3] [--scripts 4] [--only launch,device,peaks] [--json FILE]
+    python -m tests.benchmarks.gpu_truth [--seconds 3] [--scripts 4] [--only launch,device,peaks] [--models PART]
 
 A plain script times blocks of eager and compiled calls in turn, in a process of its own. All scripts and runs compile
 at the same time; then each is timed alone: half of a model's scripts, its run, and the other scripts.
@@ -81,9 +81,10 @@ LIMIT_S = 240.0
 def main() -> None:
     """Print every figure, and write all of them with `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each script, and --time-for of each run")
     parser.add_argument("--scripts", type=int, default=4, help="plain scripts of each model")
     parser.add_argument("--only", default="peaks,launch,device")
+    parser.add_argument("--models", default="", metavar="PART", help="only models whose name has this part")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     figures: dict[str, Any] = {}
@@ -99,11 +100,11 @@ def main() -> None:
 
     for part in options.only.split(","):
         if part == "peaks":
-            for row in shares(options.seconds):
+            for row in shares(options.seconds, options.models):
                 note(part, row)
         else:
             models = LAUNCH_BOUND_MODELS if part == "launch" else {name: TIMED[name] for name in DEVICE_BOUND}
-            asyncio.run(compare(part, models))
+            asyncio.run(compare(part, {name: text for name, text in models.items() if options.models in name}))
 
 
 async def ratios(models: Mapping[str, str], seconds: float, scripts: int) -> AsyncIterator[dict[str, Any]]:
@@ -112,7 +113,8 @@ async def ratios(models: Mapping[str, str], seconds: float, scripts: int) -> Asy
         files = {
             name: written(source, folder, f"model_{number}") for number, (name, source) in enumerate(models.items())
         }
-        plain = {name: [PlainScript(file, seconds) for _ in range(scripts)] for name, file in files.items()}
+        each_s = seconds / len(BLOCKS_MS)
+        plain = {name: [PlainScript(file, each_s) for _ in range(scripts)] for name, file in files.items()}
         async with Runs(partial(Supervisor, once=True)) as runs:
             held = {name: await runs.begin(job(file, seconds), hold=True) for name, file in files.items()}
             for run in held.values():
@@ -203,10 +205,11 @@ class PlainScript:
         ]
 
 
-def shares(seconds: float) -> Iterator[dict[str, Any]]:
-    """Yield the shares of a peak of each kernel of the models of every dtype."""
+def shares(seconds: float, part: str) -> Iterator[dict[str, Any]]:
+    """Yield the shares of a peak of each kernel of the models of every dtype whose name has this part."""
     pool = ThreadPoolExecutor(PARALLEL)
-    runs = {pool.submit(check, source, seconds / 10): name for name, (source, _) in ARITHMETIC.items()}
+    models = {name: source for name, (source, _) in ARITHMETIC.items() if part in name}
+    runs = {pool.submit(check, source, seconds / 10): name for name, source in models.items()}
     for run in as_completed(runs):
         name = runs[run]
         try:

@@ -122,7 +122,9 @@ def main() -> None:
         for name in given.names:
             row = overhead_row if given.overhead else steps_row
             print(f"{name:<14}", end="", flush=True)
-            print("  ".join(row(folder, name, given.pairs)), flush=True)
+            for part in row(folder, name, given.pairs):
+                print(part, end="  ", flush=True)
+            print()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import inductor_trace
@@ -128,6 +129,17 @@ def test_kernels_are_in_the_order_of_their_calls_in_the_wrapper(phase: str) -> N
         assert kernel.source_lines
         assert kernel.bytes_read
         assert (kernel.flops is not None) == (kernel.language == "extern")
+
+
+@pytest.mark.torch
+def test_operations_of_convolutions_are_counted_once() -> None:
+    model, x = torch.nn.Conv2d(4, 8, 3), torch.randn(2, 4, 10, 10, requires_grad=True)
+    with FlopCounterMode(display=False) as counter:
+        model(x).sum().backward()
+    kernels = [event for event in captured(model, (x,), __file__, train=True) if isinstance(event, Kernel)]
+    extern = {kernel.phase: kernel.flops for kernel in kernels if kernel.flops is not None}
+    assert sum(kernel.flops or 0 for kernel in kernels) == counter.get_total_flops()
+    assert extern.keys() == {"forward", "backward"}
 
 
 @pytest.mark.torch

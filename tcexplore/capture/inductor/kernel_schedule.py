@@ -41,7 +41,7 @@ def call_schedule(node_schedule: Iterable[Any], scheduler: Any) -> CallSchedule:
         bytes_read=_sum(bytes_moved(node, writes=False) for node in fused),
         bytes_written=_sum(bytes_moved(node, reads=False) for node in fused),
         bytes_saved=_bytes_saved(parts, fused),
-        flops=_sum(_flops(part.node.get_origin_node()) for part in parts if part.is_extern() or part.is_template()),
+        flops=_sum(_flops(_computed(part.node)) for part in parts if part.is_extern() or part.is_template()),
         fusion=_fusion(parts, fused),
     )
 
@@ -65,9 +65,27 @@ def _bytes_saved(parts: list[Any], fused: list[Any]) -> int | None:
     return None if separate is None or together is None else separate - together
 
 
+def _computed(node: Any) -> Node | None:
+    """Return the post-grad node that an extern kernel or a template computes; None if it is not known.
+
+    torch names none for a convolution and for a call with several results, but has a formula for one of its origins. A
+    result of such a call computes nothing.
+    """
+    if type(node).__name__ == "MultiOutput":
+        return None
+    if (named := node.get_origin_node()) is not None:
+        return named
+    counted = [origin for origin in node.get_origins() if _formula(origin) is not None]
+    return counted[0] if len(counted) == 1 else None
+
+
+def _formula(node: Node) -> Any:
+    return flop_registry.get(getattr(node.target, "overloadpacket", None))
+
+
 def _flops(node: Node | None) -> int | None:
     """Count the FLOPs of a post-grad node with torch's formulas; None without a formula or with symbolic shapes."""
-    formula: Any = flop_registry.get(getattr(node.target, "overloadpacket", None)) if node is not None else None
+    formula = _formula(node) if node is not None else None
     if node is None or formula is None:
         return None
     args, kwargs = (map_arg(values, lambda arg: arg.meta.get("val")) for values in (node.args, node.kwargs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import sys
 from collections.abc import Callable
@@ -31,3 +32,17 @@ class RandomState:
         """Set every generator back."""
         for restore in self._restorers:
             restore()
+
+
+def random_digest() -> str:
+    """Return a digest of the states of all generators."""
+    digest = hashlib.blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=16)
+    digest.update(repr(random.getstate()).encode())
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        name, keys, *rest = numpy.random.get_state()
+        digest.update(repr((name, keys.tolist(), *rest)).encode())
+    if torch.cuda.is_initialized():
+        for state in torch.cuda.get_rng_state_all():
+            digest.update(state.cpu().numpy().tobytes())
+    return digest.hexdigest()

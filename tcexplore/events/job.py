@@ -60,6 +60,8 @@ class Job:
     """How a script runs whose parameters are recorded after each step, instead of being timed; None to time it."""
     steps: int = 0
     """Steps after which such a script ends."""
+    steps_for: float = 0.0
+    """Seconds after its first step until such a script ends, but not before its third step; 0 for no limit."""
     eager_ops: tuple[str, ...] = ()
     """Ops such as `aten.sum.dim_IntList` for which Inductor calls eager's kernel instead of generating code."""
     graph_scripts: bool = False

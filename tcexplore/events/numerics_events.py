@@ -190,6 +190,12 @@ class StepParameters(Event):
     sketches: tuple[tuple[float, ...], ...]
     """Sums of each parameter's values with random signs, the same signs in each run: the norm of a difference of two is
     about that of the parameters'."""
+    losses: tuple[float, ...] = ()
+    """Values from which the step's backwards began, in their order; those with one element only."""
+    random: str = ""
+    """Digest of the states of all random generators."""
+    seconds: float = 0.0
+    """Since the step before ended, or the script began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

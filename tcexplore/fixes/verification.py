@@ -23,6 +23,52 @@ SAME_VERDICTS = ("identical", "close to eager")
 NOT_COMPARED = "no comparison was made"
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptSteps:
+    """The first steps of a script before and after a change, both compiled, from one seed."""
+
+    steps: int = 0
+    losses: int = 0
+    """Losses that were compared."""
+    loss_difference: float = 0.0
+    """Largest relative difference of a loss."""
+    identical: bool = False
+    """Whether losses, parameters and random numbers are equal bit by bit."""
+    same_random: bool = True
+    """Whether all random generators have the same state after each step."""
+    judged: bool = False
+    """Whether it is known that rounding explains each difference."""
+    before_us: float | None = None
+    """Median time of a step, in a run of its own; None if there are too few."""
+    after_us: float | None = None
+    objection: str = ""
+    """Why the steps are not the same; empty if they are."""
+    reason: str = ""
+    """Why no step was compared; empty if some were."""
+
+    @property
+    def text(self) -> str:
+        """The result in a sentence."""
+        if self.reason:
+            return f"Steps of both scripts could not be compared: {self.reason}"
+        made = f"{count(self.steps, 'step')} of both scripts from one seed"
+        if self.objection:
+            return f"{made}: {self.objection}"
+        if self.identical:
+            return f"{made}: losses, parameters and random numbers bit-identical{self._time}"
+        losses = f"losses equal within {self.loss_difference:.1e}" if self.losses else "no loss was seen"
+        if not self.judged:
+            return f"{made}: {losses}, and random numbers equal; parameters were not compared with rounding{self._time}"
+        return f"{made}: {losses}, parameters equal up to rounding, random numbers equal{self._time}"
+
+    @property
+    def _time(self) -> str:
+        if self.before_us is None or self.after_us is None:
+            return ""
+        before, after = duration(self.before_us / 1e6), duration(self.after_us / 1e6)
+        return f"; median step {before} before, {after} now, in separate runs"
+
+
 @dataclass(frozen=True)
 class Verification:
     """A change tried in a run."""
@@ -34,6 +80,8 @@ class Verification:
     """The run that has the break."""
     after: Snapshot
     """The run of the changed file so far."""
+    steps: ScriptSteps | None = None
+    """Of a script: its steps before and after the change; None for other programs, and before they are compared."""
 
     @property
     def over(self) -> bool:
@@ -111,6 +159,8 @@ class Verification:
             yield f"the results differ from the original: {(*judged.differences, _difference(judged.max_abs))[0]}"
         elif judged.unreached:
             yield f"a branch could not be tried: {judged.unreached[0]}"
+        if self.steps is not None and self.steps.objection:
+            yield f"the script's steps differ: {self.steps.objection}"
 
     @property
     def still_broken(self) -> str:
@@ -218,6 +268,8 @@ def facts(verification: Verification) -> Iterator[Fact]:
     if judged is not None and judged.verdict in SAME_VERDICTS:
         yield from (Fact("note", f"Also different: {difference}") for difference in judged.differences[:3])
     yield _speed(verification)
+    if (steps := verification.steps) is not None:
+        yield Fact("bad" if steps.objection else "note" if steps.reason or not steps.judged else "ok", steps.text)
     yield from _output(verification)
 
 
@@ -234,6 +286,8 @@ def summary_fact(verification: Verification) -> Fact:
         known.append(_gain(timed))
     elif not verification.over:
         known += [fact.text for fact in facts(verification) if fact.state == "wait"][:1]
+    if verification.steps is not None and verification.steps.steps:
+        known.append(f"{count(verification.steps.steps, 'step')} of both scripts equal")
     text = ", ".join(known)
     if not verification.verified:
         return Fact("wait", f"verifying: {text}")

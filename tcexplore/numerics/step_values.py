@@ -8,6 +8,7 @@ step to step as the errors of a correct compiler would.
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -19,12 +20,18 @@ from torch.utils._pytree import tree_leaves
 
 from tcexplore.capture.compiled_regions import Region
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.random_state import random_digest
 from tcexplore.capture.step_signals import OPTIMIZER
 from tcexplore.capture.time_limit import TimeLimitError
 from tcexplore.events import StepParameters, StepSide
 from tcexplore.numerics.error_bounds import moves_values
 
 FACT = "parameters after each step"
+
+BACKWARD = "torch.autograd:backward"
+
+LEAST_STEPS = 3
+"""Steps that a script makes in any case, if it has so many."""
 
 SKETCH = 32
 """Sums that stand for a parameter: their distance between two runs is that of the parameters, within a quarter."""
@@ -33,8 +40,8 @@ SKETCH = 32
 class StepValues:
     """Records the parameters of a script's optimizers; decides that all of its regions run eagerly, or none."""
 
-    def __init__(self, hooks: Hooks, side: StepSide, steps: int, seed: int) -> None:
-        """The script ends after `steps` steps."""
+    def __init__(self, hooks: Hooks, side: StepSide, steps: int, seed: int, steps_for: float = 0.0) -> None:
+        """The script ends after `steps` steps, or `steps_for` seconds after the first one (0: no limit)."""
         self._hooks = hooks
         self._eager = side != "compiled"
         self._noise = RoundingNoise(seed) if side == "perturbed" else None
@@ -44,10 +51,26 @@ class StepValues:
         self._version = 0
         self._step = 0
         self._entered = False
+        self._steps_for = steps_for
+        self._losses: list[Tensor] = []
+        self._ended = self._first_ended = time.perf_counter()
 
     def install(self) -> None:
-        """Watch the optimizers that are created."""
+        """Watch the optimizers that are created, and the backwards."""
         self._hooks.watch(FACT, OPTIMIZER, after=lambda _, optimizer, *__, **___: self._add(optimizer))
+        self._hooks.watch(FACT, BACKWARD, before=self._add_loss)
+
+    def _add_loss(self, tensors: Any = (), *_: Any, **__: Any) -> None:
+        """Keep the values from which a backward begins: to read them now would wait for the device."""
+        for tensor in (tensors,) if isinstance(tensors, Tensor) else tensors:
+            if tensor.numel() == 1 and not torch.compiler.is_compiling():
+                self._losses.append(tensor.detach())
+
+    @property
+    def _over(self) -> bool:
+        """Whether the script has made all steps that are wanted."""
+        late = self._steps_for and time.perf_counter() - self._first_ended > self._steps_for
+        return self._step >= self._steps or bool(late and self._step >= LEAST_STEPS)
 
     def _add(self, optimizer: torch.optim.Optimizer) -> None:
         for group in optimizer.param_groups:
@@ -65,7 +88,7 @@ class StepValues:
                 self._noise.__enter__()
         self._names = _names(region.original) | self._names
         self._record()
-        if self._step >= self._steps:
+        if self._over:
             raise TimeLimitError
         return self._eager
 
@@ -82,7 +105,7 @@ class StepValues:
         """Record the last step."""
         if self._noise is not None and self._entered:
             self._noise.__exit__(None, None, None)
-        if self._step < self._steps:
+        if not self._over:
             self._record()
 
     def _read_version(self) -> int:
@@ -98,11 +121,21 @@ class StepValues:
         if self._version == before or not self._parameters:
             return
         self._step += 1
+        now = time.perf_counter()
         live = list(self._live())
         with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
             sketches = tuple(sketch(parameter, number) for number, (_, parameter) in enumerate(live))
+            losses = tuple(float(loss) for loss in self._losses)
         names = tuple(self._names.get(key, f"parameter {number}") for number, (key, _) in enumerate(live))
-        self._hooks.emit(StepParameters(step=self._step, names=names, sketches=sketches))
+        seconds, self._losses = now - self._ended, []
+        self._hooks.emit(
+            StepParameters(
+                step=self._step, names=names, sketches=sketches, losses=losses, random=random_digest(), seconds=seconds
+            )
+        )  # fmt: skip
+        self._ended = time.perf_counter()  # without the time of recording
+        if self._step == 1:
+            self._first_ended = self._ended
 
 
 def sketch(values: Tensor, seed: int) -> tuple[float, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+import math
+from collections.abc import AsyncGenerator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, cast
@@ -15,13 +16,13 @@ from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.text_diff import Numbered, text_rows
-from tcexplore.events import BranchTest, BreakFix, ChangeTimed, FixGain, GraphBreak, Job, Location, Span
+from tcexplore.events import BranchTest, BreakFix, ChangeTimed, FixGain, GraphBreak, Job, Location, Span, StepSide
 from tcexplore.events.result_events import FixState
 from tcexplore.files import NotWrittenError
 from tcexplore.fixes.fix import Change, write_change
 from tcexplore.fixes.proposals import NO_FIX, advice, installed, proposals
 from tcexplore.fixes.syntax_source import lines_of
-from tcexplore.fixes.verification import Fact, FactState, Verification, facts, summary_fact
+from tcexplore.fixes.verification import Fact, FactState, ScriptSteps, Verification, facts, summary_fact
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.report.json_report import break_fields, failure
@@ -31,6 +32,7 @@ from tcexplore.session.links import region_of_graph
 from tcexplore.session.run_diff import align
 from tcexplore.session.stable_ids import stable_ids
 from tcexplore.studies.runs import Runs, failure_status
+from tcexplore.studies.step_comparison import EAGER_RANDOM, compare_scripts
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 from tcexplore.watch import UnreadableError, read_source
@@ -156,6 +158,8 @@ class FixedFiles:
     job: Job
     texts: dict[str, str] = field(default_factory=dict)
     adopted: list[Change] = field(default_factory=list)
+    script_runs: dict[StepSide, Snapshot] = field(default_factory=dict)
+    """Recorded steps of the unmodified script."""
 
     def text(self, file: str) -> str:
         """Return the text of a file with its fixes. Raises `UnreadableError`."""
@@ -191,6 +195,15 @@ class FixedFiles:
         return replace(
             self.job, source=source, overlay=overlay, baseline=self.job.source, examine=True,
             baseline_tests=tuple(self._tests(change)),
+        )  # fmt: skip
+
+    def job_of_steps(self, change: Change | None, side: StepSide, steps: int) -> Job:
+        """Return the job that records the steps of the script: with a change and the adopted ones, or unmodified."""
+        texts = {} if change is None else {**self.texts, change.file: change.after}
+        config = replace(self.job.config, region=None, settings=(*self.job.config.settings, EAGER_RANDOM))
+        return replace(
+            self.job, source=texts.get(self.job.file, self.job.source), overlay=self.overlay(texts), config=config,
+            time_for=0.0, examine=False, step_side=side, steps=steps, steps_for=STEPS_FOR_S,
         )  # fmt: skip
 
     def overlay(self, texts: dict[str, str]) -> tuple[tuple[str, str], ...]:
@@ -462,14 +475,22 @@ class FixStudy(Study[FixOptions, FixResult]):
             number += 1
             if not self._chosen(state, number):
                 continue
+            last: Verification | None = None
             async for attempt in _attempts(state, number, fix_target(files, run, graph_break), files, runs, announce):
                 yield attempt
-                if attempt.verification is not None and attempt.verification.verified:
-                    files.adopt(attempt.verification.change)
-                    # That of a script was on one of its regions alone.
-                    listing = await runs.run(files.job_to_list_breaks(), state.timeout) if run.is_script else None
-                    run = listing.snapshot if listing is not None else attempt.verification.after
+                last = attempt.verification
+            if last is not None and last.verified:
+                files.adopt(last.change)
+                # That of a script was on one of its regions alone.
+                listing = await runs.run(files.job_to_list_breaks(), state.timeout) if run.is_script else None
+                run = listing.snapshot if listing is not None else last.after
             runs.steps.finish(steps.get(_break_key(graph_break), ""))
+
+    def result_key(self, result: FixResult) -> Hashable:
+        """Return what a result is about: a fix of a script is yielded again, with its steps."""
+        if isinstance(result, AttemptedFix) and result.verification is not None:
+            return result.number, result.verification.change.fix.name, result.verification.change.after
+        return id(result)
 
     def _chosen(self, state: State, number: int) -> bool:
         return state.options.number in (None, number)
@@ -585,8 +606,39 @@ async def _attempts(
         run = (await runs.run(files.job_with(change), state.timeout)).snapshot
         verification = Verification(change, target.graph_break, target.before, run)
         yield AttemptedFix(number, graph_break, target.advice, verification)
+        if verification.verified and target.run.is_script:
+            announce(f"break {number}: steps of both scripts")
+            verification = replace(verification, steps=await _compare_steps(files, change, runs, state.timeout))
+            yield AttemptedFix(number, graph_break, target.advice, verification)
         if verification.verified:
             return
+
+
+MOST_STEPS, STEPS_FOR_S = 20, 10.0
+"""Steps of both scripts that are compared, as many as fit into these seconds."""
+
+
+async def _compare_steps(files: FixedFiles, change: Change, runs: Runs, limit_s: float) -> ScriptSteps:
+    """Run a script before and after a change from one seed, compiled; if they differ, also with rounding noise."""
+
+    async def run(change: Change | None, side: StepSide, steps: int) -> Snapshot:
+        return (await runs.run(files.job_of_steps(change, side, steps), limit_s)).snapshot
+
+    known = files.script_runs
+    if "compiled" not in known:
+        known["compiled"] = await run(None, "compiled", MOST_STEPS)
+    before = known["compiled"]
+    if before.failure is not None:
+        return ScriptSteps(reason=f"the script fails: {before.failure.message.strip().partition(chr(10))[0]}")
+    after = await run(change, "compiled", max(1, len(before.step_parameters)))
+    if after.failure is not None:
+        return ScriptSteps(reason=f"the changed script fails: {after.failure.message.strip().partition(chr(10))[0]}")
+    compared = compare_scripts(before.step_parameters, after.step_parameters, ())
+    if compared.identical or compared.reason or compared.objection:
+        return compared
+    if "perturbed" not in known:
+        known["perturbed"] = await run(None, "perturbed", compared.steps)
+    return compare_scripts(before.step_parameters, after.step_parameters, known["perturbed"].step_parameters)
 
 
 async def _in_region(
@@ -684,8 +736,16 @@ def _fix_fields(fixes: BreakFixes, verification: Verification, run: Snapshot) ->
         "uncovered": [break_fields(other, after) for other in verification.uncovered],
         "results": _event_fields(after.change_check),
         "speed": _event_fields(after.change_timing),
+        "steps": None if verification.steps is None else _step_fields(verification.steps),
         "facts": [{"state": fact.state, "text": fact.text} for fact in facts(verification)],
     }
+
+
+def _step_fields(steps: ScriptSteps) -> Fields:
+    values = asdict(steps)
+    if not math.isfinite(steps.loss_difference):
+        values["loss_difference"] = None
+    return {**values, "objection": steps.objection or None, "reason": steps.reason or None}
 
 
 def _event_fields(event: ev.ChangeChecked | ev.ChangeTimed | None) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from tcexplore.session.graph_inputs import input_index, input_name
 from tcexplore.studies.growth_rows import error_text, growth_fields, growth_rows, kernel_name
 from tcexplore.studies.reproducer import unused_folder
 from tcexplore.studies.runs import Runs, failure_status
-from tcexplore.studies.step_comparison import StepsCompared, compare_steps, step_fields, step_rows
+from tcexplore.studies.step_comparison import EAGER_RANDOM, StepsCompared, compare_steps, step_fields, step_rows
 from tcexplore.studies.study import RUN_TIMING_S, Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 
@@ -48,9 +48,6 @@ STEPS = 20
 """Steps of a script after which the comparison of its parameters ends."""
 
 SIDES_OF_STEPS: tuple[StepSide, ...] = ("eager", "compiled", "perturbed")
-
-EAGER_RANDOM = "torch._inductor.config.fallback_random=True"
-"""Setting with which compiled code draws the random numbers of eager."""
 
 NUMERICS_FAIL = 1
 """Exit status if `--fail-on` or `--max-ulps` is exceeded."""

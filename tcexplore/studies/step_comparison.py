@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, Column, heading, table, wrapped
 from tcexplore.events import StepParameters
+from tcexplore.fixes.verification import ScriptSteps
 from tcexplore.quantities import count
 from tcexplore.studies.growth_rows import error_text
 from tcexplore.studies.study_json import Fields
@@ -21,6 +23,9 @@ LEAST = 2.0**-24
 """Relative difference that rounding to float32 may always make."""
 
 MOST_ROWS = 8
+
+EAGER_RANDOM = "torch._inductor.config.fallback_random=True"
+"""Setting with which compiled code draws the random numbers of eager."""
 
 Run = Sequence[StepParameters]
 
@@ -76,6 +81,52 @@ def compare_steps(compiled: Run, eager: Run, perturbed: Sequence[Run]) -> StepsC
         if beyond and not leaving:
             leaving = tuple(sorted(beyond, key=lambda one: one.ratio, reverse=True))
     return StepsCompared(steps, tuple(worst), leaving, len(eager[0].names))
+
+
+def compare_scripts(before: Run, after: Run, perturbed: Run) -> ScriptSteps:
+    """Compare the first steps of a script before and after a change, both compiled; `perturbed` may be empty.
+
+    Beyond rounding is what differs by more than ten times what rounding makes of the script.
+    """
+    steps = min(len(before), len(after))
+    if not steps:
+        return ScriptSteps(reason="no step was seen: a step ends when an optimizer has changed its parameters")
+    pairs = list(zip(before, after, strict=False))
+    losses = [relative(a, b) for one, other in pairs for a, b in zip(one.losses, other.losses, strict=False)]
+    result = ScriptSteps(
+        steps=steps,
+        losses=min(sum(len(one.losses) for one, _ in pairs), sum(len(other.losses) for _, other in pairs)),
+        loss_difference=max(losses, default=0.0),
+        identical=all(replace(one, seconds=0.0, run=0) == replace(other, seconds=0.0, run=0) for one, other in pairs),
+        same_random=all(one.random == other.random for one, other in pairs),
+        before_us=_step_us(before),
+        after_us=_step_us(after),
+    )
+    if any(one.names != other.names for one, other in pairs):
+        return replace(result, objection="its optimizers have other parameters")
+    if any(len(one.losses) != len(other.losses) for one, other in pairs):
+        return replace(result, objection="another number of backwards is made in a step")
+    if not result.same_random:
+        return replace(result, objection="it draws other random numbers")
+    compared = compare_steps(after, before, [perturbed]) if perturbed and not result.identical else None
+    if compared is not None and compared.first is not None:
+        first = compared.first
+        far = f"{error_text(first.difference)} off, where rounding explains {error_text(first.rounding)}"
+        return replace(result, objection=f"after step {first.step}, {first.name} is {far}")
+    return replace(result, judged=result.identical or compared is not None)
+
+
+def relative(one: float, other: float) -> float:
+    """Return the difference of two values, relative to the first; 0 if both are NaN."""
+    if one == other or (math.isnan(one) and math.isnan(other)):
+        return 0.0
+    return abs(one - other) / abs(one) if one and math.isfinite(one) and math.isfinite(other) else math.inf
+
+
+def _step_us(run: Run) -> float | None:
+    """Return the median time of a step, without the first two, which compile and warm up; None if there are no more."""
+    times = [step.seconds * 1e6 for step in run[2:]]
+    return median(times) if times else None
 
 
 def _differences(

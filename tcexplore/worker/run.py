@@ -252,7 +252,7 @@ class Run:
 
         refuse_for_script(self.job)
         self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
-        values = StepValues(self._hooks, side, self.job.steps, self.job.config.seed)
+        values = StepValues(self._hooks, side, self.job.steps, self.job.config.seed, self.job.steps_for)
         regions = Regions(self._hooks, self.user_files, self.progress.now, steps=values)
         regions.install(self._trace)
         values.install()

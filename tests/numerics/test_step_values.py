@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -111,7 +112,10 @@ def test_the_parameters_are_recorded_after_each_step_with_their_names():
     assert [event.step for event in recorded] == [1, 2, 3, 4]
     assert recorded[0].names == ("weight", "bias")
     assert recorded[0].sketches != recorded[1].sketches
-    assert recorded == trained("compiled", 10)
+    assert [replace(step, seconds=0.0) for step in recorded] == [
+        replace(step, seconds=0.0) for step in trained("compiled", 10)
+    ]  # fmt: skip
+    assert all(len(step.losses) == 1 and step.random and step.seconds > 0 for step in recorded)
 
 
 def test_the_script_ends_after_the_steps_that_are_compared():

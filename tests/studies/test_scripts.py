@@ -172,6 +172,12 @@ async def test_a_fix_of_a_script_is_verified_on_a_captured_call(tmp_path: Path, 
     judged = fixes.verified.after.change_check
     assert judged is not None
     assert (judged.verdict, judged.train) == ("identical", True)
+    steps = fixes.verified.steps
+    assert steps is not None
+    assert (steps.steps, steps.losses, steps.identical, steps.same_random) == (3, 3, True, True), steps.text
+    assert "3 steps of both scripts from one seed: losses, parameters" in printed("fix", state)
+    (fields,) = json_of("fix", state)["breaks"][0]["fixes"]
+    assert fields["steps"]["loss_difference"] == 0
 
 
 @pytest.mark.torch

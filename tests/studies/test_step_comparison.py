@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.studies.step_comparison import compare_steps, step_fields, step_rows, steps_text
+from tcexplore.studies.step_comparison import compare_scripts, compare_steps, step_fields, step_rows, steps_text
 
 NAMES = ("fc.weight", "fc.bias")
 NOISE = 1e-7
@@ -75,3 +76,33 @@ def test_values_that_are_not_finite_leave():
 def test_runs_of_other_parameters_are_not_compared():
     assert compare_steps(EAGER, steps((0.0,), names=("other",)), [PERTURBED]) is None
     assert compare_steps([], EAGER, [PERTURBED]) is None
+
+
+def script(run: Sequence[ev.StepParameters], loss: float = 0.0, random: str = "a") -> list[ev.StepParameters]:
+    """Return steps with a loss that is off by this, relative to 2."""
+    return [replace(step, losses=(2.0 * (1 + loss),), random=random, seconds=0.1 * step.step) for step in run]
+
+
+def test_steps_of_a_changed_script_are_equal_bit_by_bit_or_up_to_rounding():
+    same = compare_scripts(script(EAGER), [replace(step, seconds=9.0) for step in script(EAGER)], ())
+    assert same.text == (
+        "8 steps of both scripts from one seed: losses, parameters and random numbers bit-identical; median step "
+        "550 ms before, 9.00 s now, in separate runs"
+    )
+    rounded = compare_scripts(script(EAGER), script(PERTURBED, 1e-7), PERTURBED)
+    assert (rounded.objection, rounded.judged) == ("", True)
+    assert "losses equal within 1.0e-07, parameters equal up to rounding, random numbers equal" in rounded.text
+    # Without a run with rounding noise nobody knows.
+    assert "not compared with rounding" in compare_scripts(script(EAGER), script(PERTURBED, 1e-7), ()).text
+
+
+def test_a_changed_script_with_other_steps_is_refused():
+    far = run(8, lambda step, place: 1e-3 if step >= 5 and place else NOISE * step)
+    assert compare_scripts(script(EAGER), script(far), PERTURBED).objection.startswith(
+        "after step 5, fc.bias is 1.0e-03"
+    )
+    assert "other random numbers" in compare_scripts(script(EAGER), script(EAGER, random="b"), PERTURBED).objection
+    fewer = [replace(step, losses=()) for step in EAGER]
+    assert "number of backwards" in compare_scripts(script(EAGER, random=""), fewer, PERTURBED).objection
+    assert "other parameters" in compare_scripts(script(EAGER), script(steps(*[[0.0]] * 8, names=("x",))), ()).objection
+    assert "no step was seen" in compare_scripts((), script(EAGER), ()).text

@@ -17,6 +17,7 @@ from tcexplore.report.json_report import configuration, failure, memory_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Range, RunFigures
 from tcexplore.session.memory_peak import MemoryPeak, eager_memory_peak, memory_peak, named_peak
+from tcexplore.session.predicted_time import predicted_time_ratio
 from tcexplore.studies.runs import Runs, failure_status
 from tcexplore.studies.study import RUN_TIMING_S, Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
@@ -144,6 +145,9 @@ class Trial:
     time: Range | None
     """Ratio of the times of a compiled call, with its interval; None if it is not measured."""
 
+    predicted_time: float | None = None
+    """Ratio of the times by the kernels of the trial and the profile of the program as it is; None if unknown."""
+
     @property
     def lowers(self) -> bool:
         return self.peak <= 1 - LEAST
@@ -155,7 +159,7 @@ def trials(results: Sequence[MemoryRun]) -> tuple[Trial, ...]:
     if base is None or not base.peak:
         return ()
     return tuple(
-        Trial(result, result.peak / base.peak, _time_ratio(result.run))
+        Trial(result, result.peak / base.peak, _time_ratio(result.run), predicted_time_ratio(base.run, result.run))
         for result in results[1:]
         if result.peak is not None and result.in_force
     )
@@ -253,6 +257,10 @@ class _Row:
         self.trial = next(iter(trials((base, result))), None) if result is not base else None
 
     @property
+    def predicted_time(self) -> float | None:
+        return self.trial.predicted_time if self.trial is not None else None
+
+    @property
     def time(self) -> Range | None:
         return self.trial.time if self.trial is not None else None
 
@@ -262,7 +270,7 @@ LEGEND = (
     "computes it again."
 )
 
-WIDE = 100
+WIDE = 110
 """Columns from which on the table of trials has all of its columns."""
 
 BAR = 16
@@ -280,6 +288,9 @@ def _columns(width: int) -> list[Column[_Row]]:
     if width >= WIDE:
         columns += [
             Column("predicted", lambda line: line.result.predicted, size, "muted"),
+            Column(
+                "predicted", lambda line: line.predicted_time, lambda value: f"{value - 1:+.0%}", "muted", optional=True
+            ),
             Column("saved", lambda line: line.result.saved, size, "muted"),
             Column("recomputed", lambda line: line.result.recomputed or None, "{} ops".format, "muted"),
             Column("call", _call_time, style="muted"),
@@ -410,20 +421,18 @@ class MemoryStudy(Study[MemoryOptions, MemoryRun]):
 
     async def plan(self, state: State, runs: Runs, announce: Announce) -> AsyncGenerator[MemoryRun, None]:
         """Explain the peak; then measure each change in its own process, in pairs with the program as it is."""
-        job = replace(state.job, examine=True, profile=False)
+        seconds = state.job.time_for or RUN_TIMING_S
+        job = replace(state.job, examine=True, profile=False, time_for=seconds, timing_processes=0)
         runs.steps.plan([AS_IT_IS.name])
         announce(AS_IT_IS.name)
-        explained = replace(job, explain_memory=True, time_for=0.0)
+        explained = replace(job, explain_memory=True, profile=bool(state.options.budgets))
         base = MemoryRun(AS_IT_IS, (await runs.run(explained, state.timeout)).snapshot)
         yield base
         if base.peak is None:
             return
         changes = [*_budgets(base.run, state.options), *(_switches(base.run) if state.options.switches else ())]
         runs.steps.plan([change.name for change in changes])
-        timed = replace(
-            job, time_for=job.time_for or RUN_TIMING_S, timing_processes=0, baseline=job.source,
-            baseline_config=job.config,
-        )  # fmt: skip
+        timed = replace(job, baseline=job.source, baseline_config=job.config)
         for change in changes:
             announce(change.name)
             yield MemoryRun(change, (await runs.run(change.of(timed), state.timeout)).snapshot)
@@ -549,6 +558,7 @@ def _trial_fields(result: MemoryRun, trial: Trial | None) -> Fields:
         "saved_for_backward_bytes": result.saved,
         "recomputed_ops": result.recomputed,
         "time_ratio": time.value if time is not None else None,
+        "predicted_time_ratio": trial.predicted_time if trial is not None else None,
         "time_ci95": [time.low, time.high] if time is not None else None,
         "call_us": timing.after_us if timing is not None else None,
         "call_us_as_it_is": timing.before_us if timing is not None else None,

@@ -279,9 +279,10 @@ def print_budgets(label: str, results: list[MemoryRun]) -> Iterator[str]:
     """Print the budgets of a model; yield what fails."""
     for trial in trials(results):
         measured, predicted, span = trial.result.peak or 1, trial.result.predicted or 0, trial.time
+        guess = f"{trial.predicted_time - 1:+.1%}" if trial.predicted_time else "unknown"
         cost = f"{span.value - 1:+.1%} [{span.low - 1:+.1%}, {span.high - 1:+.1%}]" if span else "not measured"
         print(f"  {trial.result.change.name:28} {measured:13,} {predicted:13,} {predicted / measured - 1:+7.2%}"
-              f"  peak {trial.peak - 1:+.1%}, time {cost}", flush=True)  # fmt: skip
+              f"  peak {trial.peak - 1:+.1%}, time {cost}, predicted {guess}", flush=True)  # fmt: skip
         if abs(predicted / measured - 1) > MAX_BUDGET_ERROR:
             yield f"{label}, {trial.result.change.name}: predicted peak off by {predicted / measured - 1:+.2%}"
     for result in results[1:]:

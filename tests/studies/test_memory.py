@@ -20,6 +20,7 @@ from tcexplore.session.memory_peak import (
     name_allocations,
     named_peak,
 )
+from tcexplore.session.predicted_time import predicted_time_ratio
 from tcexplore.session.snapshot import Snapshot, start_snapshot
 from tcexplore.studies.memory import STUDY, MemoryOptions, MemoryRun, setting_of
 from tcexplore.studies.runs import Runs
@@ -266,3 +267,26 @@ def test_a_tensor_that_the_allocator_does_not_hold_is_not_named():
     held = ev.PeakAllocations(bytes=2048, allocations=(ev.Allocation(512, ""), ev.Allocation(1536, "aten::mm")))
     named = name_allocations(held, peak.allocated, 4096)
     assert (named.tensors, named.scratch[0].bytes, named.share) == (512, 1536, 0.5)
+
+
+def kernel(
+    name: str, us: float, ops: tuple[str, ...], moved: int, phase: ev.GraphPhase = "forward", calls: int = 1
+) -> tuple[ev.Kernel, ev.CallPart]:
+    call = ev.KernelCall(order=0, ops=ops, bytes_read=moved, bytes_written=0)
+    event = ev.Kernel(
+        graph="0/0", phase=phase, name=name, language="cpp", source="", ops=ops, calls=(call,) * calls
+    )  # fmt: skip
+    part = ev.CallPart(kind="kernel", name=name, graph="0/0", phase=phase, us=us, low_us=us, high_us=us, launches=calls)
+    return event, part
+
+
+def test_the_predicted_time_adds_the_kernels_that_come_and_leaves_out_those_that_go():
+    (gelu, gelu_us), (sin, sin_us) = kernel("a", 30.0, ("aten.gelu",), 300), kernel("b", 20.0, ("aten.sin",), 200)
+    profile = ev.CallProfiled(total_us=100.0, repeats=3, parts=(gelu_us, sin_us))
+    base = ev_snapshot(gelu, sin, profile)
+    assert predicted_time_ratio(base, base) == pytest.approx(1.0)
+    twice, _ = kernel("a", 0.0, ("aten.gelu",), 300, calls=2)
+    # One kernel more that the program has, and one that it has not: 0.1 µs for each byte.
+    other, _ = kernel("c", 0.0, ("aten.cos",), 50, phase="backward")
+    assert predicted_time_ratio(base, ev_snapshot(twice, other)) == pytest.approx((100 + 30 + 5 - 20) / 100)
+    assert predicted_time_ratio(ev_snapshot(gelu, sin), base) is None

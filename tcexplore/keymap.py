@@ -250,7 +250,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("memory", "", "app", "study('memory')", "memory",
            "Explain the peak of memory, and measure what lowers it", STUDY,
            keywords="memory peak activations budget recompute checkpoint oom out of memory", live=True, menu="P",
-           question="Why is the peak of memory where it is, and what would lower it?"),
+           question="What is in use at the peak of memory, and what lowers it?"),
     Action("fusion", "", "app", "study('fusion')", "fusion",
            "Fuse what Inductor keeps apart, or keep apart what it fuses", STUDY,
            keywords="fuse force forbid what if kernels scheduler", live=True, menu="F",

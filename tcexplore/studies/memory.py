@@ -379,6 +379,9 @@ def _sides(run: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(text, width, "muted")
     text = f"Before the call: weights {size(memory.weights)}, inputs {size(memory.inputs)}. Peak: {memory.method}."
     yield from wrapped(text, width, "dim")
+    if run.config.region is not None and run.entry is not None:
+        notes = " ".join(run.entry.notes)
+        yield from wrapped(f"Of a call of {run.entry.name} that the script made. {notes}".rstrip(), width, "dim")
 
 
 def _share(measured: int | None, peak: MemoryPeak | None) -> float | None:

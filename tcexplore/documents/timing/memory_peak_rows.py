@@ -90,7 +90,9 @@ def lifetime_rows(peak: MemoryPeak, width: int, unit: str = "kernel") -> Iterato
     """
     every = groups(peak.allocated)
     shown = [group for group in every[:GROUPS] if group.bytes >= SMALLEST * peak.bytes]
-    labels = [_label(group, width) for group in shown]
+    # Where a library defines the model, all is called on one line of the user.
+    one_line = len({_line(group.first) for group in shown if group.first.location}) <= 1
+    labels = [_label(group, width, by_module=one_line) for group in shown]
     room = [max((cell_len(cells[index]) for cells in labels), default=0) for index in range(len(labels[0]))]
     left = sum(room) + 2 * len(room)
     columns = max(width - left - 3, 16)
@@ -145,21 +147,18 @@ def _ruler(peak: MemoryPeak, left: int, columns: int, unit: str) -> Row:
     return row((head, "muted"), (first[:begin] + second[: columns - begin], "muted"))
 
 
-def _label(group: TensorGroup, width: int) -> tuple[str, ...]:
+def _label(group: TensorGroup, width: int, *, by_module: bool) -> tuple[str, ...]:
     tensor, number = group.first, len(group.tensors)
     times = f"{number}×" if number > 1 else ""
     op = tensor.op.removeprefix("aten.").partition(".")[0]
     line = _line(tensor) or ""
+    kind = SHORT_KINDS.get(tensor.kind, tensor.kind)
     if width < WIDE:
-        return (
-            size(group.bytes),
-            times,
-            SHORT_KINDS.get(tensor.kind, tensor.kind),
-            shortened(line, 14),
-            shortened(op, 10),
-        )
+        module = ".".join((group.module or "").split(".")[-2:])
+        place = squeezed(module, 14) if by_module and module else shortened(line, 14)
+        return size(group.bytes), times, kind, place, shortened(op, 10)
     module = squeezed(group.module or "", 24)
-    return size(group.bytes), times, SHORT_KINDS.get(tensor.kind, tensor.kind), line, shortened(op, 22), module
+    return size(group.bytes), times, kind, line, shortened(op, 22), module
 
 
 SHORT_KINDS = {"activation": "saved", "temporary": "temp", "gradient": "grad", "workspace": "scratch"}
@@ -175,11 +174,10 @@ def reason_rows(peak: MemoryPeak, width: int) -> Iterator[Row]:
         known = sums.setdefault(f"saved: {reason}" if group.first.kind == "activation" else reason, [0, 0])
         known[0] += group.bytes
         known[1] += len(group.tensors)
-    for reason, (total, number) in sorted(sums.items(), key=lambda item: -item[1][0])[:MOST_REASONS]:
+    for reason, (total, number) in sorted(sums.items(), key=lambda item: -item[1][0]):
+        if total < SMALLEST * peak.bytes:
+            return
         yield from wrapped(f"{reason} ({count(number, 'tensor')})", width, "muted", lead=f"{size(total):>10}  ")
-
-
-MOST_REASONS = 8
 
 
 def _kinds(peak: MemoryPeak, width: int) -> Iterator[Row]:

@@ -270,7 +270,7 @@ LEGEND = (
     "computes it again."
 )
 
-WIDE = 110
+WIDE = 150
 """Columns from which on the table of trials has all of its columns."""
 
 BAR = 16
@@ -287,7 +287,7 @@ def _columns(width: int) -> list[Column[_Row]]:
     ]
     if width >= WIDE:
         columns += [
-            Column("predicted", lambda line: line.result.predicted, size, "muted"),
+            Column("predicted peak", lambda line: line.result.predicted, size, "muted"),
             Column(
                 "predicted", lambda line: line.predicted_time, lambda value: f"{value - 1:+.0%}", "muted", optional=True
             ),

@@ -99,6 +99,8 @@ class _Kernels:
         self._handles = handles
         self._names = names
         self._by_name = {node.name: node for node in pending.nodes}
+        self._places = {name: place for place, name in enumerate(self._by_name)}
+        """Position of each node in the graph."""
         self._dynamo = {node.name: node for node in context.graphs.get(pending.graph, ())}
 
     def events(self) -> Iterator[ev.Kernel]:
@@ -172,7 +174,7 @@ class _Kernels:
     def _candidate_line(self, order: int) -> tuple[ev.Location, ...]:
         """Return the line of a library call of an unknown node, if all nodes that it may be have the same."""
         call = self._flow.calls[order]
-        places = {self._by_name[name].location for name in self._flow.candidates(call)} if call.op else set()
+        places = {self._by_name[name].location for name in self._flow.candidates(order)} if call.op else set()
         place = places.pop() if len(places) == 1 else None
         return (place,) if place is not None else ()
 
@@ -184,8 +186,7 @@ class _Kernels:
             names = (call.node,) if call.node else self._flow.kernel_nodes(call) if not call.op else ()
         if not names:
             names = self._extern_nodes(name, comment) if extern else self._only_nodes(name)
-        places = {node.name: index for index, node in enumerate(self._module.nodes)}
-        return tuple(sorted({node for node in names if node in places}, key=places.__getitem__))
+        return tuple(sorted({node for node in names if node in self._places}, key=self._places.__getitem__))
 
     def _extern_nodes(self, name: str, comment: CommentBlock) -> tuple[str, ...]:
         """Return the node of a library call if its op and its lines leave one."""

@@ -60,6 +60,16 @@ class FlowCall:
     """The node of a library call, once it is known."""
 
 
+class _PlacedCalls(NamedTuple):
+    """The calls with known nodes; sets of nodes are bits in their order."""
+
+    nodes: frozenset[str]
+    needed_before: list[int]
+    """By position: the nodes of all calls before it, and what these need."""
+    after: list[int]
+    """By position: the nodes of all calls after it."""
+
+
 class Dataflow:
     """Matches the calls of one module with the nodes of its graph."""
 
@@ -76,6 +86,8 @@ class Dataflow:
                 bits |= self._ancestors.get(name, 0)
             self._ancestors[node.name] = bits
         self.calls: list[FlowCall] = []
+        self._placed: _PlacedCalls | None = None
+        """The calls with known nodes; None once one more is known."""
         self._values: dict[str, Value] = {}
 
     # ---- the calls
@@ -174,7 +186,7 @@ class Dataflow:
     def solve(self) -> None:
         """Find the nodes of library calls; each one that is found tells more about the others."""
         while True:
-            fitting = {at: self.candidates(call) for at, call in enumerate(self.calls) if call.op and not call.node}
+            fitting = {at: self.candidates(at) for at, call in enumerate(self.calls) if call.op and not call.node}
             single = {at: names[0] for at, names in fitting.items() if len(names) == 1} or self._chains(fitting)
             taken: set[str] = set()
             for at, name in single.items():
@@ -184,14 +196,16 @@ class Dataflow:
             if not taken:
                 return
 
-    def candidates(self, call: FlowCall) -> list[str]:
-        """Return the nodes that a library call may be."""
+    def candidates(self, position: int) -> list[str]:
+        """Return the nodes that the library call at a position may be."""
+        call = self.calls[position]
         if call.node:
             return [call.node]
-        position = self.calls.index(call)
-        taken = {other.node for other in self.calls if other.node}
+        placed = self._placed = self._placed or self._place_calls()
         possible = [
-            name for name in self._by_op.get(call.op, ()) if name not in taken and self._in_order(position, name)
+            name
+            for name in self._by_op.get(call.op, ())
+            if name not in placed.nodes and self._in_order(placed, position, name)
         ]
         fitting = [name for name in possible if self._fits(call, name)]
         # A kernel may have copied an input into another layout.
@@ -225,20 +239,22 @@ class Dataflow:
             if root in self._nodes
         )
 
-    def _in_order(self, position: int, name: str) -> bool:
+    def _in_order(self, placed: _PlacedCalls, position: int, name: str) -> bool:
         """Return whether a node can run at a position: nothing before needs it, and it needs nothing after."""
-        own, bits = 1 << self._order[name], self._ancestors[name]
-        for index, other in enumerate(self.calls):
-            if not other.node or index == position:
-                continue
-            if index < position and self._ancestors[other.node] & own:
-                return False
-            if index > position and bits & (1 << self._order[other.node]):
-                return False
-        return True
+        needed_before = placed.needed_before[position] & (1 << self._order[name])
+        return not needed_before and not self._ancestors[name] & placed.after[position]
+
+    def _place_calls(self) -> _PlacedCalls:
+        needed, later = [0], [0]
+        for call in self.calls:
+            needed.append(needed[-1] | (self._ancestors[call.node] if call.node else 0))
+        for call in reversed(self.calls):
+            later.append(later[-1] | (1 << self._order[call.node] if call.node else 0))
+        names = frozenset(call.node for call in self.calls if call.node)
+        return _PlacedCalls(names, needed[:-1], later[-2::-1])
 
     def _assign(self, call: FlowCall, name: str) -> None:
-        call.node = name
+        call.node, self._placed = name, None
         for value in call.writes:
             value.node = name
         roots = [self.root(source) for source in self._nodes[name].inputs]

@@ -64,18 +64,23 @@ class Exploration:
 
     def assert_no_breaks(self) -> Exploration:
         """Raise `AssertionError` with reason, line and hint of each graph break."""
+        __tracebackhide__ = True
         return self.assert_max_breaks(0)
 
     def assert_max_breaks(self, most: int) -> Exploration:
+        __tracebackhide__ = True
         return self._assert(len(self.breaks), most, "graph break", "graph-break")
 
     def assert_max_recompiles(self, most: int) -> Exploration:
+        __tracebackhide__ = True
         return self._assert(len(self.recompiles), most, "recompile", "recompile")
 
     def assert_max_graphs(self, most: int) -> Exploration:
+        __tracebackhide__ = True
         return self._assert(len(self.graphs), most, "graph", "graph-break")
 
     def assert_max_kernels(self, most: int) -> Exploration:
+        __tracebackhide__ = True
         generated = sum(kernel.generated for kernel in self.kernels)
         return self._assert(generated, most, "generated kernel", "graph-break")
 

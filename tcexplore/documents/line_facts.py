@@ -11,6 +11,7 @@ from functools import lru_cache
 from tcexplore import events as ev
 from tcexplore.documents.document import Span, by_identity
 from tcexplore.documents.labels import KernelLabel, Labels, labels
+from tcexplore.events.python_source import without_comment
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.line_times import (
@@ -236,7 +237,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def break_place(graph_break: ev.GraphBreak, line: str) -> tuple[int, int]:
-    """Return the first and last character of the call or keyword that breaks the graph, else of the whole line.
+    """Return the first and last character of the call or keyword that breaks the graph, else of the whole statement.
 
     Torch gives a line and a context such as `method: item`; the last name of it that the line calls is the place.
     """
@@ -245,7 +246,7 @@ def break_place(graph_break: ev.GraphBreak, line: str) -> tuple[int, int]:
         if call := re.search(rf"\.?\b{name}\s*\(", line):
             return call.start(), _closing(line, call.end())
     start = len(line) - len(line.lstrip())
-    return start, max(start, len(line.rstrip()))
+    return start, max(start, len(without_comment(line)))
 
 
 def _closing(line: str, start: int) -> int:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
+
+_COMMENT = re.compile(r"\s+#[^'\"]*$")
 
 
 def parse_source(source: str, file: str = "<unknown>") -> ast.Module:
@@ -14,6 +17,11 @@ def parse_source(source: str, file: str = "<unknown>") -> ast.Module:
     """
     with warnings.catch_warnings(action="ignore"):
         return ast.parse(source, file)
+
+
+def without_comment(line: str) -> str:
+    """Return a line without a comment at its end; one with quotes stays, since it may be part of a string."""
+    return _COMMENT.sub("", line).rstrip()
 
 
 def imported_packages(node: ast.Import | ast.ImportFrom) -> list[str]:

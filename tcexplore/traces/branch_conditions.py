@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from tcexplore.events.python_source import parse_source
+from tcexplore.events.python_source import parse_source, without_comment
 
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-_COMMENT = re.compile(r"\s+#[^'\"]*$")
 
 
 class Condition(NamedTuple):
@@ -160,5 +156,5 @@ def _expression(source: str, function: ast.AST, line: int) -> Condition | None:
 
 def _condition(source: str, node: ast.AST) -> Condition:
     line = function_line(node)
-    text = _COMMENT.sub("", source.split("\n")[line - 1]).strip()
+    text = without_comment(source.split("\n")[line - 1]).strip()
     return Condition(line, text, isinstance(node, ast.For | ast.AsyncFor | ast.While))

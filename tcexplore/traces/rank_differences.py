@@ -8,6 +8,7 @@ from functools import partial
 from itertools import zip_longest
 
 from tcexplore import events as ev
+from tcexplore.events.python_source import without_comment
 from tcexplore.events.rank_events import WARNINGS, DivergenceKind
 from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source, resumed_line
@@ -249,7 +250,11 @@ class _Pair:
         for side, graph in ((self._mine, my_graph), (self._other, other_graph)):
             if not same_side and (place := self._data_dependent(side, graph)) is not None:
                 found = condition_at(side.sources.text(place.file), place.line)
-                text = found.text if found is not None and found.line == place.line else side.sources.code(place)
+                text = (
+                    found.text
+                    if found is not None and found.line == place.line
+                    else without_comment(side.sources.code(place))
+                )
                 return difference._replace(
                     kind="branch", condition_line=place, condition=text,
                     detail=f"the ranks take different sides of `{text}`, which depends on the values in a tensor",

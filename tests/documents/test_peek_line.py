@@ -56,6 +56,8 @@ def test_a_line_without_facts_has_only_its_name():
         ("method: item", "    y = f(x).sum() * mix.item() + 1", ".item()"),
         ("builtin print", '    print("x", y)', 'print("x", y)'),
         ("nothing that the line has", "    if x.sum() > 0:", "if x.sum() > 0:"),
+        ("nothing that the line has", "    if x.sum() > 0:  # a long remark", "if x.sum() > 0:"),
+        ("nothing that the line has", "    if x == ' # y':", "if x == ' # y':"),
     ],
 )
 def test_the_place_of_a_break_is_the_call_in_its_context(context: str, line: str, place: str):

@@ -51,6 +51,8 @@ def test_the_message_names_reason_line_and_fix(tcexplore: Explorer):
     )
     assert str(failed.value).startswith(f"1 graph break, 0 allowed\n  tests/pytest_plugin/models.py:{line}: ")
     assert "\n    Try: " in str(failed.value)
+    shown = {entry.path.name for entry in failed.traceback if not entry.ishidden(failed)}
+    assert "exploration.py" not in shown, "the failure shows the line of the test only"
 
 
 def test_records_are_typed_and_outputs_are_returned(tcexplore: Explorer):

@@ -285,7 +285,7 @@ def _common_beginning(fingerprints: Sequence[RankFingerprint]) -> list[RankFinge
             break
         graphs.add(ids[0])
     common = {key for key in set.intersection(*(set(records.items) for records in fingerprints)) if key.graph in graphs}
-    return [records.only(common) for records in fingerprints]
+    return [records.only(common, growing=True) for records in fingerprints]
 
 
 def has_late_rank(ranks: Mapping[int, FollowedRank], rows: Sequence[RankRow], hang: Hang | None) -> bool:

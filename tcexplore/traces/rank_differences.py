@@ -328,13 +328,17 @@ class _Pair:
 
     @staticmethod
     def _reads_rank(side: RankFingerprint, graph: str) -> bool:
-        """Return whether a guard compares a value that is named after the rank with this rank's number."""
-        return any(
+        """Return whether a guard compares a value that is named after the rank with this rank's number.
+
+        Torch writes the guards at the end of a compile. Until then, any constant may be the rank.
+        """
+        guards = side.of(graph, "dynamo_cpp_guards_str")
+        return (side.growing and not guards) or any(
             (match := _VALUE_CHECK.match(check.code)) is not None
             and match[2] is not None
             and _RANK_NAMES.search(match[1]) is not None
             and int(match[2]) == side.rank
-            for item in side.of(graph, "dynamo_cpp_guards_str")
+            for item in guards
             for check in guard_checks(side.payload(item))
         )
 

@@ -122,6 +122,8 @@ class RankFingerprint:
     """The last attempt to trace a frame by compile id, if it is not the first."""
     given_up: dict[str, list[ComparedRecord]] = field(default_factory=dict)
     """Graphs of the earlier attempts by compile id."""
+    growing: bool = False
+    """Whether records that are not there may still come."""
 
     @property
     def rank(self) -> int:
@@ -192,9 +194,9 @@ class RankFingerprint:
         graph = item.record.graph
         return reasons.first.kind, break_line(self.sources, text, self.frames.get(graph), self.callers.get(graph))
 
-    def only(self, keys: Container[RecordKey]) -> RankFingerprint:
-        """Return the fingerprint of some of the records."""
-        return replace(self, items={key: item for key, item in self.items.items() if key in keys})
+    def only(self, keys: Container[RecordKey], *, growing: bool = False) -> RankFingerprint:
+        """Return the fingerprint of some of the records; those that are left out may still come if it is `growing`."""
+        return replace(self, items={key: item for key, item in self.items.items() if key in keys}, growing=growing)
 
     # ---- reading
 

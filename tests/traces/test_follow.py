@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -190,6 +192,33 @@ def test_a_compile_that_only_one_rank_traced_again_is_no_difference_yet(traces: 
     assert compared_now(trace).divergence is not None
     trace.ranks[0].records.attempts["0/0"] = 1
     assert compared_now(trace).divergence is None, "rank 1 may have to trace it again, too"
+
+
+def test_a_constant_may_be_the_rank_until_the_guards_are_there(traces: Path, tmp_path: Path):
+    edited, folder = tmp_path / "edited", tmp_path / "trace"
+    edited.mkdir()
+    folder.mkdir()
+    for path in (traces / "same").glob("*.log"):
+        head, graph, rest = re.split(
+            r"(?ms)^(V[^\n]*\{\"dynamo_output_graph\".*?\n)(?=V)", path.read_text(), maxsplit=1
+        )
+        envelope, _, payload = graph.partition("\n")
+        payload = payload.replace("= x + 1;", f"= x + {int('rank_1' in path.name)};")
+        body = payload.removeprefix("\t").removesuffix("\n").replace("\n\t", "\n")
+        digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
+        envelope = re.sub(r'"has_payload": "\w+"', f'"has_payload": "{digest}"', envelope)
+        (edited / path.name).write_text(f"{head}{envelope}\n{payload}{rest}")
+    first, second = files_of(edited, folder)
+    trace = FollowedTrace([str(folder)])
+    first.write()
+    second.write(second.until("dynamo_cpp_guards_str"))
+    trace.update()
+    assert compared_now(trace).divergence is None
+    second.write()
+    trace.update()
+    divergence = compared_now(trace).divergence
+    assert divergence is not None, "no guard reads the rank"
+    assert (divergence.kind, divergence.compile_id) == ("branch", "0/0")
 
 
 async def test_a_look_at_the_ranks_makes_their_rows_once(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

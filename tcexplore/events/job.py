@@ -62,6 +62,11 @@ class Job:
     """Steps after which such a script ends."""
     steps_for: float = 0.0
     """Seconds after its first step until such a script ends, but not before its third step; 0 for no limit."""
+    counted_kernels: tuple[str, ...] = ()
+    """Names of Triton kernels whose hardware counters are read: the file runs once more, under Nsight Compute."""
+    marked_call: bool = False
+    """Whether to end with one more compiled call between the marks of CUDA's profiler API, for the profiler that
+    launched this process."""
     eager_ops: tuple[str, ...] = ()
     """Ops such as `aten.sum.dim_IntList` for which Inductor calls eager's kernel instead of generating code."""
     graph_scripts: bool = False

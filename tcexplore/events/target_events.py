@@ -144,6 +144,48 @@ class KernelNotAssembled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatementCounters:
+    """Hardware counters of the instructions of one statement of a kernel."""
+
+    line: int
+    """Line of the kernel's source, from 1; 0 for instructions of unknown origin."""
+    instructions: int
+    """Executed by all warps."""
+    samples: int
+    """Times a warp was sampled at these instructions."""
+    stalls: tuple[tuple[str, int], ...] = ()
+    """Samples at which the warp could not issue, by reason, the most frequent first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCounters(Event):
+    """Hardware counters of a kernel's first launch in one call of the program. `graph` to `target`: as in `Kernel`.
+
+    Shares are of the peak that the hardware sustains, between 0 and 1; None if this GPU does not count them.
+    """
+
+    graph: str
+    phase: str
+    kernel: str
+    target: str
+    us: float
+    """Duration of the launch, while it is counted."""
+    compute_share: float | None
+    """Of the multiprocessors' busiest pipeline."""
+    memory_share: float | None
+    """Of the busiest part of the memory system."""
+    dram_share: float | None
+    l2_share: float | None
+    l1_share: float | None
+    occupancy: float | None
+    """Share of the multiprocessor's warps that were resident, on average."""
+    statements: tuple[StatementCounters, ...] = ()
+    """In the order of the source."""
+    missing: str = ""
+    """Why there are no counters by statement; empty if there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelScript(Event):
     """A Triton kernel as a file that creates inputs, calls the kernel and times it, in torch's form."""
 

@@ -71,6 +71,7 @@ class Code:
     not_lowered: tuple[ev.TargetSkipped, ...] = ()
     assembled: tuple[ev.KernelAssembled, ...] = ()
     not_assembled: tuple[ev.KernelNotAssembled, ...] = ()
+    counters: tuple[ev.KernelCounters, ...] = ()
     roofline: tuple[ev.RooflinePoint, ...] = ()
     vectorized: tuple[ev.LoopVectorized, ...] = ()
 

@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 from tcexplore.keymap import ACTIONS
 
 StudyName = Literal[
-    "modes", "sweep", "recompiles", "bisect", "numerics", "memory", "artifacts", "cold", "fix", "fusion", "next"
-]
+    "modes", "sweep", "recompiles", "bisect", "numerics", "memory", "artifacts", "cold", "fix", "fusion",
+    "counters", "next",
+]  # fmt: skip
 
 
 class StudyEntry(NamedTuple):
@@ -33,6 +34,7 @@ STUDIES = (
     StudyEntry("numerics", _TITLES["numerics"]),
     StudyEntry("memory", _TITLES["memory"]),
     StudyEntry("fusion", _TITLES["fusion"]),
+    StudyEntry("counters", _TITLES["counters"]),
     StudyEntry("artifacts", _TITLES["artifacts"]),
     StudyEntry("cold", _TITLES["cold"], command=False),
     StudyEntry("fix", "Try a fix for each graph break and verify it"),

@@ -16,7 +16,7 @@ from tcexplore import events as ev
 from tcexplore.keymap import Action, hint
 from tcexplore.quantities import count
 from tcexplore.session import Session
-from tcexplore.session.links import GUARD_FILTERS_LINK, Link
+from tcexplore.session.links import GUARD_FILTERS_LINK, Link, kernel_link
 from tcexplore.targets.target_names import NATIVE
 from tcexplore.ui.engine import Engine, RankEngine
 from tcexplore.ui.messages import (
@@ -383,7 +383,16 @@ class RunActions(App[int]):
 
     def action_study(self, name: str) -> None:
         if not self._trace_only():
-            self._study(name)
+            self._study(name, self._counter_options() if name == "counters" else None)
+
+    def _counter_options(self) -> object:
+        """Return the options that count the kernels of the selected row; None if it has none."""
+        from tcexplore.studies.counters import CounterOptions
+
+        run, links = self.session.newest, set(self.main.selection.links)
+        kernels = run.code.kernels if run is not None else ()
+        names = [kernel.name for kernel in kernels if kernel.language == "triton" and kernel_link(kernel) in links]
+        return CounterOptions(tuple(names)) if names else None
 
     def _study(self, name: str, options: object = None) -> None:
         """Open a study with these options, by default its usual ones."""

@@ -346,7 +346,14 @@ class Run:
             entry = vary_calls(resize_calls(entry, config.dim, config.sizes), config)
         self._emit_entry(entry)
         program, imported = self._prepare(entry, module)
-        self._examine(program, self._call(program, module), module)
+        examination = self._call(program, module)
+        if self.job.marked_call:
+            from tcexplore.worker.counters_stage import make_marked_call
+
+            make_marked_call(program)
+            self._assemble()
+            return
+        self._examine(program, examination, module)
         if entry.unpadded:
             self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
         if self.job.passes > 1:
@@ -571,6 +578,11 @@ class Run:
 
     def _assemble(self) -> None:
         self._stages.run(RunFact.MACHINE_CODE, "triton:compile", self._codegen.finish, self.progress.enter)
+        if self.job.counted_kernels:
+            from tcexplore.worker import counters_stage
+
+            count = partial(counters_stage.count_kernels, self.job, self._recorder)
+            self._stages.run(counters_stage.FACT, counters_stage.SYMBOL, count, limit_s=counters_stage.LIMIT_S)
 
     # ---- commands
 

@@ -85,6 +85,7 @@ class Runs:
         timing_processes: int = 0,
         try_recompile_fixes: bool = False,
         structure_only: bool = False,
+        counted_kernels: tuple[str, ...] = (),
         **config: Any,
     ) -> int:
         self._run += 1
@@ -105,6 +106,7 @@ class Runs:
                 profile=examine,
                 try_recompile_fixes=try_recompile_fixes,
                 structure_only=structure_only,
+                counted_kernels=counted_kernels,
             )
         )
         return self._run

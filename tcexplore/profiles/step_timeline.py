@@ -52,10 +52,18 @@ Modules = Mapping[tuple[str, str, str], str | None]
 
 
 def modules_of(events: Iterable[ev.Event]) -> Modules:
-    """Return the modules of the post-grad nodes of a trace."""
+    """Return the modules of the post-grad nodes of a run: paths from the outermost module where these are known."""
+    known = list(events)
+    paths = {
+        (captured.graph, module.source): module.path or module.root
+        for captured in known
+        if isinstance(captured, ev.GraphCaptured)
+        for module in captured.modules
+        if module.path is not None
+    }
     return {
-        (graph.graph, graph.phase, node.name): node.module
-        for graph in events
+        (graph.graph, graph.phase, node.name): paths.get((graph.graph, node.module or ""), node.module)
+        for graph in known
         if isinstance(graph, ev.AtenGraph) and graph.stage == "post_grad"
         for node in graph.nodes
     }
@@ -106,12 +114,13 @@ def step_timelines(
 def timeline_of_run(profile: bytes, code: Sequence[ev.Event], sources: Mapping[str, str]) -> ev.StepTimeline:
     """Return the timeline of the median step of a profile of a live run.
 
-    `code` has the run's kernels and post-grad graphs, `sources` the texts of the user's files.
+    `code` has the run's graphs and kernels, `sources` the texts of the user's files.
     """
     joined = join(read_profile("profile", profile), GeneratedCode.of_events(code), dict(sources))
     read = next(event for event in profile_events(joined) if isinstance(event, ev.ProfileRead))
     median = [step.name for step in read.steps].index(read.median)
-    return replace(step_timelines(joined, read.steps, median, modules_of(code))[0], odd="")
+    timeline = step_timelines(joined, read.steps, median, modules_of(code))[0]
+    return replace(timeline, step=timeline.step.replace("ProfilerStep#", "step "), odd="")
 
 
 class _StepEvents:

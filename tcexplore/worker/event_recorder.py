@@ -15,6 +15,7 @@ from tcexplore.events import (
     Event,
     ExtraCompiles,
     FrameEntered,
+    GraphCaptured,
     Kernel,
     Phase,
     PhaseStarted,
@@ -35,7 +36,8 @@ class EventRecorder:
         self.kernels: list[Kernel] = []
         self.wrappers: list[Wrapper] = []
         self.cuda_graphs: list[CudaGraphRecorded] = []
-        self.post_grad: list[AtenGraph] = []
+        self.graphs: list[GraphCaptured | AtenGraph] = []
+        """Dynamo's graphs, and those that Inductor lowers."""
         self._graphs: set[str] = set()
         """Compile ids of all events."""
         self.recompiled = False
@@ -75,7 +77,7 @@ class EventRecorder:
 
     def forget(self) -> None:
         """Forget the calls so far: they begin again."""
-        self.kernels, self.wrappers, self.cuda_graphs, self.post_grad = [], [], [], []
+        self.kernels, self.wrappers, self.cuda_graphs, self.graphs = [], [], [], []
         self._graphs, self._closed, self.recompiled = set(), False, False
 
     def close_graphs(self) -> None:
@@ -121,6 +123,8 @@ class EventRecorder:
                 self.handle_target_kernel(event)
         elif isinstance(event, Wrapper) and event.target == NATIVE:
             self.wrappers.append(event)
+        elif isinstance(event, GraphCaptured):
+            self.graphs.append(event)
         elif isinstance(event, Recompiled):
             self.recompiled = True
         elif isinstance(event, CallProfiled):
@@ -136,7 +140,7 @@ class EventRecorder:
 
     def _record_graph(self, graph: AtenGraph) -> None:
         if graph.stage == "post_grad":
-            self.post_grad.append(graph)
+            self.graphs.append(graph)
         if _uses_gpu(graph):
             self._on_gpu.add((graph.graph, graph.phase))
 

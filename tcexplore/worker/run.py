@@ -305,7 +305,7 @@ class Run:
         from tcexplore.profiles.step_timeline import timeline_of_run
 
         texts = {self.job.file: self.job.source}
-        return timeline_of_run(profile, [*self._recorder.kernels, *self._recorder.post_grad], texts)
+        return timeline_of_run(profile, [*self._recorder.kernels, *self._recorder.graphs], texts)
 
     def _make_failed_call_eagerly(self, call: FailedCall | None, error: Exception) -> None:
         """Make the call of a region that ended the script eagerly, to tell whose fault it is.

@@ -17,7 +17,7 @@ from tcexplore.profiles.profile_job import ProfileJob, ProfileRun, open_profiles
 from tcexplore.profiles.profile_join import join
 from tcexplore.profiles.profile_run import profile_events
 from tcexplore.profiles.profile_table import read_profile
-from tcexplore.profiles.step_timeline import step_timelines
+from tcexplore.profiles.step_timeline import modules_of, step_timelines
 from tcexplore.session import Snapshot
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
@@ -285,3 +285,19 @@ def test_another_step_can_be_shown(training: Snapshot):
     shown = document(training, frozenset())
     fold = next(row.fold for row in map(shown.row, range(len(shown))) if row.fold and row.fold.endswith("#0"))
     assert document(training, frozenset([fold])).title.startswith("ProfilerStep#0")
+
+
+def test_modules_have_their_paths_from_the_outermost_module():
+    source = "args[0].model.layers.0"
+    captured = ev.GraphCaptured(
+        graph="0/0", ops=0, nodes=(), code="",
+        modules=(ev.CapturedModule(source=source, type="Layer", path="model.layers.0", root="Llama"),),
+    )  # fmt: skip
+    nodes = tuple(
+        ev.FxNode(name=name, op="call_function", target="", module=module)
+        for name, module in (("mm", source), ("add", "self.other"))
+    )
+    graph = ev.AtenGraph(graph="0/0", stage="post_grad", phase="forward", nodes=nodes)
+    assert modules_of([captured, graph]) == {
+        ("0/0", "forward", "mm"): "model.layers.0", ("0/0", "forward", "add"): "self.other",
+    }  # fmt: skip

@@ -20,8 +20,8 @@ GPU_PROCESS_SPREAD = 0.005
 """The same if the device is busy for most of a call: that of ten pairs of plain scripts on an H200."""
 
 LAUNCH_PROCESS_SPREAD = 0.02
-"""The same if the device waits for launches: that of ten plain scripts on an H100, whose calls took up to 1.6 times as
-long in one process as in another."""
+"""The same if the device waits for launches: 0.017 to 0.025 for 25 plain scripts of five models on an H100, and 0.021
+for 15 runs. Calls took up to twice as long in one process as in another."""
 
 MEDIAN_FACTOR = 1.2
 """Standard error of the median of a few processes over that of their mean: 1.16 for three, 1.20 for five."""
@@ -54,6 +54,7 @@ def combine(processes: Sequence[TimedProcess], effective_pairs: int, spread: flo
         return Speedup(only.speedup, Interval(math.exp(middle - low), math.exp(middle + high)), effective_pairs)
     expected = PROCESS_SPREAD if spread is None else spread
     scatter = (EXPECTED_WEIGHT * expected**2 + freedom * variance(logs)) / (EXPECTED_WEIGHT + freedom)
-    error = MEDIAN_FACTOR * math.sqrt(max(scatter, median(errors) ** 2) / len(logs))
-    reach = QUANTILES[min(freedom + EXPECTED_WEIGHT, len(QUANTILES)) - 1] * error
+    # The scatter is estimated from few processes, the error within one from its many pairs.
+    quantile = QUANTILES[min(freedom + EXPECTED_WEIGHT, len(QUANTILES)) - 1]
+    reach = max(quantile * math.sqrt(scatter), NORMAL_QUANTILE * median(errors)) * MEDIAN_FACTOR / math.sqrt(len(logs))
     return Speedup(math.exp(middle), Interval(math.exp(middle - reach), math.exp(middle + reach)), effective_pairs)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tcexplore.timing.samples import Samples
     from tcexplore.timing.workload import Pause, Workload
 
-SLICE_S = 0.25
+SLICE_S, GPU_SLICE_S = 0.25, 0.75
 """Seconds of pairs that a child measures at once; between them, the run handles commands and may be paused."""
 
 POLL_S = 0.05
@@ -354,7 +354,7 @@ class TimingProcesses:
         """Return what a child measures; None if it fails, with the reason in the report."""
         from tcexplore.timing.samples import Samples
 
-        samples = Samples()
+        samples, slice_s = Samples(), SLICE_S if self._device.type == "cpu" else GPU_SLICE_S
         try:
             sock, pid = self._seed.fork(accelerated=self._device.type != "cpu")
         except (OSError, ProtocolError) as error:
@@ -368,7 +368,7 @@ class TimingProcesses:
                 while measured < seconds:
                     pause(0.0)
                     began = time.monotonic()
-                    sock.sendall(encode(MeasurePairs(seconds=min(SLICE_S, seconds))))
+                    sock.sendall(encode(MeasurePairs(seconds=min(slice_s, seconds))))
                     _add(samples, self._await(sock, self._limit_s, None))
                     measured += time.monotonic() - began
         except (OSError, ProtocolError, _ChildFailedError) as error:

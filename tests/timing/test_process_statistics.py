@@ -37,6 +37,12 @@ def test_processes_that_disagree_widen_the_interval_and_those_that_agree_narrow_
     assert apart.interval.high > 3.5
 
 
+def test_processes_that_agree_are_not_less_certain_than_one():
+    rows = [process(1.09, 1.09 * math.exp(-0.05), 1.09 * math.exp(0.05)) for _ in range(3)]
+    low, high = combine(rows, 0, 0.005).interval
+    assert math.log(high / low) / 2 < 0.05
+
+
 def test_one_process_that_differs_does_not_move_the_speedup():
     mixed = combine([process(1.5, 1.48, 1.52), process(1.51, 1.48, 1.52), process(3.0, 2.9, 3.1)], 0)
     assert mixed.value == pytest.approx(1.51)

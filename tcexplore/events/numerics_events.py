@@ -108,7 +108,8 @@ class FirstOp(Event):
 class ResultError(Event):
     """The accumulated error of an output of a graph, or of a gradient, against float64.
 
-    Errors are the norm of the difference, relative to that of the float64 value.
+    Errors are the norm of the difference, relative to that of the float64 value, and infinite if a value is not finite
+    whose float64 value is.
     """
 
     graph: str

@@ -245,11 +245,20 @@ class ErrorGrowth:
 
 
 def relative_error(value: Any, exact: Any) -> float | None:
-    """Return the norm of the error by that of the exact value; None if this is zero, or no floating-point tensor."""
+    """Return the norm of the error by that of the exact value; None if this is zero, or no floating-point tensor.
+
+    It is infinite if a value is not finite whose exact value is.
+    """
     if not isinstance(value, Tensor) or not _is_float(exact) or value.shape != exact.shape or not exact.numel():
         return None
     norm = _norm(exact)
-    return _norm(value - exact) / norm if norm else None
+    if not norm:
+        return None
+    error = float((value - exact).norm())
+    if math.isfinite(error):
+        return error / norm
+    lost = torch.isfinite(exact) & ~torch.isfinite(value)
+    return math.inf if bool(lost.any()) else _norm(value - exact) / norm
 
 
 def _norm(values: Tensor) -> float:

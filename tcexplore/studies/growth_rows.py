@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,13 @@ LEGEND = (
 
 def error_text(value: float) -> str:
     """Return a relative error as text."""
+    if math.isinf(value):
+        return "not finite"
     return f"{value:.1e}" if value else "0"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is None or math.isfinite(value) else None
 
 
 def kernel_name(kernel: str) -> str:
@@ -137,7 +144,8 @@ def amplifying(modules: Sequence[ModuleErrorGrowth]) -> list[AlikeModules]:
     """Return the modules that amplify, alike ones together, the strongest first."""
     alike: dict[tuple[str, str, str], list[ModuleErrorGrowth]] = {}
     for one in modules:
-        if amplification(one) >= AMPLIFIES:
+        # From an infinite error on, nothing is amplified.
+        if math.isfinite(one.error_out) and amplification(one) >= AMPLIFIES:
             alike.setdefault((one.graph, one.phase, re.sub(r"\.\d+\b", ".N", one.module)), []).append(one)
     groups = [AlikeModules(max(each, key=amplification), len(each)) for each in alike.values()]
     return sorted(groups, key=lambda group: amplification(group.worst), reverse=True)
@@ -151,7 +159,7 @@ def growth_fields(run: Snapshot) -> Fields | None:
         "results": [
             {
                 "graph": one.graph, "phase": one.phase, "name": result_name(run, one), "node": one.node,
-                "compiled": one.compiled, "eager": one.eager,
+                "compiled": _finite(one.compiled), "eager": _finite(one.eager),
             }
             for one in run.result_errors
         ],
@@ -164,8 +172,9 @@ def growth_fields(run: Snapshot) -> Fields | None:
         ],
         "modules": [
             {
-                "graph": one.graph, "phase": one.phase, "module": one.module, "ops": one.ops, "in": one.error_in,
-                "out": one.error_out, "passed_on": one.passed_on, "amplification": amplification(one),
+                "graph": one.graph, "phase": one.phase, "module": one.module, "ops": one.ops,
+                "in": _finite(one.error_in), "out": _finite(one.error_out), "passed_on": _finite(one.passed_on),
+                "amplification": _finite(amplification(one)),
             }
             for one in run.module_errors
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch.fx import GraphModule, Interpreter
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tcexplore.numerics.error_growth import ErrorGrowth
+from tcexplore.numerics.error_growth import ErrorGrowth, relative_error
 from tcexplore.numerics.kernel_replay import GraphValues
 from tcexplore.numerics.lowered_graphs import HeldNode, LoweredGraph
 from tcexplore.numerics.wrapper_values import WrapperCall
@@ -132,3 +133,11 @@ def test_stored_integers_are_no_errors():
     module = traced(lambda x: x.gather(0, torch.exp(x).argmax(0, keepdim=True)) * 2, X[:, 0])
     errors = growth(module, [X[:, 0]], aten.exp.default)
     assert errors.local_error([node(module, aten.argmax.default)]) == 0
+
+
+def test_a_value_that_overflows_is_an_infinite_error_and_one_that_has_no_finite_value_is_none():
+    exact = torch.tensor([1.0, 2.0, math.inf], dtype=torch.float64)
+    assert relative_error(torch.tensor([1.0, math.inf, math.inf]), exact) == math.inf
+    assert relative_error(torch.tensor([1.0, math.nan, math.nan]), exact) == math.inf
+    assert relative_error(torch.tensor([1.0, 2.0, math.nan]), exact) == 0
+    assert relative_error(torch.tensor([math.nan]), torch.tensor([math.nan])) is None

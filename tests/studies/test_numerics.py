@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -146,6 +147,7 @@ async def test_how_errors_grow_is_shown_for_results_kernels_and_modules():
         judged("cpp_fused_exp_0", "differs, not wrong", 3.0),
         ev.ResultError(graph="0/0", phase="forward", number=0, node="add", compiled=3.1e-6, eager=2.9e-7),
         ev.ResultError(graph="0/0", phase="backward", number=0, node="mm", compiled=4e-5, eager=4e-7),
+        ev.ResultError(graph="0/0", phase="forward", number=1, node="exp", compiled=math.inf, eager=math.inf),
         ev.KernelErrorGrowth(
             graph="0/0", phase="forward", kernel="cpp_fused_exp_0", order=0, local=1e-7, output=3e-6, gradient=4e-5
         ),
@@ -164,6 +166,8 @@ async def test_how_errors_grow_is_shown_for_results_kernels_and_modules():
     assert "layers.2.norm, worst of 3 1.0e-07 3.0e-06 2.7e-06 27×" in report
     growth = json_of("numerics", state)["numerics"]["growth"]
     assert growth["results"][1]["name"] == "gradient of fc.weight"
+    assert "output 1 not finite not finite" in report
+    assert growth["results"][2]["compiled"] is None
     assert growth["kernels"][0]["at_gradients"] == 4e-5
     assert len(growth["modules"]) == 3
 

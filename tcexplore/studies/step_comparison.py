@@ -168,9 +168,10 @@ def steps_text(compared: StepsCompared) -> str:
             f"After {steps}, no parameter of {compared.parameters} is further from the eager run than rounding "
             "explains."
         )
-    others = f", and {count(len(compared.leaving) - 1, 'other')}" if len(compared.leaving) > 1 else ""
+    several = len(compared.leaving) > 1
+    others = f" and {count(len(compared.leaving) - 1, 'other')} have" if several else " has"
     return (
-        f"After step {first.step}, {first.name}{others} has left the eager run: {error_text(first.difference)} off, "
+        f"After step {first.step}, {first.name}{others} left the eager run: {error_text(first.difference)} off, "
         f"where rounding explains {error_text(first.rounding)}."
     )
 

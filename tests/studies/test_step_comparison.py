@@ -106,3 +106,9 @@ def test_a_changed_script_with_other_steps_is_refused():
     assert "number of backwards" in compare_scripts(script(EAGER, random=""), fewer, PERTURBED).objection
     assert "other parameters" in compare_scripts(script(EAGER), script(steps(*[[0.0]] * 8, names=("x",))), ()).objection
     assert "no step was seen" in compare_scripts((), script(EAGER), ()).text
+
+
+def test_several_parameters_that_leave_at_once_have_left():
+    compared = compare_steps(run(8, lambda *_: 1e-3), EAGER, [PERTURBED])
+    assert compared is not None
+    assert " and 1 other have left the eager run" in steps_text(compared)

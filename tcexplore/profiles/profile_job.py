@@ -169,7 +169,7 @@ class ProfileRun:
     def _is_replaced(event: ev.Event) -> bool:
         """Return whether an event of the trace is not true of a profile with it, or has to come later."""
         if isinstance(event, ev.FactMissing):
-            return event.fact in (ev.RunFact.CALL_PROFILE, ev.RunFact.LINE_TIMES)
+            return event.fact in (ev.RunFact.CALL_PROFILE, ev.RunFact.LINE_TIMES, ev.RunFact.TIMELINE)
         return isinstance(event, ev.Finished | ev.TimingSkipped)
 
     def _numbered(self, events: list[ev.Event]) -> list[ev.Event]:

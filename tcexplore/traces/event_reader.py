@@ -39,6 +39,7 @@ NOT_IN_TRACES: tuple[tuple[str, str], ...] = (
     ("the op of each statement of a kernel", "a trace links whole kernels to ops, not their statements"),
     (ev.RunFact.ROOFLINE, "a trace does not hold the scheduler's figures"),
     (ev.RunFact.LINE_TIMES, "a trace holds no measurement of calls"),
+    (ev.RunFact.TIMELINE, "a trace holds no times of a step; a profile of torch.profiler does, open it with --trace"),
     (ev.RunFact.CALLS, "a trace holds compiles, not the calls that cause or reuse them"),
     (ev.RunFact.RECOMPILE_CHECKS, "they need the guards of a live process"),
     (ev.RunFact.STATE_DICT, "a trace holds no objects of the program"),

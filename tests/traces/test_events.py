@@ -355,7 +355,7 @@ def test_views_that_a_trace_cannot_fill_say_so(same: Snapshot):
             document = view.build(same, frozenset(), 78)
             texts[view.name] = " ".join(document.row(number).text for number in range(len(document)))
     assert {name for name, text in texts.items() if "not in a trace" in text} == {
-        "check", "fusion", "device", "lines", "timeline", "state dict", "output",
+        "check", "fusion", "device", "lines", "timeline", "regions", "state dict", "output",
     }  # fmt: skip
     assert not [name for name, text in texts.items() if "This torch version" in text or "Press" in text]
     assert "statement" not in texts["decomp"]

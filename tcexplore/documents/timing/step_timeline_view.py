@@ -392,9 +392,10 @@ def step_timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozens
     """Return the document of the view."""
     steps = snapshot.step_timelines
     if not steps:
-        if reason := missing_reason(snapshot, ev.RunFact.TIMELINE):
+        reason = missing_reason(snapshot, ev.RunFact.TIMELINE)
+        if reason and not snapshot.trace:
             return Parts("", [fixed(wrapped(f"There is no timeline of a step: {reason}", width, "muted"))])
-        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
+        return Parts("", [empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.TIMELINE)])
     chosen = choice_of(toggled, STEP)
     step = next((known for known in steps if known.step == chosen), steps[0])
     return StepTimelineDocument(snapshot, step, toggled, width)

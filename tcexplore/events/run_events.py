@@ -231,6 +231,7 @@ class RunFact(StrEnum):
     FUSION_DECISIONS = "fusion decisions"
     ROOFLINE = "bytes and FLOPs of kernels"
     MACHINE_CODE = "machine code of kernels"
+    COUNTERS = "hardware counters of kernels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

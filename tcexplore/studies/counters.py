@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tcexplore.documents.document import Document, Row, Span, StaticDocument
+from tcexplore.documents.empty_states import missing_reason
 from tcexplore.documents.labels import Labels, format_lines, kernel_links, labels
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, Column, row, table, wrapped
-from tcexplore.events import Job, Kernel, KernelCounters, KernelLine, StatementCounters
+from tcexplore.events import Job, Kernel, KernelCounters, KernelLine, RunFact, StatementCounters
 from tcexplore.quantities import count, duration
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import measured_time
 from tcexplore.session.links import Link, kernel_link, line_link, statement_link
 from tcexplore.session.stable_ids import stable_ids
+from tcexplore.studies.kernel_names import kernels_named
 from tcexplore.studies.runs import RefusedError, Runs, failure_status
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 
@@ -28,9 +30,6 @@ INTENT = (
 )
 OWN_RUN, COUNTING = "your file as it is", "counting"
 
-FACT = "hardware counters of kernels"
-"""The fact that is missing if the machine does not count."""
-
 SLOWEST = 3
 """Kernels that are counted if none is named."""
 
@@ -39,8 +38,6 @@ NEAR_PEAK = 0.8
 
 MOST_STATEMENTS = 12
 """Statements of a kernel that are shown, those with the most samples."""
-
-SHORTEST_ID = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,24 +139,21 @@ def chosen(run: Snapshot, names: Sequence[str]) -> list[Kernel]:
         raise RefusedError("The program has no Triton kernels: hardware counters are read of kernels on a GPU.")
     if not names:
         return kernels[:SLOWEST]
-    ids, known = stable_ids(run), labels(run).kernel
-
-    def is_named(kernel: Kernel, name: str) -> bool:
-        by_id = len(name) >= SHORTEST_ID and ids.kernel(kernel).startswith(name)
-        return by_id or name in (kernel.name, known[kernel_link(kernel)].name)
-
+    wanted = set[Link]()
     for name in names:
-        if not any(is_named(kernel, name) for kernel in kernels):
+        named = [kernel_link(kernel) for kernel in kernels_named(run, name) if kernel.language == "triton"]
+        if not named:
             there_are = ", ".join(kernel.name for kernel in kernels[:12])
             raise RefusedError(f"There is no Triton kernel {name}. There are: {there_are}.")
-    return [kernel for kernel in kernels if any(is_named(kernel, name) for name in names)]
+        wanted.update(named)
+    return [kernel for kernel in kernels if kernel_link(kernel) in wanted]
 
 
 def missing(run: Snapshot) -> str:
     """Return why there are no counters; empty if there are."""
     if run.code.counters:
         return ""
-    return next((fact.reason for fact in run.missing_facts if fact.fact == FACT), "no kernel was counted")
+    return missing_reason(run, RunFact.COUNTERS) or "no kernel was counted"
 
 
 # ---- document

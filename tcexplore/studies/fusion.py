@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from tcexplore import events as ev
 from tcexplore.documents.code.fusion_view import explain_refusal
 from tcexplore.documents.document import Document, Row, StaticDocument
-from tcexplore.documents.labels import labels
 from tcexplore.documents.prose import BLANK, Column, table, wrapped
 from tcexplore.documents.verdicts import VERDICT_STYLES
 from tcexplore.events import ChangeTimed, FusionDecision, Job, Kernel
@@ -21,8 +20,7 @@ from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import Fusions, between
 from tcexplore.session.kernel_facts import measured_time
-from tcexplore.session.links import kernel_link
-from tcexplore.session.stable_ids import stable_ids
+from tcexplore.studies.kernel_names import kernels_named
 from tcexplore.studies.runs import RefusedError, Runs, failure_status, has_ended, timed_out
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 
@@ -30,9 +28,6 @@ OTHER_PROCESSES = 2
 """Other processes in which the two codes are timed, after the first estimate."""
 
 OWN_RUN = "your file as it is"
-SHORTEST_ID = 4
-"""Characters of an id that identify a kernel."""
-
 LISTED = 12
 """Kernels that a message names."""
 
@@ -216,13 +211,8 @@ def fusion_choice(run: Snapshot, names: Sequence[str]) -> FusionChoice:
 
 
 def _part(run: Snapshot, name: str) -> Part:
-    known = labels(run).kernel
-    ids = stable_ids(run)
-    for kernel in run.code.kernels:
-        kernel_id = ids.kernel(kernel)
-        by_id = len(name) >= SHORTEST_ID and kernel_id.startswith(name)
-        if by_id or name in (kernel.name, known[kernel_link(kernel)].name):
-            return Part(name, kernel.graph, kernel.phase, kernel.scheduler_nodes)
+    for kernel in kernels_named(run, name):
+        return Part(name, kernel.graph, kernel.phase, kernel.scheduler_nodes)
     wanted = name.split("_")
     for kernel in run.code.kernels:
         nodes = tuple(node for node in kernel.scheduler_nodes if node in wanted)

@@ -22,7 +22,7 @@ from tcexplore.targets.hardware_counters import METRICS, SECTIONS, Launch, read_
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.program import Program
 
-FACT, SYMBOL = "hardware counters of kernels", "ncu"
+SYMBOL = "ncu"
 
 LIMIT_S = 300.0
 """Time limit of the stage."""

@@ -582,7 +582,7 @@ class Run:
             from tcexplore.worker import counters_stage
 
             count = partial(counters_stage.count_kernels, self.job, self._recorder)
-            self._stages.run(counters_stage.FACT, counters_stage.SYMBOL, count, limit_s=counters_stage.LIMIT_S)
+            self._stages.run(RunFact.COUNTERS, counters_stage.SYMBOL, count, limit_s=counters_stage.LIMIT_S)
 
     # ---- commands
 

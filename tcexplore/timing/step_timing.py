@@ -47,7 +47,6 @@ from tcexplore.timing.step_profile import StepParts, StepProfile
 from tcexplore.timing.timed_machine import (
     OtherProcesses,
     compile_counter,
-    core_count,
     device_name,
     frequency_governor,
     make_synchronizer,
@@ -795,7 +794,7 @@ class StepTiming:
             calls=1,
             block=eager.units,
             block_compiled=compiled.units,
-            cores=core_count(),
+            cores=self._others.cores,
             # Workers of a DataLoader are other processes, too.
             busy_cores=None if self._loaders.depth else self._others.busy_cores(),
             governor=frequency_governor(),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +68,7 @@ def this_machine(workload: Workload, emit: Emit) -> TimedMachine:
         device=device_name(workload.device),
         threads=torch.get_num_threads(),
         reserved_core=reserve_core(torch.get_num_threads()),
-        cores=core_count(),
+        cores=others.cores,
         busy_cores=others.busy_cores,
         restart_load=others.restart,
         governor=frequency_governor(),
@@ -139,18 +139,28 @@ SHORTEST_WINDOW_S = 0.2
 
 
 class OtherProcesses:
-    """The number of cores that other processes use, averaged over at most the last minute."""
+    """The use of this process's cores by other processes, averaged over at most the last minute.
 
-    def __init__(self, stat: Path = STAT) -> None:
+    On a shared machine, only the cores count on which the system lets this process run: jobs elsewhere take none of its
+    time. Create it before a core is reserved.
+    """
+
+    def __init__(self, stat: Path = STAT, cores: Collection[int] | None = None) -> None:
         self._stat = stat
+        self._cores = frozenset(allowed_cores() if cores is None else cores)
         self.restart()
+
+    @property
+    def cores(self) -> int:
+        """The number of cores on which this process may run."""
+        return len(self._cores)
 
     def restart(self) -> None:
         """Begin a new average."""
         self._since, self._busy, self._own = self._readings()
 
     def busy_cores(self) -> float | None:
-        """Return the cores in use by others, by `/proc/stat` or else the load average; None if unknown."""
+        """Return how many cores others use, by `/proc/stat` or else the load average; None if unknown."""
         now, busy, own = self._readings()
         seconds = now - self._since
         if busy is None or self._busy is None:
@@ -163,7 +173,7 @@ class OtherProcesses:
         return others
 
     def _readings(self) -> tuple[float, float | None, float]:
-        return time.monotonic(), _busy_seconds(self._stat), time.process_time()
+        return time.monotonic(), _busy_seconds(self._stat, self._cores), time.process_time()
 
 
 def frequency_governor(path: Path = GOVERNOR) -> str:
@@ -174,17 +184,22 @@ def frequency_governor(path: Path = GOVERNOR) -> str:
         return ""
 
 
-def core_count() -> int:
-    """Return the number of cores of the machine, regardless of this process's affinity."""
-    return os.cpu_count() or 1
-
-
-def _busy_seconds(stat: Path) -> float | None:
-    """Return the CPU seconds of all processes since boot, summed over the cores."""
+def allowed_cores() -> set[int]:
+    """Return the cores on which the system lets this process run."""
     try:
-        label, user, nice, system, _idle, _wait, irq, softirq, *_ = stat.read_text().split("\n", 1)[0].split()
-        ticks = sum(map(int, (user, nice, system, irq, softirq)))
-        return ticks / float(os.sysconf("SC_CLK_TCK")) if label == "cpu" else None
+        return os.sched_getaffinity(0)
+    except (AttributeError, OSError):
+        return set(range(os.cpu_count() or 1))
+
+
+def _busy_seconds(stat: Path, cores: Collection[int]) -> float | None:
+    """Return the CPU seconds of all processes since boot, summed over `cores`; None if the file does not give them."""
+    names = {f"cpu{core}" for core in cores}
+    try:
+        rows = [line.split() for line in stat.read_text().splitlines() if line.partition(" ")[0] in names]
+        ticks = sum(sum(map(int, (user, nice, system, irq, softirq)))
+                    for _, user, nice, system, _idle, _wait, irq, softirq, *_ in rows)  # fmt: skip
+        return ticks / float(os.sysconf("SC_CLK_TCK")) if len(rows) == len(names) else None
     except (OSError, ValueError):
         return None
 

@@ -227,11 +227,11 @@ def _prepare(job: Job, order: ProcessOrder, threads: int) -> Callable[[float], C
     if order.memory == "memory kept":
         keep_memory()
     workload = _make_workload(job, order, threads)
+    others = OtherProcesses()
     reserve_core(job.config.threads or threads)
     gc.collect()
     sampler = Sampler(workload, block_timer(workload), compile_counter(_ignore), controls=False)
-
-    others = OtherProcesses()
+    others.restart()
 
     def measure(seconds: float) -> ChildPairs:
         end = time.monotonic() + seconds

@@ -20,25 +20,39 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     return times
 
 
-def write(stat: Path, busy_s: float) -> None:
-    user = int(busy_s * TICKS)
-    stat.write_text(f"cpu  {user} 0 0 123456 0 0 0 0 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
+def write(stat: Path, busy_s: float, elsewhere_s: float = 0) -> None:
+    """Write the CPU seconds of cores 0 and 1 together, and of core 2."""
+    user, other = int(busy_s * TICKS), int(elsewhere_s * TICKS)
+    rows = [
+        f"cpu{core} {ticks} 0 0 123456 0 0 0 0 0 0" for core, ticks in enumerate((user // 2, user - user // 2, other))
+    ]
+    stat.write_text("\n".join((f"cpu  {user + other} 0 0 123456 0 0 0 0 0 0", *rows, "intr 1 2 3\n")))
 
 
 def test_the_load_of_others_excludes_this_process(tmp_path: Path, clocks: dict[str, float]):
     stat = tmp_path / "stat"
     write(stat, 100)
-    others = OtherProcesses(stat)
+    others = OtherProcesses(stat, {0, 1})
     assert others.busy_cores() is None, "too early"
     clocks.update(wall=10, own=8)
     write(stat, 100 + 8 + 15)
     assert others.busy_cores() == pytest.approx(1.5, abs=0.01)
 
 
+def test_cores_on_which_this_process_may_not_run_do_not_count(tmp_path: Path, clocks: dict[str, float]):
+    stat = tmp_path / "stat"
+    write(stat, 0)
+    others = OtherProcesses(stat, {0, 1})
+    assert others.cores == 2
+    clocks.update(wall=10)
+    write(stat, 5, elsewhere_s=10)
+    assert others.busy_cores() == pytest.approx(0.5, abs=0.01)
+
+
 def test_only_the_last_minute_counts(tmp_path: Path, clocks: dict[str, float]):
     stat = tmp_path / "stat"
     write(stat, 0)
-    others = OtherProcesses(stat)
+    others = OtherProcesses(stat, {0, 1})
     clocks.update(wall=100)
     write(stat, 200)
     assert others.busy_cores() == pytest.approx(2, abs=0.01)
@@ -46,14 +60,14 @@ def test_only_the_last_minute_counts(tmp_path: Path, clocks: dict[str, float]):
     assert others.busy_cores() == pytest.approx(0, abs=0.01)
 
 
-@pytest.mark.parametrize("content", ["", "cpu x y z\n", "intr 1 2 3 4 5 6 7 8 9\n"])
+@pytest.mark.parametrize("content", ["", "cpu0 x y z\n", "cpu7 1 2 3 4 5 6 7 8 9\n", "intr 1 2 3 4 5 6 7 8 9\n"])
 def test_without_a_readable_stat_the_load_average_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ):
     stat = tmp_path / "stat"
     stat.write_text(content)
     monkeypatch.setattr(os, "getloadavg", lambda: (3.5, 0, 0))
-    assert OtherProcesses(stat).busy_cores() == 2.5
+    assert OtherProcesses(stat, {0}).busy_cores() == 2.5
 
 
 def test_the_governor_is_read_if_available(tmp_path: Path):

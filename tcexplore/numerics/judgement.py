@@ -152,11 +152,10 @@ class Judge:
             for each in kernel.calls
         ]
         calls.sort(key=lambda pair: pair[1].order)
-        values = GraphValues(graph, call, [each.buffers for _, each in calls])
+        values = GraphValues(graph, call, [each for _, each in calls])
         for kernel, each in calls:
             outputs = list(dict.fromkeys(values.held[name] for name in each.buffers if name in values.held))
-            repeats = call.repeats(each.buffers)
-            yield CalledKernel(kernel, each, values, outputs, repeats)
+            yield CalledKernel(kernel, each, values, outputs, values.repeats(each))
 
     def _judged(self, called: CalledKernel) -> KernelJudged:
         called.verdict, reason = self._compare(called)

@@ -12,10 +12,11 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map
 
+from tcexplore.events import KernelCall
 from tcexplore.numerics.error_bounds import CASTS, OpCall, bound_of
 from tcexplore.numerics.lowered_graphs import HeldNode, LoweredGraph, changed_arguments
 from tcexplore.numerics.replayed_values import LOW, Value, all_finite, op_name, run_exactly, run_op, smallest, unit
-from tcexplore.numerics.wrapper_values import WrapperCall
+from tcexplore.numerics.wrapper_values import WrapperCall, WrittenValue
 
 
 class NotReplayedError(Exception):
@@ -25,8 +26,8 @@ class NotReplayedError(Exception):
 class GraphValues:
     """The real values of a graph's nodes in one call, and the replay of nodes from them."""
 
-    def __init__(self, graph: LoweredGraph, call: WrapperCall, kernels: Sequence[Sequence[str]] = ()) -> None:
-        """`kernels` has the buffers that each kernel writes, in the order of the calls."""
+    def __init__(self, graph: LoweredGraph, call: WrapperCall, kernels: Sequence[KernelCall] = ()) -> None:
+        """`kernels` has the calls of kernels in their order."""
         self.graph = graph
         self.real: dict[Any, Any] = {}
         """Values of inputs and of buffers, by node."""
@@ -41,14 +42,41 @@ class GraphValues:
         """The node whose value each buffer has, and each op that changes one in place, right after its kernel."""
         self.varied: dict[Any, torch.Tensor] = {}
         """Values that a second call gave from the same inputs, where they are others."""
-        for name, buffer, held, value in _held_values(graph, call, kernels):
-            value = _placed(value, held)
+        self._call = call
+        self._written: dict[str, WrittenValue] = {}
+        """What each op that changes a buffer in place wrote, by the name of the op."""
+        for name, written, held in _held_values(graph, call, kernels):
+            value = _placed(call.written[written.buffer][written.number], held)
             if tuple(value.shape) != _shape(held.node):
                 continue
             self.real[held.node] = value
             self.held[name] = held.node
-            if buffer in call.varied:
-                self.varied[held.node] = _placed(call.varied[buffer], held)
+            self._written[name] = written
+            if written in call.varied:
+                self.varied[held.node] = _placed(call.varied[written], held)
+        self.computed_again: dict[Any, frozenset[Any]] = {}
+        """The nodes that the kernel of an output computes itself, though another kernel stores their values.
+
+        Inductor copies the ops of a value that it has not decided to store yet into the kernels that use it.
+        """
+        for kernel in kernels:
+            again = frozenset(self._computed_again(kernel))
+            self.computed_again |= {self.held[name]: again for name in kernel.buffers if name in self.held}
+
+    def repeats(self, kernel: KernelCall) -> bool | None:
+        """Return whether a kernel gave the same values twice; None if that is not known."""
+        return self._call.repeats(self._written_by(kernel))
+
+    def _written_by(self, kernel: KernelCall) -> list[WrittenValue]:
+        return [self._written.get(name, WrittenValue(name, 0)) for name in kernel.buffers]
+
+    def _computed_again(self, kernel: KernelCall) -> Iterator[Any]:
+        named = self._call.named_with(self._written_by(kernel))
+        if named is None:
+            return
+        for name, node in self.held.items():
+            if node.name in kernel.nodes and name not in kernel.buffers and self._written[name].buffer not in named:
+                yield node
 
     def replay(self, outputs: Sequence[Any], *, only_eager: bool = False, eager: Replay | None = None) -> Replay:
         """Replay the nodes of a kernel with these outputs; `only_eager` without float64 and bounds.
@@ -63,10 +91,9 @@ def _placed(value: torch.Tensor, held: HeldNode) -> torch.Tensor:
 
 
 def _held_values(
-    graph: LoweredGraph, call: WrapperCall, kernels: Sequence[Sequence[str]]
-) -> Iterator[tuple[str, str, HeldNode, torch.Tensor]]:
-    """Yield the name of a buffer, or of an op that changes one; the buffer if its first value is meant, else nothing;
-    the node, and its value after the kernel.
+    graph: LoweredGraph, call: WrapperCall, kernels: Sequence[KernelCall]
+) -> Iterator[tuple[str, WrittenValue, HeldNode]]:
+    """Yield the name of a buffer, or of an op that changes one; the value that it wrote; the node that has this value.
 
     A kernel may write a buffer and change it at once: then only the value after the last change is known.
     """
@@ -75,16 +102,16 @@ def _held_values(
         changes = graph.changes.get(name, ())
         if not changes:
             if first is not None:
-                yield name, name, first, values[0]
+                yield name, WrittenValue(name, 0), first
             continue
         steps = [(name, first), *changes]
-        written = [[step for step in steps if step[0] in buffers] for buffers in kernels]
+        written = [[step for step in steps if step[0] in kernel.buffers] for kernel in kernels]
         last = [of_kernel[-1] for of_kernel in written if of_kernel]
         # A change that leaves the values as they were is not recorded.
         if len(last) == len(values):
-            for number, ((step, held), value) in enumerate(zip(last, values, strict=True)):
+            for number, (step, held) in enumerate(last):
                 if held is not None:
-                    yield step, "" if number else name, held, value
+                    yield step, WrittenValue(name, number), held
 
 
 def _shape(node: Any) -> tuple[int, ...] | None:
@@ -109,7 +136,7 @@ class Replay:
         self._values = values
         self._eager = {} if eager is None else eager.values
         self._only_eager = only_eager
-        self._own = frozenset(outputs)
+        self._own = frozenset(outputs).union(*(values.computed_again.get(node, ()) for node in outputs))
         self.values: dict[Any, Value] = {}
         """In the order of the graph; inputs included."""
         self.failed: dict[Any, str] = {}

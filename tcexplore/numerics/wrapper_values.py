@@ -7,13 +7,13 @@ Triton and extern kernels, and in the thread of the backward.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -30,6 +30,14 @@ _NOT_KERNELS = frozenset({
 """Functions that a wrapper calls besides kernels."""
 
 
+class WrittenValue(NamedTuple):
+    """One of the values that a buffer has during a call."""
+
+    buffer: str
+    number: int
+    """0 as the kernel that creates it wrote it, then one more for each kernel that changed it."""
+
+
 @dataclass(slots=True)
 class WrapperCall:
     """One call of a wrapper."""
@@ -41,18 +49,27 @@ class WrapperCall:
     """Whether all buffers were small enough to be copied."""
     same_arguments: bool | None = None
     """Whether a second call got the same arguments; None without one."""
-    repeated: dict[str, bool] = field(default_factory=dict)
-    """Whether the second call wrote the same values."""
-    varied: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Buffers as the second call wrote them, where it wrote other values."""
+    statements: dict[tuple[str, int], WrittenValue] = field(default_factory=dict)
+    """The value that each statement of the wrapper gave a buffer, by the buffer and the number of the statement."""
+    named: Sequence[frozenset[str]] = ()
+    """The buffers that each statement names, and those whose memory they view or took over."""
+    repeated: dict[WrittenValue, bool] = field(default_factory=dict)
+    """Whether the second call wrote the same values, in the order of the call."""
+    varied: dict[WrittenValue, torch.Tensor] = field(default_factory=dict)
+    """Values of the second call, where it wrote others."""
 
-    def repeats(self, buffers: Sequence[str]) -> bool | None:
+    def named_with(self, written: Collection[WrittenValue]) -> frozenset[str] | None:
+        """Return the buffers that a kernel which wrote these values may have read; None if it is not known."""
+        numbers = {number for (_, number), value in self.statements.items() if value in written}
+        return frozenset().union(*(self.named[number] for number in numbers)) if numbers else None
+
+    def repeats(self, written: Collection[WrittenValue]) -> bool | None:
         """Return whether a kernel gave the same values twice; None if something before it did not, or is unknown."""
         if not self.same_arguments:
             return None
-        for name, equal in self.repeated.items():
-            if name in buffers:
-                return all(self.repeated.get(each, True) for each in buffers)
+        for value, equal in self.repeated.items():
+            if value in written:
+                return all(self.repeated.get(each, True) for each in written)
             if not equal:
                 return None
         return None
@@ -74,6 +91,7 @@ class ValueRecorder:
         self.calls: dict[str, WrapperCall] = {}
         """By the path of the wrapper."""
         self._under_way: set[str] = set()
+        self._named: dict[str, list[frozenset[str]]] = {}
         self._reused: dict[str, frozenset[str]] = {}
         """Arguments of each wrapper whose memory it may write to."""
 
@@ -85,7 +103,8 @@ class ValueRecorder:
         self._graphs[path] = graph
         scope, tree = vars(graph.wrapper), ast.parse(Path(path).read_text(encoding="utf-8"))
         self._reused[path] = _reused_names(tree)
-        codes = {code.co_name: code for code in _instrumented(tree, path)}
+        instrumented, self._named[path] = _instrumented(tree, path)
+        codes = {code.co_name: code for code in instrumented}
         for function in _functions(graph.wrapper):
             code = codes.get(function.__code__.co_name)
             if code is None or code.co_freevars != function.__code__.co_freevars:
@@ -118,16 +137,17 @@ class ValueRecorder:
                 [
                     self._copy(path, value) if self._copy_arguments or name in written else value
                     for name, value in values
-                ]
+                ],
+                named=self._named[path],
             )
 
-    def _written(self, path: str, scope: dict[str, Any], names: Sequence[str]) -> None:
+    def _written(self, path: str, scope: dict[str, Any], names: Sequence[str], statement: int) -> None:
         call = self.calls.get(path)
         if _is_capturing():
             return
         if path not in self._under_way:
             if call is not None and call.same_arguments:
-                self._compare(path, scope, names)
+                self._compare(path, scope, names, statement)
             return
         for name in names:
             value = scope.get(name)
@@ -139,16 +159,19 @@ class ValueRecorder:
                 continue
             copied = self._copy(path, value)
             if copied is not None:
-                self.calls[path].written.setdefault(name, []).append(copied)
+                values = self.calls[path].written.setdefault(name, [])
+                self.calls[path].statements[name, statement] = WrittenValue(name, len(values))
+                values.append(copied)
 
-    def _compare(self, path: str, scope: dict[str, Any], names: Sequence[str]) -> None:
+    def _compare(self, path: str, scope: dict[str, Any], names: Sequence[str], statement: int) -> None:
         call = self.calls[path]
         for name in names:
-            if name not in call.written or name not in scope or name in call.repeated:
+            value = call.statements.get((name, statement))
+            if value is None or name not in scope or value in call.repeated:
                 continue
-            call.repeated[name] = _same(call.written[name][0], scope[name])
-            if not call.repeated[name] and (copied := self._copy(path, scope[name])) is not None:
-                call.varied[name] = copied
+            call.repeated[value] = _same(call.written[name][value.number], scope[name])
+            if not call.repeated[value] and (copied := self._copy(path, scope[name])) is not None:
+                call.varied[value] = copied
 
     def _copy(self, path: str, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -196,14 +219,18 @@ def _reused_names(tree: ast.Module) -> frozenset[str]:
     )
 
 
-def _instrumented(tree: ast.Module, path: str) -> list[CodeType]:
-    """Return the code of the functions that call kernels, with a statement after each call of a kernel."""
+def _instrumented(tree: ast.Module, path: str) -> tuple[list[CodeType], list[frozenset[str]]]:
+    """Return the code of the functions that call kernels, with a statement after each call of a kernel.
+
+    Also return the buffers that each of these calls names, and those whose memory they view or took over.
+    """
+    observer = _StatementObserver()
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and (
             function.name == "call" or function.name.startswith("partition_")
         ):
-            function.body = [_statement(f"{_BEGIN}(args)", function.body[0]), *_observed(function.body)]
-    return list(_codes(compile(tree, path, "exec")))
+            function.body = [_statement(f"{_BEGIN}(args)", function.body[0]), *observer.observed(function.body)]
+    return list(_codes(compile(tree, path, "exec"))), observer.named
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -213,14 +240,35 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _observed(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in body:
-        yield statement
-        for name in ("body", "orelse"):
-            if isinstance(statement, ast.With | ast.If | ast.For | ast.While) and getattr(statement, name, None):
-                setattr(statement, name, list(_observed(getattr(statement, name))))
-        if names := _written_names(statement):
-            yield _statement(f"{_WRITTEN}(locals(), {names!r})", statement)
+class _StatementObserver:
+    """Adds a statement after each call of a kernel, which records what it wrote."""
+
+    def __init__(self) -> None:
+        self.named: list[frozenset[str]] = []
+        """By the number of the call."""
+        self._sources: dict[str, frozenset[str]] = {}
+        """The buffers whose memory a buffer views or took over."""
+
+    def observed(self, body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+        """Yield statements, and one more after each that calls a kernel."""
+        for statement in body:
+            yield statement
+            for name in ("body", "orelse"):
+                if isinstance(statement, ast.With | ast.If | ast.For | ast.While) and getattr(statement, name, None):
+                    setattr(statement, name, list(self.observed(getattr(statement, name))))
+            if names := _written_names(statement):
+                yield _statement(f"{_WRITTEN}(locals(), {names!r}, {len(self.named)})", statement)
+                self.named.append(self._with_sources(names))
+            elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                self._sources[statement.targets[0].id] = self._with_sources(_buffer_names(statement.value))
+
+    def _with_sources(self, names: Sequence[str]) -> frozenset[str]:
+        return frozenset(names).union(*(self._sources.get(name, ()) for name in names))
+
+
+def _buffer_names(tree: ast.AST) -> tuple[str, ...]:
+    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return tuple(dict.fromkeys(name for name in names if name.startswith("buf")))
 
 
 def _written_names(statement: ast.stmt) -> tuple[str, ...]:
@@ -229,8 +277,7 @@ def _written_names(statement: ast.stmt) -> tuple[str, ...]:
         return ()
     if _callee(statement.value) in _NOT_KERNELS:
         return ()
-    names = (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
-    return tuple(dict.fromkeys(name for name in names if name.startswith("buf")))
+    return _buffer_names(statement)
 
 
 def _callee(call: ast.Call) -> str:

@@ -72,7 +72,7 @@ torch.manual_seed(0)
 def model(x, i):
     return torch.zeros(512, dtype=x.dtype, device=x.device).index_add(0, i, x.exp()) * 2
 
-inputs = (torch.randn(1 << 18, dtype=torch.{dtype}), torch.randint(0, 512, (1 << 18,)))
+inputs = (torch.randn(1 << 18, dtype=torch.{dtype}, requires_grad=True), torch.randint(0, 512, (1 << 18,)))
 """,
     "embedding": """
 import torch
@@ -100,7 +100,7 @@ def model(x, w):
     h = torch.nn.functional.softmax(x @ w, -1)
     return h.var(-1), (h * h).sum(), torch.sigmoid(h * 500 - 40), torch.logsumexp(h, 0)
 
-inputs = (torch.randn(512, 4096, dtype=torch.{dtype}), torch.randn(4096, 4096, dtype=torch.{dtype}))
+inputs = tuple(torch.randn(size, 4096, dtype=torch.{dtype}, requires_grad=True) for size in (512, 4096))
 """,
 }
 """Programs that are judged on a GPU only."""

@@ -9,11 +9,12 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from tcexplore.events import KernelCall
 from tcexplore.numerics.comparison import compare
 from tcexplore.numerics.kernel_replay import GraphValues
 from tcexplore.numerics.lowered_graphs import BufferChange, HeldNode, LoweredGraph
 from tcexplore.numerics.replayed_values import Value, unit
-from tcexplore.numerics.wrapper_values import WrapperCall
+from tcexplore.numerics.wrapper_values import WrapperCall, WrittenValue
 
 aten = torch.ops.aten
 
@@ -117,6 +118,10 @@ def test_what_reads_a_value_after_a_copy_into_its_view_is_not_judged():
     assert GraphValues(graph, WrapperCall(inputs)).replay([total]).failed[total] == "a later op changes it in place"
 
 
+def kernel_call(order: int, buffers: tuple[str, ...], nodes: tuple[str, ...] = ()) -> KernelCall:
+    return KernelCall(order=order, buffers=buffers, nodes=nodes)
+
+
 def filled_and_added(kernels: list[tuple[str, ...]], values: list[torch.Tensor]) -> tuple[GraphValues, dict[Any, Any]]:
     """Return the values of a buffer that kernels fill and add to in place."""
 
@@ -130,7 +135,8 @@ def filled_and_added(kernels: list[tuple[str, ...]], values: list[torch.Tensor])
         graph="0/0", phase="forward", module=module, wrapper=None, nodes={"buf0": HeldNode(zeros, None)},
         changes={"buf0": (BufferChange("buf1", HeldNode(put, None)),)},
     )  # fmt: skip
-    return GraphValues(graph, WrapperCall(inputs, {"buf0": values}), kernels), {"zeros": zeros, "put": put}
+    calls = [kernel_call(order, buffers) for order, buffers in enumerate(kernels)]
+    return GraphValues(graph, WrapperCall(inputs, {"buf0": values}), calls), {"zeros": zeros, "put": put}
 
 
 def test_a_buffer_that_one_kernel_fills_and_changes_has_the_value_of_the_change():
@@ -148,6 +154,31 @@ def test_a_buffer_that_a_second_kernel_changes_has_both_values():
     assert values.held == {"buf0": nodes["zeros"], "buf1": nodes["put"]}
     unchanged, _ = filled_and_added([("buf0",), ("buf1",)], both[:1])
     assert unchanged.held == {}, "which kernel wrote the one value is not known"
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_kernel_may_compute_again_what_another_kernel_stores(reads: bool):
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x + y).sum(0)
+
+    inputs = [torch.randn(2, 256, generator=torch.Generator().manual_seed(seed)).bfloat16() for seed in (0, 1)]
+    module, nodes = traced(program, *inputs)
+    add, total = nodes[aten.add.Tensor], nodes[aten.sum.dim_IntList]
+    graph = LoweredGraph(
+        graph="0/0", phase="forward", module=module, wrapper=None,
+        nodes={"buf0": HeldNode(add, None), "buf1": HeldNode(total, None)},
+    )  # fmt: skip
+    # The second kernel sums what is not rounded.
+    stored, summed = inputs[0] + inputs[1], (inputs[0].float() + inputs[1].float()).sum(0).bfloat16()
+    call = WrapperCall(
+        inputs, {"buf0": [stored], "buf1": [summed]},
+        statements={("buf0", 0): WrittenValue("buf0", 0), ("buf1", 1): WrittenValue("buf1", 0)},
+        named=(frozenset({"buf0"}), frozenset({"buf0", "buf1"} if reads else {"buf1"})),
+    )  # fmt: skip
+    calls = [kernel_call(0, ("buf0",), (add.name,)), kernel_call(1, ("buf1",), (add.name, total.name))]
+    replay = GraphValues(graph, call, calls).replay([total])
+    assert compare(summed, replay.values[total]).wrong is reads
+    assert (add in replay.inputs) is reads
 
 
 @pytest.mark.parametrize("gap", [0.1, 1e-9])

@@ -73,7 +73,8 @@ async def test_alternation_leaves_graphs_recompiles_and_losses_as_they_are(runs:
     assert timing.control_pairs >= 5
     assert steps.irregular > 0, "the smaller last batch"
     calls = only(events, RegionCalls)[-1]
-    assert calls.eager == steps.eager > 0
+    assert steps.eager > 0
+    assert calls.eager - steps.eager in (0, 1), "the last step, which may be eager, has no end"
     assert calls.calls + calls.eager == 300
     assert calls.uncompiled == 0, "only tcexplore's own eager calls ran no graph"
     (region,) = steps.regions

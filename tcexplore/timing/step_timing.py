@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import Counter
@@ -71,6 +72,17 @@ EAGER_FACT, DISPATCH_MODE = "eager lines and modules of a step", "torch.utils._p
 EAGER_WARM_UP = 2
 """Eager steps before the first that is timed: the first one also initializes what only eager code uses."""
 
+SETTLING_STEPS, SETTLING_NS = 3, 10_000_000
+"""Untimed steps after a change between eager and compiled, at most, and the time that is enough of them.
+
+The caches and the allocator of the other side make the first two or three steps of a few milliseconds up to twice as
+long, beside other programs more than on a quiet machine. Both sides are longer by about the same time, so the ratio
+would be nearer to 1 than that of a script which does not change sides.
+"""
+
+SETTLED_NS = 100_000_000
+"""A step that is longer than this is longer by less than a percent."""
+
 PROFILED_STEPS = 2
 
 RECORDED_STEPS = 3
@@ -86,7 +98,10 @@ WAIT_SHARE = 0.02
 """If a compiled step waits longer than this share for batches, the loader's workers limit it."""
 
 STEPS_FOR_VERDICT = CACHED_CALLS + EAGER_WARM_UP + 2 * (MIN_CONTROL_PAIRS + MIN_SLOW_PAIRS)
-"""Steps after the compile that a verdict needs at least."""
+"""Steps after the compile that a verdict needs at least, without those that settle."""
+
+CHANGES_FOR_VERDICT = 3 * MIN_SLOW_PAIRS // 2
+"""Changes between eager and compiled: one within each pair, and one before every second pair."""
 
 ALL, NONE = None, frozenset[int]()
 """Regions that run eagerly in a step: all, or none."""
@@ -211,7 +226,8 @@ class StepTiming:
         self._alone: dict[int, Pairs] = {}
         """Pairs in which one region alone runs eagerly."""
         self._plan = planned_pairs(seed)
-        self._control_side = cycle((ALL, NONE))
+        self._side: Eager = NONE
+        """The side of the last step."""
         self._began_ns = 0
         self._due_s = 0.2
         self._doublings = 0
@@ -386,7 +402,7 @@ class StepTiming:
             eager=self._counts.eager + (self._next.eager is None or bool(self._next.eager)),
             irregular=self._counts.irregular + (self._usual is not None and not self._is_usual(ended)),
         )  # fmt: skip
-        self._step = None
+        self._step, self._side = None, self._next.eager
         if self._program is not None:
             try:
                 self._next = self._program.send(ended)
@@ -473,7 +489,8 @@ class StepTiming:
                 continue
             last = times[-ROUNDS:]
             self._spread = max(last) / min(last) - 1
-            if self._counts.repeats or self._spread <= MAX_SPREAD or sum(times) > MAX_WARM_UP_S * 1e9:
+            long_enough = len(times) >= MAX_CALLS or sum(times) > MAX_WARM_UP_S * 1e9
+            if self._counts.repeats or self._spread <= MAX_SPREAD or long_enough:
                 break
         self._note_usual(steps)
         warm = steps[-len(times):]  # fmt: skip
@@ -573,11 +590,8 @@ class StepTiming:
         return False
 
     def _measure_pair(self, pair: PlannedPair) -> Program:
-        if pair.control:
-            side = next(self._control_side)
-            sides = (side, side)
-        else:
-            sides = (ALL, NONE)
+        same = ALL if self._side is ALL else NONE  # without a change of sides, no step settles
+        sides = (same, same) if pair.control else (ALL, NONE)
         yield from self._pair(self._samples.control if pair.control else self._samples.measured, sides, pair.swapped)
 
     def _measure_alone(self, region: int) -> Program:
@@ -613,8 +627,9 @@ class StepTiming:
         Raises `OtherStepsError` if the steps are not the usual ones any more.
         """
         size, faults = self._size(side), self._page_faults
-        for number in range(size.warm):
-            step = yield NextStep(side, synchronize=number == size.warm - 1)
+        warm = size.warm if side == self._side else max(size.warm, self._settling_steps())
+        for number in range(warm):
+            step = yield NextStep(side, synchronize=number == warm - 1)
             if step.compiled:
                 return None
         self._synchronize()
@@ -638,6 +653,11 @@ class StepTiming:
         if faults is not None and not on_device and len(side or ()) == 0:
             self._samples.note_page_faults("eager" if side is ALL else "compiled", (faults() - before) / len(times))
         return sum(times) / len(times)
+
+    def _settling_steps(self) -> int:
+        """Return how many untimed steps follow a change of sides."""
+        step_ns = max(1.0, min(self._fastest))
+        return 0 if step_ns > SETTLED_NS else min(SETTLING_STEPS, math.ceil(SETTLING_NS / step_ns))
 
     def _is_usual(self, step: Step) -> bool:
         return step.calls == self._usual and self._usual_shapes in (None, step.shapes)
@@ -780,10 +800,13 @@ class StepTiming:
             return (
                 f"a run of the script has too few steps for a pair of blocks, also in {self._counts.repeats + 1} runs"
             )
-        return (
-            f"the script ended after {count(self._counts.steps, 'step')}; a verdict needs about {STEPS_FOR_VERDICT} "
-            "after the compile. More steps, or --repeat, which runs the script again, give one"
-        )
+        repeat = "More steps, or --repeat, which runs the script again, give one"
+        ended = f"the script ended after {count(self._counts.steps, 'step')}"
+        if not self._counts.warm_up:
+            return f"{ended}; a verdict needs about {STEPS_FOR_VERDICT} after the compile. {repeat}"
+        blocks = (MIN_CONTROL_PAIRS + MIN_SLOW_PAIRS) * sum(size.units + size.warm for size in self._sizes)
+        needed = EAGER_WARM_UP + blocks + CHANGES_FOR_VERDICT * self._settling_steps()
+        return f"{ended}, {self._counts.warm_up} until they were warm; a verdict needs about {needed} more. {repeat}"
 
     def _conditions(self, *, slow: bool) -> Conditions:
         eager, compiled = self._sizes

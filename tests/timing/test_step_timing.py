@@ -160,6 +160,30 @@ def test_both_networks_of_a_gan_are_in_one_step_and_each_is_timed_alone():
     assert alone[1].calls == 3
 
 
+@pytest.mark.parametrize("milliseconds", [0.4, 3.0])
+def test_steps_after_a_change_of_sides_do_not_count(milliseconds: float):
+    script = Script()
+    net = region()
+    for step in range(int(1500 / milliseconds)):
+        eager = script.call(net, 1.5 * milliseconds, milliseconds, graphs=step == 0)
+        others = sum(eager != before for before in script.order[-4:-1])
+        script.clock.work(0.4e6 * others)  # until the caches hold what this side uses
+    estimate, steps = script.finish()
+    assert estimate is not None
+    assert estimate.speedup == pytest.approx(1.5, abs=0.005)
+    assert steps.timed > 20
+
+
+def test_a_script_whose_steps_never_take_equally_long_is_timed_all_the_same():
+    script = Script()
+    net = region()
+    for step in range(400):
+        factor = (1.0, 1.3, 1.7)[step % 3]
+        script.call(net, 0.4 * factor, 0.2 * factor, graphs=step == 0)
+    _, steps = script.finish()
+    assert 0 < steps.warm_up < 60
+
+
 def test_without_an_optimizer_each_call_is_a_step():
     script = Script()
     net = region()

@@ -11,6 +11,9 @@ from types import FrameType
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 
+_GC_THRESHOLDS = (20_000, 50, 1_000)
+"""Thresholds that make automatic collections rare: what a command reads stays until it ends."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status. Ctrl-C during its imports ends the process without a traceback."""
@@ -18,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.disable()  # imports leave no garbage
     from tcexplore.cli.dispatch import dispatch
 
+    gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
     try:
         # `tcexplore.__main__` set SIG_DFL; without it, SIGINT may be ignored, as in a background job.

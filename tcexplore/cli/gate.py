@@ -422,12 +422,12 @@ def refuse_unread(request: Request, message: str) -> int:
 def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
     limits = result.sentences
     if request.json:
-        from tcexplore.report.json_report import LONGEST, nodes_below_dynamo, report, report_pieces
+        from tcexplore.report.json_report import longest_list, report, report_pieces
         from tcexplore.report.json_text import write_report
 
         if request.select is None:
             pieces = report_pieces(outcome.snapshot, outcome.machine, limits, request.calls)
-            write_report(pieces, sys.stdout, LONGEST, nodes_below_dynamo(outcome.snapshot))
+            write_report(pieces, sys.stdout, longest_list(outcome.snapshot))
             return
         from tcexplore.answers.selection import parse_selection, selected_report
 

@@ -18,6 +18,7 @@ from tcexplore.documents.timing.next_view import code_of, describe_step, evidenc
 from tcexplore.documents.verdicts import recommend
 from tcexplore.fixes.known_fix import known_fix
 from tcexplore.report.json_records import Fields, definitions, fields, selected_fields
+from tcexplore.report.json_text import LongList
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import cache_entries, graphless_compiles
 from tcexplore.session.cache_misses import cache_misses
@@ -83,7 +84,6 @@ def report_pieces(
     """Yield the keys and values of the report in order. Long lists are iterators: a large report is never in memory."""
     keys = definitions()["report"]["properties"]
     short = report(snapshot, machine, exceeded, calls, [key for key in keys if key not in _LISTS])
-    stable_ids(snapshot).number_ops()  # once for all processes that write a part
     for key in keys:
         yield key, _LISTS[key](snapshot) if key in _LISTS else short[key]
 
@@ -569,13 +569,12 @@ _LISTS: dict[str, Callable[[Snapshot], Iterator[Fields]]] = {
 }
 """Functions that compute the long lists of the report, object by object."""
 
-LONGEST = "aten_graphs"
-"""The list with most of a large report."""
 
-
-def nodes_below_dynamo(snapshot: Snapshot) -> int:
-    """Return the number of nodes in that list."""
-    return sum(len(graph.nodes) for graph in snapshot.code.aten_graphs)
+def longest_list(snapshot: Snapshot) -> LongList:
+    """Return the list with most of a large report; the ids in it are computed, once for all processes."""
+    stable_ids(snapshot).number_ops()
+    nodes = sum(len(graph.nodes) for graph in snapshot.code.aten_graphs)
+    return LongList("aten_graphs", _aten_graphs(snapshot), nodes)
 
 
 _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {

@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 Pieces = Iterable[tuple[str, Any]]
 """Keys with their values; a value may be an iterator of objects."""
@@ -30,19 +30,27 @@ def json_lines(pieces: Pieces) -> Iterator[str]:
     yield "\n}\n"
 
 
-def write_report(pieces: Pieces, stream: IO[str], longest: str, objects: int) -> None:
-    """Write a report whose list with the key `longest` has so many objects."""
-    whole = list(pieces)
-    keys = [key for key, _ in whole]
-    if objects < LEAST_OBJECTS or longest not in keys or not _may_fork():
-        stream.writelines(json_lines(whole))
+class LongList(NamedTuple):
+    """The longest list of a report."""
+
+    key: str
+    objects: Iterable[Any]
+    parts: int
+    """Number of its objects with those inside them."""
+
+
+def write_report(pieces: Pieces, stream: IO[str], longest: LongList) -> None:
+    """Write a report. Of a large one, a forked process begins with the longest list before the first piece is made."""
+    if longest.parts < LEAST_OBJECTS or not _may_fork():
+        stream.writelines(json_lines(pieces))
         return
-    at = keys.index(longest)
-    with _ForkedList(whole[at][1]) as text, tempfile.TemporaryFile("w+", encoding="utf-8") as after:
+    with _ForkedList(longest.objects) as text, tempfile.TemporaryFile("w+", encoding="utf-8") as after:
+        whole = list(pieces)
+        at = [key for key, _ in whole].index(longest.key)
         stream.write("{")
         stream.writelines(_members(whole[:at], "\n"))
         after.writelines(_members(whole[at + 1 :], ",\n"))
-        stream.write(f"{',' if at else ''}\n {json.dumps(longest)}: ")
+        stream.write(f"{',' if at else ''}\n {json.dumps(longest.key)}: ")
         text.copy_to(stream)
         after.seek(0)
         shutil.copyfileobj(after, stream)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tcexplore.report import json_text
-from tcexplore.report.json_text import json_lines, write_report
+from tcexplore.report.json_text import LongList, json_lines, write_report
 
 OBJECTS = [{"n": n, "text": f"é {n}"} for n in range(5)]
 
@@ -22,7 +22,7 @@ def pieces(objects: Iterator[Any]) -> list[tuple[str, Any]]:
 
 def text_of(objects: Iterator[Any], *, count: int) -> str:
     stream = io.StringIO()
-    write_report(pieces(objects), stream, "long", count)
+    write_report(pieces(objects), stream, LongList("long", objects, count))
     return stream.getvalue()
 
 

@@ -5,7 +5,7 @@ Ops have the color of their kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
@@ -362,11 +362,33 @@ def format_traffic(kernel: ev.Kernel) -> str:
 
 
 def format_lines(kernel: ev.Kernel, where: Places) -> str:
-    """Return `line 23`, `lines 23, 24, blocks.py:7`."""
-    numbers = list(dict.fromkeys(where.abbreviate(location) for location in kernel.source_lines))
-    if not numbers:
+    """Return `line 23`, `lines 23, 24, blocks.py:7`; many lines of a file as `blocks.py:7-9, 12`."""
+    files: dict[str, list[int]] = {}
+    for place in dict.fromkeys(where.abbreviate(location) for location in kernel.source_lines):
+        file, _, number = place.rpartition(":")
+        files.setdefault(file, []).append(int(number))
+    lines = sum(map(len, files.values()))
+    if not lines:
         return ""
-    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+    return f"line{'s' if lines > 1 else ''} {', '.join(_numbers(file, numbers) for file, numbers in files.items())}"
+
+
+MOST_LISTED = 4
+"""Lines of a file that are listed one by one, in the order of execution."""
+
+
+def _numbers(file: str, numbers: Sequence[int]) -> str:
+    lead = f"{file}:" if file else ""
+    if len(numbers) <= MOST_LISTED:
+        return ", ".join(f"{lead}{number}" for number in numbers)
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1].append(number)
+        else:
+            ranges.append([number])
+    texts = (f"{each[0]}-{each[-1]}" if len(each) > 1 else f"{each[0]}" for each in ranges)
+    return f"{lead}{', '.join(texts)}"
 
 
 WIDEST = 9

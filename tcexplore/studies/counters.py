@@ -192,7 +192,7 @@ def _kernel_columns(known: Labels) -> tuple[Column[CountedKernel], ...]:
     shares = (Column(head, share_of(field), _share, optional=True) for head, field in SHARES)
     return (
         Column("", lambda one: known.kernel[kernel_link(one.kernel)].spans, left=True),
-        Column("", lambda one: one.kernel.name, style="strong", left=True),
+        Column("kernel", lambda one: one.kernel.name, style="strong", left=True, squeezable=True),
         Column("time", lambda one: one.counters.us / 1e6, duration),
         *shares,
     )
@@ -284,7 +284,7 @@ def _rows(run: Snapshot, width: int) -> Iterator[Row]:
         return
     known, where = labels(run), places(run.file)
     kernels = list(counted_kernels(run))
-    yield from table(_kernel_columns(known), kernels, [kernel_links(one.kernel) for one in kernels])
+    yield from table(_kernel_columns(known), kernels, [kernel_links(one.kernel) for one in kernels], width=width)
     yield BLANK
     yield from wrapped(LEGEND, width, "dim")
     for one in kernels:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from tcexplore.documents.labels import format_stride, format_tensor, labels, op_name
+from tcexplore import events as ev
+from tcexplore.documents.labels import format_lines, format_stride, format_tensor, labels, op_name
+from tcexplore.documents.locations import places
 from tcexplore.documents.prose import fitted, piece, wrapped
 from tcexplore.documents.strip import history_row
 from tcexplore.documents.timing.timing_view import count_outliers, draw_bars, fit_axis
@@ -22,6 +24,18 @@ def test_kernel_has_one_number_and_color_everywhere():
     assert [known.kernel[kernel_link(kernel)].text for kernel in run.code.kernels] == ["E1", "▐1▌", "E2", "▐2▌"]
     assert [label.text for label in known.of_node["0/0", "layer_norm"]] == ["▐1▌"]
     assert labels(replace(run, timing=None)) is known, "timing changes no label"
+
+
+def test_many_lines_of_a_file_are_ranges():
+    def lines(*source_lines: tuple[str, int]) -> str:
+        kernel = fakes.complete().code.kernels[1]
+        locations = tuple(ev.Location(file=file, line=line) for file, line in source_lines)
+        return format_lines(replace(kernel, source_lines=locations), places("model.py"))
+
+    assert lines(("model.py", 7)) == "line 7"
+    assert lines(("model.py", 9), ("blocks.py", 7), ("model.py", 8)) == "lines 9, 8, blocks.py:7"
+    many = [("blocks.py", line) for line in (9, 7, 8, 20, 30, 31)]
+    assert lines(("model.py", 4), *many) == "lines 4, blocks.py:7-9, 20, 30-31"
 
 
 def test_labels_name_the_ops_of_the_source():

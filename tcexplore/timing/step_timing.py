@@ -16,7 +16,13 @@ import torch
 
 from tcexplore.capture.compiled_regions import STEP_FUNCTION, Region, in_backward, skip_in_dynamo
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.step_signals import DataLoaders, OptimizerUpdates, Shapes, shapes_of
+from tcexplore.capture.step_signals import (
+    DataLoaders,
+    OptimizerUpdates,
+    Shapes,
+    is_one_of_several_ranks,
+    shapes_of,
+)
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
     RunFact,
@@ -513,7 +519,7 @@ class StepTiming:
         self._counts = replace(self._counts, border=border, step=name, varying=self._usual_shapes is None)
 
     def _reason_not_to_alternate(self) -> str:
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if is_one_of_several_ranks():
             return DISTRIBUTED
         if all(region.original is None for region in self._regions.values()):
             return "this torch does not tell what its regions compile"

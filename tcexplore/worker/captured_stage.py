@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar, get_args
 
-import torch
-
 from tcexplore.capture.captured_calls import CallCapture, CapturedCall, NotCapturedError
 from tcexplore.capture.compiled_regions import CAPTURED_FACT as FACT
 from tcexplore.capture.compiled_regions import CAPTURED_SYMBOL as SYMBOL
@@ -20,6 +18,7 @@ from tcexplore.capture.compiled_regions import Regions
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.entry import Entry
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.step_signals import is_one_of_several_ranks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
     Accuracy,
@@ -107,7 +106,7 @@ class CapturedStage:
         """Examine the calls, and release what is kept of them."""
         for name, reason in captures.reasons.items():
             self._hooks.report_missing(FACT, SYMBOL, f"{name}: {reason}")
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if is_one_of_several_ranks():
             self._hooks.report_missing(FACT, SYMBOL, DISTRIBUTED)
             captures.clear()
             return

@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 SCRIPTS = Path(__file__).with_name("scripts")
-NAMES = ("gpt", "vision", "accumulation", "gan", "policy", "generation", "trainer")
+NAMES = ("gpt", "vision", "accumulation", "gan", "policy", "generation", "trainer", "ddp")
 WARM_UP = 20
 """Steps at the begin of a plain run that do not count."""
 

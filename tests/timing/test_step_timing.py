@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from tcexplore.capture.compiled_regions import Region
@@ -327,6 +328,18 @@ def test_a_rank_of_a_distributed_job_is_left_alone(monkeypatch: pytest.MonkeyPat
     script.timing.finish()
     assert not script.eager_calls
     assert "rank" in script.timing.stopped
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_process_group_of_one_process_is_no_distributed_job(ranks: int):
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
+    try:
+        script = Script()
+        train(script, 200)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert bool(script.eager_calls) == (ranks == 1)
+    assert ("rank" in script.timing.stopped) == (ranks == 2)
 
 
 def test_a_defect_of_the_timing_leaves_the_script_alone(monkeypatch: pytest.MonkeyPatch):

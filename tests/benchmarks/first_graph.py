@@ -4,10 +4,12 @@ The bare script imports torch, runs the model file eagerly, and compiles it. Its
 graph to the backend. Both alternate, so that other load affects both. The time until a syntax error is shown is printed
 too.
 
+A file without `inputs` is a script that calls `torch.compile` itself, and runs as it is until its first graph.
+
 With `--front-end PYTHON`, a tcexplore that is installed in another environment, which needs no torch, runs the model
 in this one with `--python`, and is compared with a tcexplore in this environment.
 
-Run: python -m tests.benchmarks.first_graph [--runs 7] [--model FILE] [--front-end PYTHON]
+Run: python -m tests.benchmarks.first_graph [--runs 7] [--model FILE] [--text TEXT] [--front-end PYTHON]
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ SAMPLE = Path(__file__).parents[2] / "samples" / "mlp.py"
 
 BARE = """\
 import os, runpy, sys
-namespace = runpy.run_path(sys.argv[1])
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+if script := "\\ninputs" not in open(sys.argv[1]).read():
+    del sys.argv[0]
+else:
+    namespace = runpy.run_path(sys.argv[1])
 import torch
 from torch._dynamo.output_graph import OutputGraph
 
@@ -38,6 +44,8 @@ def first_graph(*args, **kwargs):
     return original(*args, **kwargs)
 
 OutputGraph.call_user_compiler = first_graph
+if script:
+    runpy.run_path(sys.argv[0], run_name="__main__")
 with torch.no_grad():
     namespace["model"](*namespace["inputs"])
     torch.compile(namespace["model"])(*namespace["inputs"])
@@ -46,6 +54,7 @@ with torch.no_grad():
 
 def bare_time(model_file: Path) -> float:
     """Return the seconds from the start of a bare script to its first graph."""
+    model_file = model_file.absolute()
     start = time.perf_counter()
     with subprocess.Popen(
         [sys.executable, "-c", BARE, str(model_file)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -85,6 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--model", type=Path, default=SAMPLE, help="a file with a linear layer, such as samples/mlp.py")
+    parser.add_argument("--text", default="linear", help="what the graph pane shows of the first graph")
     parser.add_argument("--front-end", metavar="PYTHON", help="a Python of another environment that has tcexplore")
     options = parser.parse_args()
     if options.front_end:
@@ -96,7 +106,7 @@ def main() -> None:
         broken.write_text("def model(x:\n    return x\n")
         for _ in range(options.runs + 1):
             bare.append(bare_time(options.model))
-            painted.append(painted_time(options.model, "2", "linear"))
+            painted.append(painted_time(options.model, "2", options.text))
             errors.append(painted_time(broken, "1", "never closed"))
     ours, script = statistics.median(painted[1:]), statistics.median(bare[1:])
     print(f"bare script to its first graph   {script:6.2f} s")

@@ -27,6 +27,9 @@ MAX_REGIONS = 8
 MAX_REPLACED = 16
 """How often a call with larger inputs replaces an earlier one of a region."""
 
+EXAMINED_CALLS = 8
+"""After the first eight calls, an eighth of their number passes until the next look at what the program wrote to."""
+
 MAX_SIGNATURES = 1024
 """Signatures of a region that are counted one by one."""
 
@@ -88,6 +91,8 @@ class SignatureCount:
     """Graphs that these calls compiled."""
     first_call: int = 0
     """Number of the first of them, from 1."""
+    examine_at: int = 0
+    """The call at which it is looked again whether the program wrote to what is kept of an earlier one."""
     tensors: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Position or name, and sizes, of each tensor among the arguments."""
 
@@ -259,7 +264,7 @@ class CallCapture:
             return None
         signature = signature_of(args, kwargs)
         count = self._count(region, signature, args, kwargs)
-        if count is None or not (keep or self._replay) or not self._wanted(region, signature, args, kwargs):
+        if count is None or not (keep or self._replay) or not self._wanted(region, signature, count, args, kwargs):
             return None
         try:
             captured = self._capture(region, compiled, Call(args, kwargs), count)
@@ -329,8 +334,24 @@ class CallCapture:
         count.calls += 1
         return count
 
+    def _examine(self, region: CompiledRegion, count: SignatureCount, kept: CapturedCall) -> bool:
+        """Return whether the program has written to something since the capture that it was not known to write to.
+
+        The longer it has not, the more calls pass before the next look, which takes time for each parameter.
+        """
+        known = self._written.setdefault(region.number, set())
+        written = set(kept.written) - known
+        known |= written
+        count.examine_at = count.calls + 1 if written else count.calls + max(1, count.calls // EXAMINED_CALLS)
+        return bool(written)
+
     def _wanted(
-        self, region: CompiledRegion, signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        region: CompiledRegion,
+        signature: Signature,
+        count: SignatureCount,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> bool:
         if self._only and self._only not in (region.name, str(region.number)):
             return False
@@ -343,12 +364,7 @@ class CallCapture:
             return len(self.calls) < MAX_REGIONS
         kept = calls.get(signature)
         if kept is not None:
-            if not kept.stale:
-                return False
-            known = self._written.setdefault(region.number, set())
-            written = set(kept.written) - known
-            known |= written
-            return bool(written)
+            return count.calls >= count.examine_at and self._examine(region, count, kept)
         if len(calls) < MAX_CALLS:
             return True
         largest = max(captured.elements for captured in calls.values())

@@ -101,7 +101,7 @@ def overhead_row(folder: Path, name: str, pairs: int) -> Iterator[str]:
         times: dict[bool, float] = {}
         for observed in (True, False) if number % 2 else (False, True):
             if observed:
-                times[observed] = check(folder, name, "--no-eager-steps")[0].seconds
+                times[observed] = check(folder, name, "--no-eager-steps", "--time-for", "0")[0].seconds
             else:
                 times[observed] = run(folder, name, [sys.executable], compiled=True).seconds
         ratios.append(times[True] / times[False])

@@ -83,6 +83,26 @@ def test_what_the_program_writes_to_is_copied_when_the_call_comes_again() -> Non
     assert captured.count.calls == 2
 
 
+def test_the_looks_at_what_was_written_become_rare_but_find_what_is_written_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+    written = CapturedCall.written.fget
+    assert written is not None
+    monkeypatch.setattr(CapturedCall, "written", property(lambda self: looks.append(1) or written(self)))
+    net = torch.nn.Linear(256, 256)
+    captures, region, x = large(), Region(net), torch.randn(LARGE)
+    for number in range(400):
+        if number >= 250:
+            with torch.no_grad():
+                net.weight.add_(1)
+        call(captures, region, x)
+    assert 8 < len(looks) < 60
+    (captured,) = kept(captures)
+    assert 250 < captured.number < 300
+    assert not captured.stale
+
+
 def test_parameters_beyond_the_limit_have_their_last_values() -> None:
     net = torch.nn.Linear(256, 256)
     captures, region = large(limit=200_000), Region(net)

@@ -29,7 +29,7 @@ SAMPLE = Path(__file__).parents[2] / "samples" / "mlp.py"
 BARE = """\
 import os, runpy, sys
 sys.path.insert(0, os.path.dirname(sys.argv[1]))
-if script := "\\ninputs" not in open(sys.argv[1]).read():
+if script := "\\ninputs =" not in open(sys.argv[1]).read():
     del sys.argv[0]
 else:
     namespace = runpy.run_path(sys.argv[1])

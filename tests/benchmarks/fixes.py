@@ -148,13 +148,16 @@ for step in range(4):
 async def try_scripts(folder: Path, only: list[str]) -> int:
     """Print a table of the fixes of programs as scripts; return how many verified ones are wrong."""
     counts: Counter[str] = Counter()
+    data = folder / "data.txt"
+    data.write_text("what programs read")
     async with Runs(Supervisor) as runs:
         for number, name in enumerate(FIXABLE):
             if only and name not in only:
                 continue
             path, model_file = folder / f"script_{number}.py", folder / f"model_{number}.py"
-            path.write_text(re.sub(r"\binputs\b", "example", PROGRAMS[name]) + LOOP)
-            model_file.write_text(PROGRAMS[name])
+            program = PROGRAMS[name].replace("__file__", repr(str(data)))  # what a fix edits, no program reads
+            path.write_text(re.sub(r"\binputs\b", "example", program) + LOOP)
+            model_file.write_text(program)
             job = Job(run=1, file=str(path), source=path.read_text(), time_for=0.0)
             state: StudyState[FixOptions, AttemptedFix | Snapshot] = StudyState(job, FixOptions(), TIMEOUT_S)
             await run_study(STUDY, state, runs, lambda _: None, lambda _: None)

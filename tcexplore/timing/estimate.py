@@ -227,6 +227,8 @@ def _resets(e: TimingEstimate, c: Conditions) -> str:
 
 
 def _one_process(e: TimingEstimate, _: Conditions) -> str:
+    if e.unit == "step":
+        return "Of one process: another run of the script may differ by more than the interval"
     if e.processes_to_come and e.processes_timed == 1:
         return "Of one process so far: others may differ by more than the interval"
     return ""

@@ -44,6 +44,7 @@ def test_a_clean_measurement_has_no_notes():
             "compiled one 1.42 ms (12): 1.46× [1.31, 1.60]",
         ),
         ({"processes": PROCESSES[:1], "processes_to_come": 4}, {}, "Of one process so far"),
+        ({"unit": "step"}, {}, "another run of the script may differ by more than the interval"),
     ],
 )
 def test_each_problem_has_one_note(estimate: dict[str, Any], conditions: dict[str, Any], text: str):

@@ -149,4 +149,4 @@ def _values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
 def is_one_of_several_ranks() -> bool:
     """Return whether the process works with others: what it does alone, such as an eager step, they would wait for."""
     distributed = torch.distributed
-    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+    return bool(distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -87,9 +87,13 @@ def test_the_looks_at_what_was_written_become_rare_but_find_what_is_written_late
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks: list[int] = []
-    written = CapturedCall.written.fget
-    assert written is not None
-    monkeypatch.setattr(CapturedCall, "written", property(lambda self: looks.append(1) or written(self)))
+    written: Callable[[CapturedCall], Iterator[str]] = vars(CapturedCall)["written"].fget
+
+    def counted(captured: CapturedCall) -> Iterator[str]:
+        looks.append(captured.number)
+        return written(captured)
+
+    monkeypatch.setattr(CapturedCall, "written", property(counted))
     net = torch.nn.Linear(256, 256)
     captures, region, x = large(), Region(net), torch.randn(LARGE)
     for number in range(400):

@@ -61,21 +61,24 @@ def run_graph(
     in_time: Callable[[], bool],
     *,
     stored: bool = False,
+    inputs: Mapping[str, Any] | None = None,
     saved: Mapping[str, Any] | None = None,
     known: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run a graph on the arguments of a call; return the values by node, without those that are not known.
 
-    With `stored`, a node whose value a kernel stored has this one. `saved` has values for the inputs of a backward,
-    and `known` those of nodes that another run has computed.
+    With `stored`, a node whose value a kernel stored has this one. `inputs` by name replace the arguments; `saved` has
+    values for the inputs of a backward, and `known` those of nodes that another run has computed.
     """
     runner, values = NodeRunner(module, real, dtype), dict[str, Any]()
-    arguments = iter(real.arguments)
+    placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    if inputs is None:
+        inputs = dict(zip(placeholders, real.arguments, strict=True))
     size = 0
     for node in module.graph.nodes:
         if node.op == "placeholder":
-            given = runner.given(next(arguments))
-            values[node.name] = saved_value(given, (saved or {}).get(node.name))
+            if node.name in inputs:
+                values[node.name] = saved_value(runner.given(inputs[node.name]), (saved or {}).get(node.name))
             continue
         if node.op == "output" or not in_time() or size > LARGEST_BYTES:
             break

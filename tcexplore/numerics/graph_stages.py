@@ -21,7 +21,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.aten_graphs import compile_id
 from tcexplore.numerics.graph_runs import output_nodes, run_graph
 from tcexplore.numerics.kernel_replay import GraphValues, mutated_nodes
-from tcexplore.numerics.lowered_graphs import FACT, LoweredGraph
+from tcexplore.numerics.lowered_graphs import FACT, LoweredGraph, PassedGraph
 from tcexplore.numerics.replayed_values import op_name, run_exactly
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
@@ -151,32 +151,56 @@ class GraphCheck:
         before = self._forward._known_values(dtype) if self._forward is not None else {}
         return before | self._run(self._graph.before, dtype).values if self._graph.before is not None else before
 
-    def wrong_pass(self) -> WrongNode | None:
-        """Return the first node that Inductor's passes gave another value."""
-        if self._graph.before is None or str(self._graph.before.graph) == str(self._graph.module.graph):
+    def wrong_pass(self, *, joint: bool = True) -> WrongNode | None:
+        """Return the first node that passes gave another value; with `joint`, check those on the joint graph, too."""
+        passes_on_joint = self._graph.joint if joint else None
+        if passes_on_joint is not None and (wrong := self._first_changed(passes_on_joint, self._inputs())):
+            return wrong
+        if self._graph.before is None:
             return None
-        kept = kept_nodes(self._graph.before, self._graph.module)
-        nodes = {node.name: node for node in self._graph.module.graph.nodes if node.op == "call_function"}
+        return self._first_changed(PassedGraph(self._graph.before, self._graph.module))
+
+    def _inputs(self) -> dict[str, Any]:
+        """Return the real values of inputs by name, those of the forward included."""
+        forward = self._forward._inputs() if self._forward is not None else {}
+        names = (node.name for node in self._graph.module.graph.nodes if node.op == "placeholder")
+        return forward | dict(zip(names, self._real.arguments, strict=False))
+
+    def _first_changed(self, graph: PassedGraph, inputs: Mapping[str, Any] | None = None) -> WrongNode | None:
+        """Return the first node to which passes gave another value; with `inputs` by name instead of the arguments."""
+        if str(graph.before.graph) == str(graph.after.graph):
+            return None
+        kept = kept_nodes(graph.before, graph.after)
+        nodes = {node.name: node for node in graph.after.graph.nodes if node.op == "call_function"}
         pairs = [(node, name, name) for name, node in nodes.items() if name not in kept]
         # An output may have another name after the passes.
-        outputs = zip(output_nodes(self._graph.before), output_nodes(self._graph.module), strict=False)
+        outputs = zip(output_nodes(graph.before), output_nodes(graph.after), strict=False)
         for one, other in outputs:
             if isinstance(one, torch.fx.Node) and isinstance(other, torch.fx.Node):
                 pairs.append((other, one.name, other.name))
-        for node, first, second in pairs:
-            double = self._before_and_after(first, second, kept, torch.float64)
-            if _agree(*double, torch.float64):
-                continue
-            single = self._before_and_after(first, second, kept, torch.float32)
-            if not _agree(*single, torch.float32) and not _is_rounding(double, single):
-                return WrongNode("pass", "", op_name(node.target), node, *double)
-        return None
 
-    def _before_and_after(self, first: str, second: str, kept: frozenset[str], dtype: torch.dtype) -> tuple[Any, Any]:
-        """Return the values of a node before the passes and of one after them."""
-        before = self._run(self._graph.before, dtype).values
-        known = {name: value for name, value in before.items() if name in kept}
-        return before.get(first), self._run(self._graph.module, dtype, known).values.get(second)
+        def values(first: str, second: str, dtype: torch.dtype) -> tuple[Any, Any]:
+            before = self._run(graph.before, dtype, inputs).values
+            known = {name: value for name, value in before.items() if name in kept}
+            return before.get(first), self._run(graph.after, dtype, inputs, known).values.get(second)
+
+        def differ(first: str, second: str) -> tuple[Any, Any] | None:
+            double = values(first, second, torch.float64)
+            if _agree(*double, torch.float64):
+                return None
+            single = values(first, second, torch.float32)
+            return None if _agree(*single, torch.float32) or _is_rounding(double, single) else double
+
+        before = {node.name: node for node in graph.before.graph.nodes}
+        for node, first, second in pairs:
+            if (double := differ(first, second)) is None:
+                continue
+            # A pass may have put another node in the place of an input.
+            for one, other in zip(before[first].all_input_nodes, node.all_input_nodes, strict=False):
+                if one.name != other.name and (of_input := differ(one.name, other.name)) is not None:
+                    return WrongNode("pass", "", op_name(one.target), one, *of_input)
+            return WrongNode("pass", "", op_name(node.target), node, *double)
+        return None
 
     def _decomposed(self, one: Decomposed, dtype: torch.dtype) -> dict[Any, tuple[torch.Tensor, torch.Tensor]]:
         """Return the outputs of an op that its decomposition gets wrong, with their right and wrong values."""
@@ -199,12 +223,18 @@ class GraphCheck:
         compared = {node: (right, known.get(node.name)) for node, right in pairs if isinstance(node, torch.fx.Node)}
         return {node: pair for node, pair in compared.items() if not _agree(*pair, dtype)}
 
-    def _run(self, module: Any, dtype: torch.dtype, known: Mapping[str, Any] | None = None) -> _Values:
+    def _run(
+        self,
+        module: Any,
+        dtype: torch.dtype,
+        inputs: Mapping[str, Any] | None = None,
+        known: Mapping[str, Any] | None = None,
+    ) -> _Values:
         key = id(module), dtype
         if key not in self._runs:
             # The saved values of the same run: those that the kernels gave may be wrong.
-            saved = self._forward._known_values(dtype) if self._forward is not None else {}
-            values = run_graph(module, self._real, dtype, self._in_time, saved=saved, known=known or {})
+            saved = self._forward._known_values(dtype) if self._forward is not None and inputs is None else {}
+            values = run_graph(module, self._real, dtype, self._in_time, inputs=inputs, saved=saved, known=known or {})
             self._runs[key] = _Values(dtype, values)
         return self._runs[key]
 

@@ -112,12 +112,16 @@ class Judge:
         """Return the first op whose decomposition, or a pass, made nodes that compute something else."""
         in_time = time_limit(GRAPHS_S)
         forwards: dict[str, GraphCheck] = {}
-        for called, *_ in kernels_by_graph(judged):
+        graphs = kernels_by_graph(judged)
+        with_backward = {called.values.graph.graph for called, *_ in graphs if called.values.graph.phase == "backward"}
+        for called, *_ in graphs:
             graph = called.values.graph
             check = GraphCheck(graph, called.values, in_time, forwards.pop(graph.graph, None))
             if graph.phase == "forward":
                 forwards[graph.graph] = check
-            wrong = check.wrong_decomposition(decompositions) or check.wrong_pass()
+            # The joint graph runs once, with the inputs of the backward if there is one.
+            joint = graph.phase == "backward" or graph.graph not in with_backward
+            wrong = check.wrong_decomposition(decompositions) or check.wrong_pass(joint=joint)
             if wrong is not None:
                 return self._wrong_node(wrong, called, judged)
         return None

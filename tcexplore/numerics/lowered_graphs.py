@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.aten_graphs import compilation, root
+from tcexplore.capture.inductor.aten_graphs import compilation, compile_id, root
 from tcexplore.events import GraphPhase
 
 FACT = "numerics of kernels"
@@ -35,6 +35,13 @@ class BufferChange(NamedTuple):
     """The node whose value the buffer then holds; None if it is not known."""
 
 
+class PassedGraph(NamedTuple):
+    """A graph before and after passes of Inductor."""
+
+    before: Any
+    after: Any
+
+
 @dataclass(slots=True)
 class LoweredGraph:
     """One of Inductor's compiles."""
@@ -50,6 +57,8 @@ class LoweredGraph:
     """The post-grad node whose value a buffer holds, by the name of the buffer."""
     before: Any = None
     """The `GraphModule` before Inductor's post-grad passes; None if it is not known."""
+    joint: PassedGraph | None = None
+    """The graph of forward and backward before it is partitioned, or that of an inference; None if it is not known."""
     mutated_inputs: frozenset[str] = frozenset()
     changes: dict[str, tuple[BufferChange, ...]] = field(default_factory=dict)
     """What changes a buffer in place after its node, by the name of the buffer."""
@@ -64,11 +73,19 @@ class LoweredGraphs:
         self.graphs: list[LoweredGraph] = []
         self.recording = True
         self._before: Any = None
+        self._joint_before: list[Any] = []
+        """Of the passes that run; those of subgraphs run within the others."""
+        self._joint: dict[str, PassedGraph] = {}
+        """By the compile id of the Dynamo graph."""
         self._results: WeakKeyDictionary[Any, dict[Any, tuple[Any, int]]] = WeakKeyDictionary()
         """What each node was lowered to, and the number of operations that there were then."""
 
     def install(self, hooks: Hooks) -> None:
         """Watch nodes being lowered, and wrappers being loaded."""
+        hooks.watch(
+            FACT, "torch._inductor.compile_fx:_recursive_joint_graph_passes",
+            before=self._joint_passes_begin, after=self._joint_passes_end,
+        )  # fmt: skip
         hooks.watch(FACT, "torch._inductor.compile_fx:post_grad_passes", before=self._passes_begin)
         hooks.watch(FACT, "torch._inductor.graph:GraphLowering.run_node", after=self._lowered)
         hooks.watch(FACT, "torch._inductor.graph:GraphLowering._compile_to_module_lines", after=self._loaded)
@@ -103,7 +120,7 @@ class LoweredGraphs:
             LoweredGraph(
                 graph=graph, phase=phase, module=lowering.module, wrapper=wrapper,
                 nodes={name: node for (name, changes), node in held.items() if not changes},
-                before=self._before, mutated_inputs=frozenset(lowering.mutated_inputs),
+                before=self._before, joint=self._joint.get(graph), mutated_inputs=frozenset(lowering.mutated_inputs),
                 changes={
                     name: tuple(
                         BufferChange(operation, held.get((name, number + 1)))
@@ -116,9 +133,21 @@ class LoweredGraphs:
         self._before = None
         self.notify(self.graphs[-1])
 
+    def _joint_passes_begin(self, module: Any, *_: Any, **__: Any) -> None:
+        self._joint_before.append(_copied(module) if self.recording and not self._joint_before else None)
+
+    def _joint_passes_end(self, result: Any, *_: Any, **__: Any) -> None:
+        before = self._joint_before.pop()
+        if before is not None:
+            self._joint[compile_id()] = PassedGraph(before, _copied(result))
+
     def _passes_begin(self, module: Any, *_: Any, **__: Any) -> None:
         if self.recording:
-            self._before = GraphModule(module, copy.deepcopy(module.graph))
+            self._before = _copied(module)
+
+
+def _copied(module: Any) -> GraphModule:
+    return GraphModule(module, copy.deepcopy(module.graph))
 
 
 def changed_arguments(node: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.events import Event
 from tcexplore.numerics.graph_stages import Decompositions, GraphCheck, WrongNode
 from tcexplore.numerics.kernel_replay import GraphValues
-from tcexplore.numerics.lowered_graphs import LoweredGraph
+from tcexplore.numerics.lowered_graphs import LoweredGraph, PassedGraph
 from tcexplore.numerics.wrapper_values import WrapperCall
 
 aten = torch.ops.aten
@@ -111,3 +111,50 @@ def test_what_is_left_where_terms_cancel_is_rounding():
 
     assert check_of(16) is None
     assert check_of(16.016) is not None
+
+
+def test_a_node_that_a_pass_on_the_joint_graph_puts_in_place_of_another_is_named_by_the_other():
+    before, _ = traced(TABLE)
+    after = GraphModule(before, copy.deepcopy(before.graph))
+    gelu_input = next(node for node in after.graph.nodes if node.target is aten.mul.Tensor)
+    with after.graph.inserting_before(gelu_input):
+        zeros = after.graph.call_function(aten.full.default, ([8, 16], 0.0), {"dtype": torch.float32})
+    gelu_input.replace_all_uses_with(zeros)
+    after.graph.erase_node(gelu_input)
+    graph = LoweredGraph(
+        graph="", phase="forward", module=after, wrapper=None, nodes={}, before=after, joint=PassedGraph(before, after)
+    )
+    inputs = [torch.randn(8, 16, generator=torch.Generator().manual_seed(0))]
+    wrong = GraphCheck(graph, GraphValues(graph, WrapperCall(inputs)), lambda: True).wrong_pass()
+    assert wrong is not None
+    assert (wrong.stage, wrong.op, wrong.node.name) == ("pass", "aten.mul", "mul")
+    assert wrong.wrong.eq(0).all()
+    assert torch.equal(wrong.right, inputs[0].double() * 2)
+
+
+def test_a_joint_graph_runs_on_the_inputs_of_forward_and_backward():
+    def joint(x: torch.Tensor, tangent: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.sin(), tangent * x.cos()
+
+    inputs = [torch.randn(8, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1)]
+    before = make_fx(joint)(*inputs)
+    after = GraphModule(before, copy.deepcopy(before.graph))
+    last = next(node for node in reversed(after.graph.nodes) if node.target is aten.mul.Tensor)
+    last.args = (last.args[0], 1.0)
+    names = [node.name for node in before.graph.nodes if node.op == "placeholder"]
+    passed = PassedGraph(before, after)
+
+    def half(number: int, forward: GraphCheck | None = None) -> GraphCheck:
+        module = make_fx(lambda _: _ * 1)(inputs[number])
+        next(node for node in module.graph.nodes if node.op == "placeholder").name = names[number]
+        graph = LoweredGraph(
+            graph="", phase="backward" if number else "forward", module=module, wrapper=None, nodes={}, before=module,
+            joint=passed,
+        )  # fmt: skip
+        return GraphCheck(graph, GraphValues(graph, WrapperCall([inputs[number]])), lambda: True, forward)
+
+    forward = half(0)
+    assert forward.wrong_pass() is None, "the tangent is not known yet"
+    wrong = half(1, forward).wrong_pass()
+    assert wrong is not None
+    assert wrong.op == "aten.mul"

@@ -150,6 +150,14 @@ def _copied(module: Any) -> GraphModule:
     return GraphModule(module, copy.deepcopy(module.graph))
 
 
+_ADDING = ("index_put", "index_add", "scatter", "embedding_dense_backward", "embedding_bag")
+
+
+def adds_by_index(graph: LoweredGraph) -> bool:
+    """Return whether an op of a graph may add several values to one place."""
+    return any(part in str(node.target) for node in graph.module.graph.nodes for part in _ADDING)
+
+
 def changed_arguments(node: Any) -> list[Any]:
     """Return the nodes that an op of ATen, or another one that torch has registered, changes in place."""
     schema = getattr(node.target, "_schema", None)

@@ -7,6 +7,8 @@ Triton and extern kernels, and in the thread of the backward.
 from __future__ import annotations
 
 import ast
+import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -54,9 +56,9 @@ class WrapperCall:
     named: Sequence[frozenset[str]] = ()
     """The buffers that each statement names, and those whose memory they view or took over."""
     repeated: dict[WrittenValue, bool] = field(default_factory=dict)
-    """Whether the second call wrote the same values, in the order of the call."""
+    """Whether later calls wrote the same values, in the order of the call."""
     varied: dict[WrittenValue, torch.Tensor] = field(default_factory=dict)
-    """Values of the second call, where it wrote others."""
+    """Values of the later call whose values are the farthest from the first one's, where it wrote others."""
 
     def named_with(self, written: Collection[WrittenValue]) -> frozenset[str] | None:
         """Return the buffers that a kernel which wrote these values may have read; None if it is not known."""
@@ -76,13 +78,13 @@ class WrapperCall:
 
 
 class ValueRecorder:
-    """Records the first call of each wrapper, and compares the second with it.
+    """Records the first call of each wrapper, and compares the next ones with it.
 
     It copies values. With `copy_arguments`, arguments are copied too, for a program that goes on and changes them.
     """
 
-    def __init__(self, limit: Callable[[torch.device], int], *, copy_arguments: bool = False) -> None:
-        """`limit` returns the bytes that copies may take on a device."""
+    def __init__(self, limit: Callable[[torch.device], int], *, copy_arguments: bool = False, repeats: int = 1) -> None:
+        """`limit` returns the bytes that copies may take on a device; `repeats` calls are compared with the first."""
         self._graphs: dict[str, LoweredGraph] = {}
         self._limit = limit
         self._left: dict[torch.device, int] = {}
@@ -91,6 +93,10 @@ class ValueRecorder:
         self.calls: dict[str, WrapperCall] = {}
         """By the path of the wrapper."""
         self._under_way: set[str] = set()
+        self._repeats = repeats
+        self._repeated: Counter[str] = Counter()
+        """The calls of each wrapper that were compared."""
+        self._comparing: set[str] = set()
         self._named: dict[str, list[frozenset[str]]] = {}
         self._reused: dict[str, frozenset[str]] = {}
         """Arguments of each wrapper whose memory it may write to."""
@@ -121,12 +127,16 @@ class ValueRecorder:
 
     def _begin(self, path: str, arguments: Sequence[Any]) -> None:
         self._under_way.discard(path)
+        self._comparing.discard(path)
         if _is_capturing():
             return
         call = self.calls.get(path)
-        if call is not None and call.same_arguments is None:
-            pairs = zip(call.arguments, arguments, strict=False)
-            call.same_arguments = all(_same(one, other) for one, other in pairs)
+        if call is not None and self._repeated[path] < self._repeats:
+            self._repeated[path] += 1
+            same_arguments = all(_same(one, other) for one, other in zip(call.arguments, arguments, strict=False))
+            call.same_arguments = same_arguments if call.same_arguments is None else call.same_arguments
+            if same_arguments:
+                self._comparing.add(path)
         elif call is None:
             self._under_way.add(path)
             graph = self._graphs[path]
@@ -142,11 +152,10 @@ class ValueRecorder:
             )
 
     def _written(self, path: str, scope: dict[str, Any], names: Sequence[str], statement: int) -> None:
-        call = self.calls.get(path)
         if _is_capturing():
             return
         if path not in self._under_way:
-            if call is not None and call.same_arguments:
+            if path in self._comparing:
                 self._compare(path, scope, names, statement)
             return
         for name in names:
@@ -167,10 +176,15 @@ class ValueRecorder:
         call = self.calls[path]
         for name in names:
             value = call.statements.get((name, statement))
-            if value is None or name not in scope or value in call.repeated:
+            if value is None or name not in scope:
                 continue
-            call.repeated[value] = _same(call.written[name][value.number], scope[name])
-            if not call.repeated[value] and (copied := self._copy(path, scope[name])) is not None:
+            first, again = call.written[name][value.number], scope[name]
+            equal = _same(first, again)
+            call.repeated[value] = equal and call.repeated.get(value, True)
+            known = call.varied.get(value)
+            if equal or (known is not None and not _is_farther(again, known, first)):
+                continue
+            if (copied := self._copy(path, again)) is not None:
                 call.varied[value] = copied
 
     def _copy(self, path: str, value: Any) -> Any:
@@ -195,6 +209,12 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return same(one.detach(), other.detach())
     return one is other or (isinstance(one, int | float) and one == other)
+
+
+def _is_farther(one: torch.Tensor, other: torch.Tensor, value: torch.Tensor) -> bool:
+    """Return whether the largest difference of `one` from a value is larger than that of `other`."""
+    distances = [torch.nan_to_num((each - value).abs(), nan=math.inf).max() for each in (one, other)]
+    return bool(distances[0] > distances[1])
 
 
 def _functions(wrapper: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from tcexplore.events import Job, NumericsJudged
 from tcexplore.numerics.graph_stages import Decompositions
 from tcexplore.numerics.growth_events import emit_growth
 from tcexplore.numerics.judgement import Judge
-from tcexplore.numerics.lowered_graphs import LoweredGraphs
+from tcexplore.numerics.lowered_graphs import LoweredGraphs, adds_by_index
 from tcexplore.numerics.wrapper_values import ValueRecorder
 from tcexplore.timing.allocator import keep_memory
 from tcexplore.worker.event_recorder import EventRecorder
@@ -24,6 +24,9 @@ FACT, SYMBOL = "numerics of kernels", "tcexplore.numerics"
 
 LIMIT_S = 240.0
 """Time limit of the stage."""
+
+REPEATS_OF_SUMS = 5
+"""Further calls of a program that adds to memory by index: a race between threads shows in some of its calls only."""
 
 UNKNOWN_MEMORY = 1 << 30
 """Bytes of copies where the free memory is not known."""
@@ -58,12 +61,13 @@ class NumericsStage:
             self._script.close()
 
     def run(self, program: Program, frames: CompiledFrames, restore: Callable[[], object]) -> None:
-        """Call the compiled program twice, and judge the kernels of the first call of each graph."""
-        recorder = ValueRecorder(_limit)
+        """Call the compiled program twice or more, and judge the kernels of the first call of each graph."""
+        repeats = REPEATS_OF_SUMS if any(map(adds_by_index, self._graphs.graphs)) else 1
+        recorder = ValueRecorder(_limit, repeats=repeats)
         for graph in self._graphs.graphs:
             recorder.add(graph)
         try:
-            for _ in range(2):
+            for _ in range(1 + repeats):
                 restore()
                 frames.measure_warm(lambda: program.call_all(program.compiled))
         finally:

@@ -87,9 +87,9 @@ def test_bisecting_is_suggested_for_crashes_and_wrong_results():
     crashed = fakes.complete(7).apply(ev.Failed(run=7, stage="inductor", blame="compiler", type="E", message="no"))
     assert "Press S L" in text(output_document(crashed).row(i).text for i in range(len(output_document(crashed))))
     off = fakes.complete(7).apply(ev.Accuracy(run=7, verdict="wrong"))
-    assert "Press S L" in text(row.text for row in accuracy_rows(off, 78))
+    assert "S L the compiler stage" in text(row.text for row in accuracy_rows(off, 78))
     good: Snapshot = fakes.complete(7)
-    assert "Press S L" not in text(row.text for row in accuracy_rows(good, 78))
+    assert "S L" not in text(row.text for row in accuracy_rows(good, 78))
 
 
 def text(rows: Iterable[str]) -> str:

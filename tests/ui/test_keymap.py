@@ -199,4 +199,4 @@ def test_hints_of_documents_follow_the_keymap():
     wrong = replace(run, accuracy=replace(run.accuracy, verdict="wrong"))
     use_keymap({"bisect": "f9"})
     text = "\n".join(row.text for row in accuracy_rows(wrong, 78))
-    assert "Press f9 to find" in text
+    assert "f9 the compiler stage" in text

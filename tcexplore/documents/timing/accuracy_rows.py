@@ -42,8 +42,11 @@ def accuracy_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if text := describe_comparison(accuracy):
         yield from wrapped(text, width, "muted")
     if accuracy.verdict not in (*FAITHFUL_VERDICTS, "not judged"):
-        text = f"Press {hint('bisect')} to find the compiler stage that causes it."
+        text = f"Press {hint('numerics')} to find the first op that causes it, {hint('bisect')} the compiler stage."
         yield from wrapped(text, width, "ok", keys_only=True)
+    elif accuracy.verdict not in ("identical", "not judged"):
+        text = f"Press {hint('numerics')} to see which op differs first, and why."
+        yield from wrapped(text, width, "muted", keys_only=True)
 
 
 def memory_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:

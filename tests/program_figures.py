@@ -30,7 +30,7 @@ _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+)', re.M)
 _TYPE_ID = re.compile(r"(?<=[\w)\]}]), \d{6,}(?=\))")
 """The second argument of `___check_type_id` and `___check_obj_id`, which the report leaves out."""
 _ADDRESS = re.compile(
-    r"\d{9,}|\b0x[0-9a-f]+|(?<=SUPPORTED_NODES\) == )\d+|(?<=__builtins_dict___)\d+"
+    r"\d{9,}|\b0x(?:[0-9a-f]+|…)|(?<=SUPPORTED_NODES\) == )\d+|(?<=__builtins_dict___)\d+"
     r"|(?<=dict_contains\()\d+(?=, [^)]*_hooks)"
 )
 """Addresses, and numbers that torch counts in a process: of operators, of dicts of builtins and of hooks."""

@@ -200,15 +200,18 @@ def next_fields(snapshot: Snapshot) -> list[Fields]:
     ]
 
 
-_ADDRESS = re.compile(r"(?<=[\w)\]}]), \d{6,}(?=\))|\b0x[0-9a-f]{6,}\b")
+_IDENTITY = re.compile(r"(?<=[\w)\]}]), \d{6,}(?=\))")
 """Identity of an object in a guard: it is another one in each process."""
+
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
+"""The same within the text of an object, such as `<weakref at 0x7f2c…>`."""
 
 
 def _guards(snapshot: Snapshot) -> Iterator[Fields]:
     ids = stable_ids(snapshot)
     for installed in snapshot.guards:
         for guard in installed.guards:
-            code = [_ADDRESS.sub("", code) for code in guard.code]
+            code = [_ADDRESS.sub("0x…", _IDENTITY.sub("", code)) for code in guard.code]
             yield fields("guard", guard, id=ids.guard(guard), graph=installed.graph, code=code)
 
 

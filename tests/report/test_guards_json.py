@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tcexplore import events as ev
 from tcexplore.report.json_report import report
 from tests.report.check_text import check_text
 from tests.snapshots import recompiling
@@ -26,6 +27,19 @@ def test_guards_in_json():
     assert [frame["verdict"] for frame in recompiles["frames"]] == ["recompiles", "unknown"]
     assert recompiles["frames"][0]["entries"][0]["failed"]["kind"] == "int"
     assert (fits["frames"][0]["graph"], strange["problem"]) == ("0/1", "'q7[3]': there is no dtype 'q7'.")
+
+
+def test_guards_name_no_object_by_its_address():
+    code = (
+        "___check_type_id(L['f'], 140234567890), type=<class 'int'>",
+        "keys[0] == <weakref at 0x7f2c0a1b2c3d; to 'Linear' at 0x7f2c0a1b2d00>",
+    )
+    guard = ev.Guard(kind="EQUALS_MATCH", source="L['f']", code=code)
+    run = recompiling.run().apply(ev.GuardsInstalled(run=1, graph="0/0", guards=(guard,)))
+    known = report(run, None)["guards"][-1]
+    assert known["code"] == [
+        "___check_type_id(L['f']), type=<class 'int'>", "keys[0] == <weakref at 0x…; to 'Linear' at 0x…>",
+    ]  # fmt: skip
 
 
 def test_guards_in_the_printed_report():

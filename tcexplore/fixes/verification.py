@@ -340,10 +340,10 @@ def _results(verification: Verification) -> Fact:
 
 
 def _same(judged: ChangeChecked) -> str:
-    modes = [mode for mode in judged.modes if mode != CONFIGURED]
+    modes = [mode if mode.startswith("with") else f"in {mode}" for mode in judged.modes if mode != CONFIGURED]
     results = "Outputs, gradients and state" if judged.train or modes else "Outputs and state"
     others = f", also on {count(judged.varied, 'other input')}" if judged.varied else ""
-    others += f"; also in {' and '.join(modes)}" if modes else ""
+    others += f"; also {' and '.join(modes)}" if modes else ""
     if judged.verdict == "identical":
         return f"{results}, eager and compiled, bit-identical to the original in eager mode{others}"
     difference = f" (largest difference {judged.max_abs:.2g})" if judged.max_abs else ""

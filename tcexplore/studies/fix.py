@@ -352,7 +352,7 @@ def _body(view: BreakView, width: int) -> Iterator[Row]:
     yield from _summary(verification, view, width)
     yield from _change(verification, width)
     yield BLANK
-    yield heading("Verification", "separate process; file unchanged")
+    yield heading("Verification", "in a separate process")
     for fact in facts(verification):
         yield from _fact_rows(fact, width, 3, "" if fact.state != "note" else "muted")
     for other in view.verifications:

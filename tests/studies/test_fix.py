@@ -37,7 +37,7 @@ def test_the_text_has_diff_and_verification_and_says_that_nothing_was_written():
         "in eager calls only", "if not torch.compiler.is_compiling():", "2 graph breaks before, 1 now",
         "200 µs before, 100 µs now: 2.00× [1.90, 2.10], faster", "not verified: the break is still there",
         "No known change of these lines", "1 of 3 breaks with a verified fix", "nothing is written without --write",
-        "Verification separate process; file unchanged",
+        "Verification in a separate process",
     ):  # fmt: skip
         assert sentence in " ".join(report.split()), report
     assert "press" not in report

@@ -101,18 +101,21 @@ class RecompileCheck:
 
     def changes_sizes(self, inputs: Sequence[str]) -> bool:
         """Return whether a tensor has other sizes than in the nearest call, and the call works with those of it."""
-        original = describe_call(nearest_call(inputs, self._calls))
+        original = self.original(inputs)
         return len(original) == len(inputs) and any(
             tensor_sizes(old) != tensor_sizes(new) for old, new in zip(original, inputs, strict=True)
         )
+
+    def original(self, inputs: Sequence[str]) -> tuple[str, ...]:
+        """Return the inputs of the call that these are nearest to."""
+        return describe_call(nearest_call(inputs, self._calls))
 
     def with_linked_sizes(self, inputs: Sequence[str]) -> tuple[str, ...]:
         """Return the inputs with sizes of unchanged tensors changed as equal sizes of the other ones were.
 
         Return the same inputs if no size was changed.
         """
-        original = describe_call(nearest_call(inputs, self._calls))
-        return link_sizes(original, tuple(inputs))
+        return link_sizes(self.original(inputs), tuple(inputs))
 
     def _answer(self, query: RecompileQuery, check: Callable[[Call], tuple[FrameAnswer, ...]]) -> RecompileAnswer:
         self._stance = _stance()

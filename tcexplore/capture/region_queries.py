@@ -5,18 +5,25 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
 from tcexplore.capture.entry import Call, EntryError, describe_call, describe_value
+from tcexplore.capture.typed_calls import nearest_texts
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import RecompileAnswer, RegionCreated
 from tcexplore.events.commands import RecompileQuery
 
+if TYPE_CHECKING:
+    from tcexplore.capture.recompile_check import RecompileCheck
+
 MAX_REGIONS = 16
 """Number of newest regions to keep: each one keeps its compiled code alive."""
+
+MAX_CALLS = 8
+"""Number of newest calls that compiled to remember of a region, one for each combination of inputs."""
 
 NOT_COMPILED = "No region is compiled yet."
 NO_INPUTS = "{name} is guarded by its own state, not by the inputs of a call."
@@ -31,8 +38,8 @@ class _KeptRegion:
     created: RegionCreated
     compiled: Callable[..., Any]
     graphs: tuple[str, ...] = ()
-    last_call: RememberedCall | None = None
-    state: CallState | None = None
+    calls: dict[tuple[str, ...], RememberedCall] = field(default_factory=dict)
+    """The calls that compiled, by the descriptions of their inputs; the newest is last."""
 
 
 class RegionQueries:
@@ -60,39 +67,38 @@ class RegionQueries:
         region = self._kept.get(number)
         if region is not None:
             region.graphs = (*region.graphs, *graphs)
-            region.last_call, region.state = RememberedCall(Call(args, kwargs)), CallState.current()
+            call = RememberedCall(Call(args, kwargs))
+            region.calls.pop(call.texts, None)
+            region.calls[call.texts] = call
+            if len(region.calls) > MAX_CALLS:
+                del region.calls[next(iter(region.calls))]
 
     def last_inputs(self, number: int) -> tuple[str, ...]:
         """Return descriptions of the inputs of the last call that compiled."""
         region = self._kept.get(number)
-        return region.last_call.texts if region is not None and region.last_call is not None else ()
+        return next(reversed(region.calls), ()) if region is not None else ()
 
-    def answer(self, query: RecompileQuery) -> RecompileAnswer:
-        """Check the region that the query names, or the only one."""
+    def prepare(self, query: RecompileQuery) -> tuple[RecompileCheck, RecompileQuery] | RecompileAnswer:
+        """Return the check of the region that the query names, or of the only one; an answer if there is none."""
         number, problem = query.region, ""
         if number is None:
             query = self._resolve_name(query)
             number, problem = self._only_region() if query.region is None else (query.region, "")
         region = self._kept.get(number) if number is not None else None
-        if region is None or region.last_call is None or region.state is None:
+        if region is None or not region.calls:
             problem = problem or self._missing_reason(number)
             return RecompileAnswer(number=query.number, inputs=query.inputs, region=number, problem=problem)
-        return self._check(region, region.last_call, region.state, query)
-
-    def _check(
-        self, region: _KeptRegion, last_call: RememberedCall, state: CallState, query: RecompileQuery
-    ) -> RecompileAnswer:
         from tcexplore.capture.recompile_check import RecompileCheck
 
         number = region.created.region
+        remembered = region.calls[nearest_texts(query.inputs, [*reversed(region.calls)])]
         try:
-            call = last_call.recreate()
+            call = remembered.recreate()
         except EntryError as error:
             return RecompileAnswer(number=query.number, inputs=query.inputs, region=number, problem=error.message)
-        check = RecompileCheck(
-            region.compiled, (call,), self._user_files, region.graphs, modes=state.restore,
-        )  # fmt: skip
-        return replace(check.answer(query), region=number)
+        modes = remembered.state.restore
+        check = RecompileCheck(region.compiled, (call,), self._user_files, region.graphs, modes=modes)
+        return check, replace(query, region=number)
 
     def _resolve_name(self, query: RecompileQuery) -> RecompileQuery:
         """Replace a region's name in front of the inputs (`Net: f32[4]`) by the region's number."""
@@ -102,7 +108,7 @@ class RegionQueries:
         return replace(query, region=numbers[-1], inputs=inputs) if colon and numbers else query
 
     def _only_region(self) -> tuple[int | None, str]:
-        regions = [region.created for region in self._kept.values() if region.last_call is not None]
+        regions = [region.created for region in self._kept.values() if region.calls]
         if len(regions) == 1:
             return regions[0].region, ""
         names = (f"{r.name} (line {r.location.line})" if r.location else r.name for r in regions)
@@ -121,10 +127,11 @@ _DEVICES = ("cpu", "cuda")
 
 
 class RememberedCall:
-    """The arguments of a call. `texts` describe them; `recreate` returns the call."""
+    """The arguments of a call, and its `state`. `texts` describe them; `recreate` returns the call."""
 
     def __init__(self, call: Call) -> None:
         self.texts = describe_call(call)
+        self.state = CallState.current()
         getters: dict[int, Callable[[], Any]] = {}
 
         def wrap(leaf: Any) -> _Leaf:
@@ -133,9 +140,9 @@ class RememberedCall:
         self._call = call.map_leaves(wrap)
 
     def recreate(self) -> Call:
-        """Return the original objects if they are still alive. A freed tensor is replaced by a similar one.
+        """Return the original objects if they are still alive. A freed tensor is replaced by a similar one of zeros.
 
-        Raises `EntryError` if any other object was freed.
+        Indices stay valid so. Raises `EntryError` if any other object was freed.
         """
         values: dict[int, Any] = {}
 
@@ -175,11 +182,18 @@ def _getter(leaf: Any) -> Callable[[], Any]:
 
 
 def _similar_tensor(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
-    size, stride, dtype, device = tuple(tensor.size()), tensor.stride(), tensor.dtype, tensor.device
+    # A guard may check the base of a view.
+    base = tensor if tensor._base is None else tensor._base
+    whole, of_whole, dtype, device = tuple(base.size()), base.stride(), tensor.dtype, tensor.device
+    size, stride, offset = tuple(tensor.size()), tensor.stride(), tensor.storage_offset() - base.storage_offset()
+    is_view = base is not tensor
     requires_grad, marks = tensor.requires_grad, {n: m for n, m in vars(tensor).items() if n.startswith("_dynamo_")}
 
     def make() -> torch.Tensor:
-        similar = torch.empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad)
+        similar = torch.empty_strided(whole, of_whole, dtype=dtype, device=device).zero_()
+        if is_view:
+            similar = similar.as_strided(size, stride, offset)
+        similar.requires_grad_(requires_grad)
         vars(similar).update(marks)
         return similar
 

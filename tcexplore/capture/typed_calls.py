@@ -22,7 +22,8 @@ def parse_typed_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
     """Return the call that the texts describe.
 
     A text that describes the original argument at its position keeps that object. A new tensor takes the device,
-    `requires_grad`, layout and dynamic marks of the original at its position; its values are arbitrary. In addition
+    `requires_grad`, layout and dynamic marks of the original at its position, and is a slice of another tensor if the
+    original is one, which guards see; its values are arbitrary. In addition
     to `--input` specifications, texts may be lists, tuples and dicts of them, `f32[4,6] strides[1,4]` and
     `f32[4] grad`. Raises `EntryError`.
     """
@@ -41,16 +42,27 @@ def parse_typed_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
 
 
 def nearest_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
-    """Return the call with the most of these arguments."""
-    return max(calls, key=lambda call: len(set(describe_call(call)) & set(texts)), default=Call())
+    """Return the call with the most of these arguments, or of their sizes."""
+    known = {describe_call(call): call for call in reversed(calls)}
+    return known[nearest_texts(texts, [*reversed(known)])] if known else Call()
 
 
-_SIZES = re.compile(r"(?<=\w\[)[\d,\s]+(?=\])")
-"""The sizes of a tensor in a text: `4, 8` in `mask=f32[4, 8]`."""
+def nearest_texts(texts: Sequence[str], calls: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the first description with the most of these arguments, or of their sizes. There must be one."""
+
+    def likeness(known: tuple[str, ...]) -> tuple[int, int]:
+        sizes = sum(tensor_sizes(old) == tensor_sizes(new) for old, new in zip(known, texts, strict=False))
+        return len(set(known) & set(texts)), sizes
+
+    return max(calls, key=likeness)
+
+
+_SIZES = re.compile(r"(?<=\w\[)(?<!strides\[)(?<!stride\[)[\d,\s]+(?=\])")
+"""The sizes of a tensor in a text: `4, 8` in `mask=f32[4, 8] strides[1, 4]`."""
 
 
 def link_sizes(original: Sequence[str], inputs: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `inputs`, with sizes of tensors that are as in `original` changed like equal sizes of the others."""
+    """Return `inputs`, with sizes of tensors that have those of `original` changed like equal sizes of the others."""
     if len(original) != len(inputs):
         return inputs
     changed: dict[int, int] = {}
@@ -62,7 +74,10 @@ def link_sizes(original: Sequence[str], inputs: tuple[str, ...]) -> tuple[str, .
     def link(match: re.Match[str]) -> str:
         return re.sub(r"\d+", lambda size: str(changed.get(int(size[0]), size[0])), match[0])
 
-    return tuple(_SIZES.sub(link, new) if old == new else new for old, new in zip(original, inputs, strict=True))
+    return tuple(
+        _SIZES.sub(link, new) if tensor_sizes(old) == tensor_sizes(new) else new
+        for old, new in zip(original, inputs, strict=True)
+    )
 
 
 def tensor_sizes(text: str) -> list[list[int]]:
@@ -77,7 +92,7 @@ class _TypedValues:
 
     def parse(self, text: str, original: Any) -> Any:
         text = text.strip()
-        if original is not _MISSING and text == describe_value(original):
+        if original is not _MISSING and "".join(text.split()) == "".join(describe_value(original).split()):
             return original
         key = (id(original), text)
         if original is _MISSING or key not in self._values:
@@ -124,12 +139,31 @@ def _new_tensor(match: re.Match[str], text: str, original: torch.Tensor | None) 
             raise EntryError(f"{text!r} has {spec.dim()} dimensions and {len(strides)} strides.", "", "arguments")
         tensor = torch.empty_strided(spec.shape, strides, dtype=spec.dtype, device=device)
     else:
-        tensor = torch.empty_permuted(spec.shape, _dim_order(spec, original), dtype=spec.dtype, device=device)
+        sliced = None if original is None else _sliced(spec, original)
+        order = _dim_order(spec, original)
+        tensor = torch.empty_permuted(spec.shape, order, dtype=spec.dtype, device=device) if sliced is None else sliced
     requires_grad = bool(match["grad"]) or (original is not None and original.requires_grad)
     tensor.requires_grad_(requires_grad and (tensor.is_floating_point() or tensor.is_complex()))
     if original is not None and original.dim() == tensor.dim():
         vars(tensor).update({name: mark for name, mark in vars(original).items() if name.startswith("_dynamo_")})
     return tensor
+
+
+def _sliced(spec: torch.Tensor, original: torch.Tensor) -> torch.Tensor | None:
+    """Return a slice of a new tensor, as the original is one of its base; None if it is none, or another kind of view.
+
+    The new base is larger than the slice by as much as the original's is.
+    """
+    base = original._base
+    if base is None or spec.dim() != original.dim() or base.stride() != original.stride():
+        return None
+    shape = [whole + new - old for whole, new, old in zip(base.shape, spec.shape, original.shape, strict=True)]
+    whole = torch.empty_permuted(shape, _dim_order(spec, base), dtype=spec.dtype, device=original.device)
+    offset, start = original.storage_offset() - base.storage_offset(), 0
+    for dim in _dim_order(spec, base):
+        stride = max(base.stride(dim), 1)
+        start, offset = start + offset // stride * whole.stride(dim), offset % stride
+    return whole.as_strided(spec.shape, whole.stride(), start)
 
 
 def _dim_order(spec: torch.Tensor, original: torch.Tensor | None) -> tuple[int, ...]:

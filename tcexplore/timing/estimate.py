@@ -188,7 +188,9 @@ def _busy(e: TimingEstimate, c: Conditions) -> str:
         return ""
     free = max(1, math.floor(c.cores - c.busy_cores))
     advice = f". --threads {free} is steadier" if free < threads else ""
-    return f"Other programs use {c.busy_cores:.1f} of {count(c.cores, 'core')}: both sides take longer, and wait{advice}"
+    return (
+        f"Other programs use {c.busy_cores:.1f} of {count(c.cores, 'core')}: both sides take longer, and wait{advice}"
+    )
 
 
 def _drift(e: TimingEstimate, _: Conditions) -> str:

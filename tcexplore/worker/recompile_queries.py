@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.region_queries import RegionQueries
+from tcexplore.capture.step_signals import is_one_of_several_ranks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Job, RecompileAnswer, decode
 from tcexplore.events.codec import HEADER, encode
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
-from tcexplore.worker.fork_policy import call_in_copy, can_fork
+from tcexplore.worker.fork_policy import accelerator_initialized, call_in_copy, can_fork
 from tcexplore.worker.program import Program
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
 NOT_COMPILED = "Nothing is compiled yet."
 CALL_S = 10.0
 """Seconds for the eager call."""
+
+OTHER_RANKS = "the script is one rank of a distributed job: a call may reach the others"
 
 NO_ANSWER = "The check failed; the missing facts of this run give the reason."
 
@@ -47,13 +50,22 @@ class RecompileQueries:
 
             calls, modes = program.entry.calls, program.grad_context
             frames = RecompileCheck(program.compiled, calls, self._user_files, compiled, modes=modes)
-            return _answer(frames, query, program.device.type)
+            device = program.device.type
+            return _answer(frames, query, _cannot_be_copied() if device == "cpu" else f"it runs on {device}")
 
         self._check = check
 
     def use_regions(self, region_queries: RegionQueries) -> None:
         """Answer for the regions of a script."""
-        self._check = region_queries.answer
+
+        def check(query: RecompileQuery) -> RecompileAnswer:
+            prepared = region_queries.prepare(query)
+            if isinstance(prepared, RecompileAnswer):
+                return prepared
+            frames, query = prepared
+            return replace(_answer(frames, query, _script_cannot_be_copied()), region=query.region)
+
+        self._check = check
 
     def answer_job(self) -> None:
         """Answer the queries in the job itself."""
@@ -72,23 +84,32 @@ class RecompileQueries:
             number=query.number, inputs=query.inputs, region=query.region, problem=NO_ANSWER))  # fmt: skip
 
 
-def _answer(check: RecompileCheck, query: RecompileQuery, device: str) -> RecompileAnswer:
+def _cannot_be_copied() -> str:
+    """Return why no copy of this process can call the program, empty if one can."""
+    return "" if can_fork() else "on this system, a process that has imported torch cannot be copied"
+
+
+def _script_cannot_be_copied() -> str:
+    if accelerator_initialized():
+        return "the script uses an accelerator"
+    return OTHER_RANKS if is_one_of_several_ranks() else _cannot_be_copied()
+
+
+def _answer(check: RecompileCheck, query: RecompileQuery, not_copied: str) -> RecompileAnswer:
     """Return the answer; frames that only eager code calls are checked in a copy of this process.
 
-    A copy cannot use a GPU.
+    `not_copied` is the reason if it cannot be copied.
     """
     answer = check.answer(query)
-    if not answer.problem and device == "cpu" and can_fork():
+    if not answer.problem and not not_copied:
         answer = _possible_call(check, query, answer)
     if answer.problem:
         return answer
     enters_eager = bool(answer.frames) and answer.frames[0].verdict in ("eager", "unknown")
     if not enters_eager or all(frame.resumed or frame.verdict != "unknown" for frame in answer.frames):
         return answer
-    if device != "cpu":
-        return _unchecked(answer, f"it runs on {device}")
-    if not can_fork():
-        return _unchecked(answer, "on this system, a process that has imported torch cannot be copied")
+    if not_copied:
+        return _unchecked(answer, not_copied)
     try:
         called = decode(
             call_in_copy(lambda: encode(check.answer_by_call(query))[HEADER.size :].decode(), CALL_S).encode()
@@ -102,17 +123,19 @@ def _possible_call(check: RecompileCheck, query: RecompileQuery, answer: Recompi
     """Return the answer for a call that does not raise.
 
     If changed sizes do not fit the others, equal sizes of the other inputs are changed with them; if that does not help
-    either, the answer is the exception.
+    either, the answer is the exception, unless the call raises with its own sizes, too: values of a script are gone.
     """
     if not check.changes_sizes(query.inputs):
         return answer
     linked = check.with_linked_sizes(query.inputs)
     try:
-        error = call_in_copy(lambda: check.eager_error(query.inputs), CALL_S)
+        error = _eager_error(check, query.inputs)
         if not error:
             return answer
-        if linked != query.inputs and not call_in_copy(lambda: check.eager_error(linked), CALL_S):
+        if linked != query.inputs and not _eager_error(check, linked):
             return replace(check.answer(replace(query, inputs=linked)), changed_with=_changed(query.inputs, linked))
+        if _eager_error(check, check.original(query.inputs)):
+            return answer
     except (OSError, RuntimeError, ValueError):
         return answer
     return RecompileAnswer(
@@ -121,6 +144,11 @@ def _possible_call(check: RecompileCheck, query: RecompileQuery, answer: Recompi
         region=query.region,
         problem=f"a call with these inputs raises {error}",
     )
+
+
+def _eager_error(check: RecompileCheck, inputs: Sequence[str]) -> str:
+    error: str = call_in_copy(lambda: check.eager_error(inputs), CALL_S)
+    return error
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:

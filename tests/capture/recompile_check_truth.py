@@ -20,7 +20,7 @@ from tcexplore.capture.region_queries import NOT_COMPILED, RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.typed_calls import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AnswerVerdict, FrameAnswer, FrameEntered, GraphSymbols, Recompiled
+from tcexplore.events import AnswerVerdict, FrameAnswer, FrameEntered, GraphSymbols, RecompileAnswer, Recompiled
 from tcexplore.events.commands import RecompileQuery
 from tests.capture import recompile_check_models
 from tests.capture.dynamo_capture import capture_events, select
@@ -105,17 +105,20 @@ class _CompiledModel(contextlib.ExitStack):
         """Return the answer for the first frame; None if a script's region was not called yet."""
         query = RecompileQuery(number=1, inputs=inputs, region=number)
         if self._queries is not None:
-            answer = self._queries.answer(query)
+            prepared = self._queries.prepare(query)
+            answer = prepared if isinstance(prepared, RecompileAnswer) else prepared[0].answer(prepared[1])
         else:
             check = RecompileCheck(self._compiled[number], (self._first,), self._files, ["0/0"], modes=torch.no_grad)
             answer = check.answer(query)
         assert answer.problem in ("", NOT_COMPILED), answer.problem
         return None if answer.problem else answer.frames[0]
 
-    def _base(self, number: int) -> Call:
+    def _base(self, inputs: tuple[str, ...], number: int) -> Call:
         """Return the call from which the inputs take what their texts leave out."""
-        known = None if self._queries is None else self._queries._kept[number].last_call
-        return self._first if known is None else known.recreate()
+        if self._queries is None:
+            return self._first
+        prepared = self._queries.prepare(RecompileQuery(number=1, inputs=inputs, region=number))
+        return self._first if isinstance(prepared, RecompileAnswer) else prepared[0]._calls[0]
 
     def check(self, inputs: tuple[str, ...], number: int) -> Case:
         answer = self._answer(number, inputs)
@@ -125,7 +128,7 @@ class _CompiledModel(contextlib.ExitStack):
         if answer is None:
             number, answer = 0, self._answer(0, inputs)
         assert answer is not None
-        call = parse_typed_call(inputs, (self._base(number),))
+        call = parse_typed_call(inputs, (self._base(inputs, number),))
         code = bind_frame(self._compiled[number], call).code
         before = {str(entry.compile_id) for entry in cache_entries(code)}
         self._entered.clear()

@@ -224,3 +224,48 @@ async def test_a_size_that_another_input_shares_changes_in_both_or_is_refused(ru
     assert both.frames[0].verdict == "recompiles"
     assert impossible.problem.startswith("a call with these inputs raises RuntimeError")
     assert (broadcast.inputs, broadcast.changed_with) == (("f32[2, 1]", "f32[2, 16]"), ())
+
+
+LOSS = """\
+import torch
+
+@torch.compile(backend="eager")
+def loss(logits, targets):
+    return torch.nn.functional.cross_entropy(logits, targets)
+
+for _ in range(2):
+    loss(torch.randn(16, 8), torch.randint(8, (16,)))
+"""
+
+
+async def test_sizes_of_a_script_that_are_linked_change_together_though_its_tensors_are_gone(runs: Runs) -> None:
+    queries = ("f32[33, 8], i64[16]", "f32[33, 8], i64[7]", "f32[16, 5], i64[16]")
+    number = runs.submit(LOSS, recompile_queries=queries)
+    await runs.wait_for(Finished)
+    both, impossible, narrower = [e for e in runs.events if e.run == number and isinstance(e, RecompileAnswer)]
+    assert (both.inputs, both.changed_with) == (("f32[33, 8]", "i64[33]"), ("i64[33]",))
+    assert both.frames[0].verdict == "recompiles"
+    assert impossible.problem.startswith("a call with these inputs raises")
+    assert (narrower.inputs, narrower.problem) == (("f32[16, 5]", "i64[16]"), "")
+
+
+SLICES = """\
+import torch
+
+@torch.compile(backend="eager")
+def shifted(tokens, targets):
+    return (tokens * targets).sum()
+
+for size in (8, 4):
+    batch = torch.randint(8, (size, 17))
+    shifted(batch[:, :-1], batch[:, 1:])
+"""
+
+
+async def test_a_slice_of_a_batch_is_compared_as_a_slice(runs: Runs) -> None:
+    queries = ("i64[33,16], i64[33,16]", "i64[33, 16], i64[8, 16]", "i64[33, 16] strides[16, 1], i64[33, 16]")
+    number = runs.submit(SLICES, recompile_queries=queries)
+    await runs.wait_for(Finished)
+    answers = [e for e in runs.events if e.run == number and isinstance(e, RecompileAnswer)]
+    assert [answer.frames[0].verdict for answer in answers] == ["matches", "matches", "recompiles"]
+    assert [answer.changed_with for answer in answers] == [(), ("i64[33, 16]",), ()]

@@ -798,6 +798,8 @@ class StepTiming:
         if not self._counts.steps and self._function is not None:
             return f"no function of the file and no region is named {self._function}, or it was not called twice"
         if not self._counts.steps and self._finder.border is None:
+            if not self._regions:
+                return "the script calls nothing that torch.compile made, so there are no compiled steps to compare"
             return (
                 "the script has no loop of steps: no optimizer worked twice, and no region was called "
                 f"{count(4, 'time')}. --step FUNCTION names the function whose call is a step"

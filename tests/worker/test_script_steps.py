@@ -170,3 +170,9 @@ DROPOUT = TRAINING.replace("torch.nn.Tanh()", "torch.nn.Dropout(0.1)")
 async def test_different_random_numbers_are_said(runs: Runs) -> None:
     events = await run_steps(runs, DROPOUT, time_for=0.2)
     assert only(events, StepsTimed)[-1].random
+
+
+async def test_steps_without_anything_compiled_have_the_true_reason(runs: Runs) -> None:
+    eager = TRAINING.replace("fullgraph=True", "disable=True").replace("range(50)", "range(2)")
+    events = await run_steps(runs, eager, time_for=0.2)
+    assert only(events, TimingSkipped)[-1].reason.startswith("the script calls nothing that torch.compile made")

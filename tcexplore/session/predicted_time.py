@@ -1,12 +1,14 @@
 """The time of a compiled call with other kernels, predicted from the profile of the program as it is.
 
-A kernel that the program has, too, takes the time that it takes there. Another generated one takes the time of the
-bytes that it moves, at the rate of all generated kernels of the profile; another library call that of its FLOPs, or
-else of its bytes, at the rate of the same function.
+Only the calls that one of the two has more of count: what both do cancels, whether it was measured or not. A call that
+the program makes as well takes the time that it takes there. Another generated kernel takes the time of the bytes that
+it moves, at the rate of all generated kernels of the profile; another library call that of its FLOPs, or else of its
+bytes, at the rate of the same function.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tcexplore import events as ev
@@ -20,34 +22,48 @@ _Key = tuple[object, ...]
 def predicted_time_ratio(base: Snapshot, changed: Snapshot) -> float | None:
     """Return the predicted time of a compiled call of `changed`, relative to that of `base`.
 
-    None without a profile of `base`, or if it calls no function that a kernel of `changed` calls.
+    None without a profile of `base`, or if nothing in it is like a call that only one of the two makes.
     """
     account = base.call_account
     if account is None or not account.total_us:
         return None
-    times = dict[_Key, list[float]]()
-    rates = dict[_Key, tuple[float, float]]()
-    before = after = 0.0
-    for kernel in base.code_for(NATIVE).kernels:
-        part = measured_time(base, kernel)
-        if part is None or not kernel.calls:
-            continue
-        before += part.us
-        each = part.us / len(kernel.calls)
-        for call in kernel.calls:
-            times.setdefault(_exact(kernel, call), []).append(each)
-            us, work = rates.get(_alike(kernel, call), (0.0, 0.0))
-            rates[_alike(kernel, call)] = us + each, work + _work(kernel, call)
-    for kernel, call in _calls(changed):
-        known = times.get(_exact(kernel, call))
-        us, work = rates.get(_alike(kernel, call), (0.0, 0.0))
-        if known:
-            after += sum(known) / len(known)
-        elif work:
-            after += us / work * _work(kernel, call)
-        else:
-            return None
-    return (account.total_us - before + after) / account.total_us
+    prices = _Prices(base)
+    before, after = ({_exact(*call): call for call in _calls(run)} for run in (base, changed))
+    counts = [Counter(_exact(*call) for call in _calls(run)) for run in (base, changed)]
+    added_us = 0.0
+    for key in {*before, *after}:
+        more = counts[1][key] - counts[0][key]
+        if more:
+            us = prices.of(*(after.get(key) or before[key]))
+            if us is None:
+                return None
+            added_us += more * us
+    return (account.total_us + added_us) / account.total_us
+
+
+class _Prices:
+    """The time of each kind of call in the profile of a run."""
+
+    def __init__(self, run: Snapshot) -> None:
+        self._times = dict[_Key, list[float]]()
+        self._rates = dict[_Key, tuple[float, float]]()
+        """Microseconds and work of calls that are alike."""
+        for kernel in run.code_for(NATIVE).kernels:
+            part = measured_time(run, kernel)
+            if part is None or not kernel.calls:
+                continue
+            each = part.us / len(kernel.calls)
+            for call in kernel.calls:
+                self._times.setdefault(_exact(kernel, call), []).append(each)
+                us, work = self._rates.get(_alike(kernel, call), (0.0, 0.0))
+                self._rates[_alike(kernel, call)] = us + each, work + _work(kernel, call)
+
+    def of(self, kernel: ev.Kernel, call: ev.KernelCall) -> float | None:
+        """Return the microseconds of a call; None if the profile has nothing like it."""
+        if known := self._times.get(_exact(kernel, call)):
+            return sum(known) / len(known)
+        us, work = self._rates.get(_alike(kernel, call), (0.0, 0.0))
+        return us / work * _work(kernel, call) if work else None
 
 
 def _calls(run: Snapshot) -> Iterator[tuple[ev.Kernel, ev.KernelCall]]:

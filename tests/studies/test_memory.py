@@ -290,3 +290,10 @@ def test_the_predicted_time_adds_the_kernels_that_come_and_leaves_out_those_that
     other, _ = kernel("c", 0.0, ("aten.cos",), 50, phase="backward")
     assert predicted_time_ratio(base, ev_snapshot(twice, other)) == pytest.approx((100 + 30 + 5 - 20) / 100)
     assert predicted_time_ratio(ev_snapshot(gelu, sin), base) is None
+
+
+def test_calls_that_both_make_cancel_in_the_predicted_time_though_the_profile_lacks_them():
+    (gelu, gelu_us), (sin, _) = kernel("a", 30.0, ("aten.gelu",), 300), kernel("b", 20.0, ("aten.sin",), 200)
+    base = ev_snapshot(gelu, sin, ev.CallProfiled(total_us=100.0, repeats=3, parts=(gelu_us,)))
+    twice, _ = kernel("a", 0.0, ("aten.gelu",), 300, calls=2)
+    assert predicted_time_ratio(base, ev_snapshot(twice, sin)) == pytest.approx(1.3)

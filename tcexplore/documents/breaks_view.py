@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from tcexplore.documents.bytecode_view import break_step_rows, known_steps, rewritten_at
 from tcexplore.documents.document import Parts, Row, fixed
-from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
+from tcexplore.documents.empty_states import empty_part, not_in_profile_rows, nothing_compiled_rows
 from tcexplore.documents.line_facts import broken_expression
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
@@ -60,7 +60,8 @@ def breaks_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 
 def _title(snapshot: Snapshot) -> str:
-    breaks = str(len(snapshot.breaks)) if snapshot.complete or snapshot.breaks else ""
+    known = snapshot.breaks or (snapshot.complete and not snapshot.profile_alone)
+    breaks = str(len(snapshot.breaks)) if known else ""
     uncompiled = len(uncompiled_functions(snapshot)) if snapshot.compiled else 0
     return ", ".join(filter(None, (breaks, f"{count(uncompiled, 'function')} not compiled" if uncompiled else "")))
 
@@ -69,6 +70,9 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield a badge if there are no breaks, or if nothing was compiled."""
     if snapshot.complete and not snapshot.compiled:
         yield from nothing_compiled_rows(snapshot, width)
+        yield BLANK
+    elif snapshot.profile_alone:
+        yield from not_in_profile_rows(width)
         yield BLANK
     elif snapshot.complete and not snapshot.breaks:
         graphs = len(snapshot.graphs)

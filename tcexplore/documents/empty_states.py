@@ -76,8 +76,19 @@ def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
         yield row((f" … {describe_phase(snapshot)}: {snapshot.target}", "running"))
     elif not snapshot.compiled:
         yield from nothing_compiled_rows(snapshot, width)
+    elif snapshot.profile_alone:
+        yield from not_in_profile_rows(width)
     else:
         yield row((" none in this run", "muted"))
+
+
+NOT_IN_PROFILE = "not in a profile"
+
+
+def not_in_profile_rows(width: int) -> Iterator[Row]:
+    """Yield that a pane cannot be filled from a profile alone, and from what it can."""
+    yield row((f" {NOT_IN_PROFILE}", "strong"))
+    yield from wrapped("The job's TORCH_TRACE has it: tcexplore open PROFILE --trace TRACE.", width)
 
 
 def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:

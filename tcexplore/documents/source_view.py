@@ -9,6 +9,7 @@ from functools import partial
 from rich.cells import cell_len
 
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
+from tcexplore.documents.empty_states import describe_phase
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import KernelLabel
 from tcexplore.documents.line_facts import (
@@ -44,6 +45,15 @@ UNKNOWN = "…"
 """Placeholder for an unknown line of another file."""
 
 EMPTY = "The file is empty. Save a model in it to see how torch.compile compiles each line."
+NO_SOURCE = "A profile has no source code. The job's TORCH_TRACE has it: tcexplore open PROFILE --trace TRACE."
+
+
+def _why_empty(snapshot: Snapshot) -> str:
+    if snapshot.failure:
+        return snapshot.failure.message
+    if snapshot.profile_alone:
+        return NO_SOURCE
+    return f"… {describe_phase(snapshot)}" if snapshot.trace and not snapshot.complete else EMPTY
 
 
 def source_document(
@@ -54,8 +64,7 @@ def source_document(
     """Return the document of the pane."""
     facts = line_facts(snapshot)
     if not snapshot.source:
-        notice = snapshot.failure.message if snapshot.failure else EMPTY
-        return Parts("", [fixed(wrapped(notice, width, "muted"))])
+        return Parts("", [fixed(wrapped(_why_empty(snapshot), width, "muted"))])
     text = highlighted(snapshot.source, "python")
     failed = failed_line(snapshot)
     gutter = _Gutter(snapshot, snapshot.file, range(1, len(text.lines) + 1), width, failed)

@@ -9,7 +9,7 @@ from tcexplore import events as ev
 from tcexplore.documents.code.target_notes import count_kernels, format_progress
 from tcexplore.documents.configurations import format_configuration, format_torch
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.empty_states import PHASES, describe_phase
+from tcexplore.documents.empty_states import NOT_IN_PROFILE, PHASES, describe_phase
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import Piece, fits, fitted, piece
 from tcexplore.keymap import hint
@@ -228,7 +228,8 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     first = _first_step(shown)
     fix = () if first is not None and first.gain.helps and first.action != "fix_break" else tuple(_fix(shown))
     yield from fix
-    yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", COUNTS)
+    graphs = "" if shown.profile_alone else f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}"
+    yield piece(graphs, "", COUNTS)
     yield piece(count_kernels(shown) if shown.code.kernels else "", "", COUNTS)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     now = "now " if fix and not brief else ""
@@ -246,6 +247,8 @@ def _breaks(shown: Snapshot) -> Piece:
         return piece(" 0 graph breaks until the failure ", "badge.muted")
     if not shown.complete:
         return piece(" no break so far ", "badge.muted")
+    if shown.profile_alone:
+        return piece(f" graph breaks are {NOT_IN_PROFILE} ", "badge.muted")
     return piece(" ✔ 0 graph breaks ", "badge.ok")
 
 
@@ -414,6 +417,8 @@ def _without_figures(save: RunSummary) -> Span | None:
         return Span(ENDED_EARLY, "dim")
     if save.status == "running" and not save.graphs:
         return Span("…", "running")
+    if not save.graphs and save.kernels:
+        return Span("profile", "muted")
     return None if save.graphs else Span("nothing compiled", "break")
 
 

@@ -188,6 +188,11 @@ class Snapshot:
         return bool(self.graphs) or (self.profile is not None and bool(self.code.kernels))
 
     @property
+    def profile_alone(self) -> bool:
+        """Whether the run was read from a profile without a trace, which has no graphs, breaks and guards."""
+        return self.profile is not None and not self.graphs
+
+    @property
     def complete(self) -> bool:
         """Whether the compile is over without a failure, so that only timing continues."""
         return self.status == "ok" or (self.status == "running" and self.phase in AFTER_COMPILE)

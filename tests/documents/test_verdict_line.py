@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.strip import verdict_row
+from tcexplore.documents.breaks_view import breaks_document
+from tcexplore.documents.code.kernels_view import kernels_document
+from tcexplore.documents.source_view import source_document
+from tcexplore.documents.strip import history_row, verdict_row
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session import Session, Snapshot
 from tests import fakes
+from tests.documents.golden import text
 
 
 def fixable(verdict: TimingVerdict = "faster") -> Snapshot:
@@ -80,3 +84,25 @@ def test_a_narrow_line_has_the_first_change_since_the_last_run() -> None:
     session = Session(runs=(fakes.complete(6), fakes.one_graph(7)))
     assert verdict_row(session, 80).text.endswith("since run 6: breaks 1→0")
     assert verdict_row(session, 200).text.endswith("since run 6: breaks 1→0  graphs 2→1  kernels 2→1  1.31×→1.62×")
+
+
+def test_a_profile_without_a_trace_claims_nothing_of_breaks_graphs_or_source() -> None:
+    read = ev.ProfileRead(
+        run=1, path="/p.json", steps=(), median="", work_us=10.0, work_on_lines_us=0.0, compiled_us=10.0,
+        compiled_on_lines_us=0.0,
+    )  # fmt: skip
+    run = Snapshot(run=1, file="/p.json", source="", config=ev.Config()).apply(read)
+    for name in ("triton_poi_fused_add_0", "triton_poi_fused_mul_1"):
+        run = run.apply(ev.Kernel(
+            run=1, graph="0/0", phase="forward", name=name, language="triton", source="", ops=(),
+        ))  # fmt: skip
+    run = run.apply(ev.Finished(run=1))
+    session = Session(runs=(run,))
+    assert "graph breaks are not in a profile" in verdict_row(session, 160).text
+    assert "0 graph" not in verdict_row(session, 160).text
+    assert history_row(session, 160).text.strip().startswith("history [1: profile] ")
+    breaks, source = text(breaks_document(run)), text(source_document(run))
+    assert "not in a profile" in breaks
+    assert "No breaks" not in breaks
+    assert " triton_poi_fused_mul_1    Triton\n" in text(kernels_document(run, width=48))
+    assert "--trace TRACE" in source

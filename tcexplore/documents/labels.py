@@ -253,14 +253,15 @@ def kernel_row(kernel: ev.Kernel, known: Labels, where: Places, number: int, wid
     label = known.kernel[kernel_link(kernel)]
     head = (Span(" "), *label.spans, Span(" " * (number - len(label.text) + 1)))
     room = width - sum(map(_cells, head))
-    # A kernel of a profile alone has no ops: its name says the most.
-    ops = fitting_op_spans(kernel, known, room) if kernel.ops else (Span(squeezed(kernel.name, room), "dim"),)
+    # A kernel of a profile alone has no known ops: its name says the most.
+    has_ops = bool(kernel.ops or known.fused(kernel))
+    ops = fitting_op_spans(kernel, known, room) if has_ops else (Span(squeezed(kernel.name, room), "dim"),)
     facts = [
         Span("  yours" if is_users(kernel.user_op) else "", "changed"),
         Span(f"  {format_lines(kernel, where)}", "muted"),
         Span(f"  {format_traffic(kernel)}" if format_traffic(kernel) else "", "muted"),
         Span(f"  {LANGUAGES.get(kernel.language, kernel.language)}", "muted"),
-        Span(f"  {kernel.name}" if kernel.ops else "", "dim"),
+        Span(f"  {kernel.name}" if has_ops else "", "dim"),
     ]
     shown, room = [*head, *ops], room - sum(map(_cells, ops))
     for fact in facts:  # those that fit, the most important first

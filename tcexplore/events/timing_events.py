@@ -7,7 +7,6 @@ from typing import Literal
 
 from tcexplore.events.base import Event, Location
 from tcexplore.events.inductor_events import GraphPhase
-from tcexplore.quantities import count
 
 Variant = Literal["eager", "compiled"]
 
@@ -22,7 +21,7 @@ def load_condition(busy_cores: float | None, cores: int) -> str:
     """Return `while other programs use 2.0 of 2 cores`; an empty string if they use less than half a core."""
     if busy_cores is None or busy_cores < LOAD_CORES:
         return ""
-    return f"while other programs use {min(busy_cores, cores):.1f} of {count(cores, 'core')}"
+    return f"while other programs use {min(busy_cores, cores):.1f} of {cores} core{'s' if cores != 1 else ''}"
 
 
 MAX_DISAGREEMENT = 0.3

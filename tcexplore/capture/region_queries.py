@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 
 from tcexplore.capture.entry import Call, EntryError, describe_call, describe_value
-from tcexplore.capture.typed_calls import nearest_texts
+from tcexplore.capture.typed_calls import base_to_imitate, nearest_texts
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import RecompileAnswer, RegionCreated
 from tcexplore.events.commands import RecompileQuery
@@ -183,10 +183,10 @@ def _getter(leaf: Any) -> Callable[[], Any]:
 
 def _similar_tensor(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
     # A guard may check the base of a view.
-    base = tensor if tensor._base is None else tensor._base
+    viewed = base_to_imitate(tensor)
+    is_view, base = viewed is not None, tensor if viewed is None else viewed
     whole, of_whole, dtype, device = tuple(base.size()), base.stride(), tensor.dtype, tensor.device
     size, stride, offset = tuple(tensor.size()), tensor.stride(), tensor.storage_offset() - base.storage_offset()
-    is_view = base is not tensor
     requires_grad, marks = tensor.requires_grad, {n: m for n, m in vars(tensor).items() if n.startswith("_dynamo_")}
 
     def make() -> torch.Tensor:

@@ -154,7 +154,7 @@ def _sliced(spec: torch.Tensor, original: torch.Tensor) -> torch.Tensor | None:
 
     The new base is larger than the slice by as much as the original's is.
     """
-    base = original._base
+    base = base_to_imitate(original)
     if base is None or spec.dim() != original.dim() or base.stride() != original.stride():
         return None
     shape = [whole + new - old for whole, new, old in zip(base.shape, spec.shape, original.shape, strict=True)]
@@ -164,6 +164,16 @@ def _sliced(spec: torch.Tensor, original: torch.Tensor) -> torch.Tensor | None:
         stride = max(base.stride(dim), 1)
         start, offset = start + offset // stride * whole.stride(dim), offset % stride
     return whole.as_strided(spec.shape, whole.stride(), start)
+
+
+LARGEST_BASE = 64 << 20
+"""Bytes of the largest base that is made again: a batch may be a slice of a whole data set."""
+
+
+def base_to_imitate(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return what the tensor is a view of; None if it is no view, or one of too large a tensor."""
+    base = tensor._base
+    return base if base is not None and base.nbytes <= LARGEST_BASE else None
 
 
 def _dim_order(spec: torch.Tensor, original: torch.Tensor | None) -> tuple[int, ...]:

@@ -205,6 +205,13 @@ async def test_inputs_of_regions_are_recorded_only_for_queries(runs: Runs) -> No
     assert isinstance(queried[-1], Finished)
 
 
+async def answers(runs: Runs, source: str, queries: tuple[str, ...]) -> list[RecompileAnswer]:
+    """Run a file, and return the answers to its queries."""
+    number = runs.submit(source, recompile_queries=queries)
+    await runs.wait_for(Finished)
+    return [e for e in runs.events if e.run == number and isinstance(e, RecompileAnswer)]
+
+
 MASKED = """\
 import torch
 
@@ -217,9 +224,7 @@ inputs = (torch.ones(2, 16), torch.ones(2, 16))
 
 async def test_a_size_that_another_input_shares_changes_in_both_or_is_refused(runs: Runs) -> None:
     queries = ("f32[2, 17], f32[2, 16]", "f32[2, 17], f32[2, 5]", "f32[2, 1], f32[2, 16]")
-    number = runs.submit(MASKED, recompile_queries=queries)
-    await runs.wait_for(Finished)
-    both, impossible, broadcast = [e for e in runs.events if e.run == number and isinstance(e, RecompileAnswer)]
+    both, impossible, broadcast = await answers(runs, MASKED, queries)
     assert (both.inputs, both.changed_with) == (("f32[2, 17]", "f32[2, 17]"), ("f32[2, 17]",))
     assert both.frames[0].verdict == "recompiles"
     assert impossible.problem.startswith("a call with these inputs raises RuntimeError")
@@ -240,9 +245,7 @@ for _ in range(2):
 
 async def test_sizes_of_a_script_that_are_linked_change_together_though_its_tensors_are_gone(runs: Runs) -> None:
     queries = ("f32[33, 8], i64[16]", "f32[33, 8], i64[7]", "f32[16, 5], i64[16]")
-    number = runs.submit(LOSS, recompile_queries=queries)
-    await runs.wait_for(Finished)
-    both, impossible, narrower = [e for e in runs.events if e.run == number and isinstance(e, RecompileAnswer)]
+    both, impossible, narrower = await answers(runs, LOSS, queries)
     assert (both.inputs, both.changed_with) == (("f32[33, 8]", "i64[33]"), ("i64[33]",))
     assert both.frames[0].verdict == "recompiles"
     assert impossible.problem.startswith("a call with these inputs raises")
@@ -264,8 +267,6 @@ for size in (8, 4):
 
 async def test_a_slice_of_a_batch_is_compared_as_a_slice(runs: Runs) -> None:
     queries = ("i64[33,16], i64[33,16]", "i64[33, 16], i64[8, 16]", "i64[33, 16] strides[16, 1], i64[33, 16]")
-    number = runs.submit(SLICES, recompile_queries=queries)
-    await runs.wait_for(Finished)
-    answers = [e for e in runs.events if e.run == number and isinstance(e, RecompileAnswer)]
-    assert [answer.frames[0].verdict for answer in answers] == ["matches", "matches", "recompiles"]
-    assert [answer.changed_with for answer in answers] == [(), ("i64[33, 16]",), ()]
+    given = await answers(runs, SLICES, queries)
+    assert [answer.frames[0].verdict for answer in given] == ["matches", "matches", "recompiles"]
+    assert [answer.changed_with for answer in given] == [(), ("i64[33, 16]",), ()]

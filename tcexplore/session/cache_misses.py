@@ -98,16 +98,19 @@ def _misses(cache: str, snapshot: Snapshot, earlier: Sequence[Snapshot]) -> Iter
 
 
 def _missed(cache: str, snapshot: Snapshot) -> set[int]:
-    """Return the identities of the keys whose lookups missed; keys and lookups are in the same order."""
-    lookups = [one for one in snapshot.cache_lookups if one.cache == cache and one.outcome != "bypass"]
-    keys = [key for key in snapshot.cache_keys if key.cache == cache]
-    waiting: dict[str, list[ev.CacheKey]] = {}
-    for key in keys:
-        waiting.setdefault(key.graph, []).append(key)
+    """Return the identities of the keys whose lookups missed; keys and lookups are in the same order.
+
+    In a trace only the misses of AOTAutograd may have keys.
+    """
     missed = set[int]()
-    for lookup in lookups:
-        if (own := waiting.get(lookup.graph)) and (key := own.pop(0)) and lookup.outcome == "miss":
-            missed.add(id(key))
+    keys = [key for key in snapshot.cache_keys if key.cache == cache]
+    for graph in dict.fromkeys(key.graph for key in keys):
+        own = [key for key in keys if key.graph == graph]
+        lookups = [one for one in snapshot.cache_lookups if (one.cache, one.graph) == (cache, graph)]
+        outcomes = [one.outcome for one in lookups if one.outcome != "bypass"]
+        if len(own) == outcomes.count("miss"):
+            outcomes = ["miss"] * len(own)
+        missed |= {id(key) for key, outcome in zip(own, outcomes, strict=False) if outcome == "miss"}
     return missed
 
 
@@ -160,7 +163,7 @@ def _explained(cache: str, lookup: _Lookup, nearest: _Lookup, varied: Iterable[s
     names = [name for name in names if not _equal(name, nearest.parts, lookup.parts)]
     cause = _Cause(lookup, nearest)
     differences = [cause.difference(name) for name in names]
-    differences.sort(key=lambda difference: cause.order(difference.part))
+    differences.sort(key=cause.order)
     return ev.CacheMissed(
         graph=lookup.event.graph, caches=(cache,), key=lookup.event.key, nearest_key=nearest.event.key,
         nearest_graph=nearest.event.graph, nearest_run="" if nearest.run is lookup.run else nearest.run.label,
@@ -185,14 +188,16 @@ class _Cause:
         self._changed_call = _first_difference(_call_key, *map(_calls, nodes))
         self._changed_lines = _changed_lines(self._before, self._run)
 
-    def order(self, part: str) -> int:
+    def order(self, difference: ev.KeyDifference) -> int:
         """Return where a part is listed: settings, then what of the graph differs in itself, then consequences."""
-        base = part.partition("[")[0]
+        base = difference.part.partition("[")[0]
         if base == GRAPH:
             return 1 if self._changed_call is not None else 3
         if base == INPUTS:
             return 2 if self._changed_input is not None else 3
-        return 4 if _is_consequence(part) else 0
+        if base == FLAGS and difference.part in _CALLS and self._is_changed(difference.location):
+            return 1  # a changed line sets it
+        return 4 if _is_consequence(difference.part) else 0
 
     def difference(self, name: str) -> ev.KeyDifference:
         """Return what of a part differs, with its line."""

@@ -112,6 +112,7 @@ class EventReader:
             "inductor_output_code": self._kernels.read_wrapper,
             "inductor_provenance_tracking_node_mappings": self._kernels.read_mappings,
             **dict.fromkeys(CACHE_KINDS, self._caches.read_lookup),
+            inductor_records.AOT_SETTINGS: self._caches.read_settings,
             "triton_kernel_info": inductor_records.read_triton_info,
             "inductor_runtime_and_tensor_meta": inductor_records.read_estimates,
             compile_workers.STATUS: inductor_records.read_worker_status,

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from hashlib import sha256
 from typing import Any, Literal
 
 from tcexplore import events as ev
@@ -34,6 +35,9 @@ CACHES: Mapping[str, str] = {
     "aotautograd_cache": "aot_autograd",
 }
 """Name of the cache by the beginning of the kind."""
+
+AOT_SETTINGS = "torch._functorch.config"
+"""Kind of the record of AOTAutograd's settings, written when it compiles a graph."""
 
 CACHE_KINDS: Mapping[str, tuple[str, ev.CacheOutcome]] = {
     f"{prefix}_{outcome}": (cache, outcome) for prefix, cache in CACHES.items() for outcome in ("hit", "miss", "bypass")
@@ -105,6 +109,8 @@ class CacheRecords:
     def __init__(self) -> None:
         self._keys = CacheKeyReader()
         self._graph_keys: set[tuple[str, str]] = set()
+        self._without_parts: dict[str, str] = {}
+        """Keys of AOTAutograd whose parts torch does not write, by graph."""
 
     def read_lookup(self, context: TraceContext, record: Record) -> None:
         """Emit a lookup, and its key."""
@@ -113,12 +119,27 @@ class CacheRecords:
         facts = facts if isinstance(facts, dict) else {}
         reason = str(facts.get("cache_bypass_reason") or "")
         context.emit(ev.CacheLookup(graph=record.graph, cache=cache, outcome=outcome, reason=reason))
+        key = facts.get("key")
         if parts := self._keys.read(record.graph, cache, facts):
             context.emit(parts)
-        key = facts.get("key")
+        elif cache == "aot_autograd" and outcome == "miss" and isinstance(key, str):
+            self._without_parts[record.graph] = key
         if cache == "fx_graph" and isinstance(key, str) and key and (record.graph, key) not in self._graph_keys:
             self._graph_keys.add((record.graph, key))
             context.emit(ev.CompiledGraphKey(graph=record.graph, key=ev.clean(key)))
+
+    def read_settings(self, context: TraceContext, record: Record) -> None:
+        """Emit the settings of AOTAutograd as the parts of the key that missed: torch writes no other part of it."""
+        key, settings = self._without_parts.pop(record.graph, ""), context.json(record)
+        if not isinstance(settings, dict):
+            return
+        parts = [
+            f"[{sha256(repr(value).encode()).hexdigest()}] functorch_config[{name}]: {value!r}"
+            for name, value in settings.items()
+            if name not in ("TYPE_CHECKING", "_save_config_ignore")
+        ]
+        if event := self._keys.read(record.graph, "aot_autograd", {"key": key, "components": parts}):
+            context.emit(event)
 
 
 # ---- autotuning and compile times

@@ -284,6 +284,25 @@ def test_reports_of_compile_workers_and_compiles_of_native_ops_are_read(traces: 
     assert kinds["native_dsl_compile"]
 
 
+def test_a_miss_of_aotautograd_has_the_settings_that_differ(traces: Path, tmp_path: Path):
+    (source,) = (traces / "groups").glob("*_rank_0_*")
+    runs = []
+    for budget in (1.0, 0.5):
+        path = tmp_path / f"budget{budget}" / source.name
+        path.parent.mkdir()
+        path.write_text(source.read_text())
+        missed = {"key": f"key{budget}", "cache_state": "miss", "components": []}
+        add_record(path, "aotautograd_cache_miss", json.dumps(missed), number=7)
+        settings = {"_save_config_ignore": [], "activation_memory_budget": budget, "cse": True}
+        add_record(path, "torch._functorch.config", json.dumps(settings, indent=0), number=7)
+        runs.append(snapshot_of(path.parent))
+    (miss,) = (miss for miss in cache_misses(runs[1], runs[0]) if miss.graph == "0/7")
+    assert [(one.part, one.before, one.after) for one in miss.differences] == [
+        ("functorch_config[activation_memory_budget]", "1.0", "0.5")
+    ]
+    assert (miss.key, miss.nearest_key) == ("key0.5", "key1.0")
+
+
 LIMIT = "Dynamo recompile limit exceeded\n  Explanation: Dynamo attempted to recompile the code object too many times"
 BROKEN = "Failed to trace builtin operator\n  Explanation: Dynamo does not know how to trace builtin operator `print`"
 

@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple
 from tcexplore import events as ev
 from tcexplore.profiles.eager_lines import EagerLines
 from tcexplore.profiles.generated_code import CodeCall, GeneratedCode, Module
-from tcexplore.profiles.profile_table import ProfileTable
+from tcexplore.profiles.profile_table import GRAPH_CALL, ProfileTable
 
-_GRAPH_CALL = re.compile(r"^## Call CompiledFxGraph (\S*) ##$")
+_GRAPH_CALL = re.compile(rf"^{GRAPH_CALL} (\S*) ##$")
 _REGION = "Torch-Compiled Region: "
 _BACKWARD = "CompiledFunctionBackward"
 _EVALUATE = "autograd::engine::evaluate_function: "
@@ -186,7 +186,7 @@ class _Join:
     @staticmethod
     def _kind(name: str) -> str:
         """Return what an op of a name is for the walk: a graph, something around ops, or an op."""
-        if name.startswith("## Call CompiledFxGraph"):
+        if name.startswith(GRAPH_CALL):
             return "graph"
         return "around" if _CONTAINER.match(name) else "op"
 
@@ -306,6 +306,7 @@ class _Join:
         wanted = set(tasks.ids)
         op_of = {external: op for op, external in enumerate(self._ops.ids) if external and external in wanted}
         graph_of = {call.op: call for call in self._calls}
+        annotated: list[int] = []
         replayed: dict[tuple[int, int], list[int]] = defaultdict(list)
         unknown = -1
         by_launch = self._launch_ops(op_of)
@@ -319,11 +320,34 @@ class _Join:
             elif op in graph_of:
                 replayed[op, tasks.correlations[task]].append(task)
             else:
-                if unknown < 0:
-                    unknown = self._number(Place("eager op", UNKNOWN_OP, reason=NO_LAUNCH))
-                places[task] = unknown
+                annotated.append(task)
+        around = self._graphs_around({tasks.correlations[task] for task in annotated})
+        for task in annotated:
+            if (op := around.get(tasks.correlations[task], -1)) >= 0:
+                launchers[task] = op
+                replayed[op, tasks.correlations[task]].append(task)
+                continue
+            if unknown < 0:
+                unknown = self._number(Place("eager op", UNKNOWN_OP, reason=NO_LAUNCH))
+            places[task] = unknown
         self._place_replays(replayed, graph_of, places)
         return places, launchers
+
+    def _graphs_around(self, correlations: set[int]) -> dict[int, int]:
+        """Return the graph call in which each launch is, by correlation.
+
+        With `record_shapes=True` a graph call is an annotation, and External ids are those of the op around it.
+        """
+        launches, ops = self._table.events["launch"], self._ops
+        calls = sorted((ops.threads[call.op], ops.starts[call.op], call.op) for call in self._calls)
+        found: dict[int, int] = {}
+        for correlation, thread, start in zip(launches.correlations, launches.threads, launches.starts, strict=True):
+            if correlation not in correlations or not calls:
+                continue
+            owner, _, op = calls[bisect_right(calls, (thread, start, len(ops))) - 1]
+            if owner == thread and ops.starts[op] <= start < ops.starts[op] + ops.lengths[op]:
+                found[correlation] = op
+        return found
 
     def _launch_ops(self, op_of: dict[int, int]) -> dict[int, int]:
         """Return the op of each launch whose task has no External id, by correlation."""

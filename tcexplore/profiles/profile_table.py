@@ -41,6 +41,10 @@ KIND_OF: dict[bytes, Kind] = {
     b"cpu_op": "op", b"kernel": "task", b"gpu_memcpy": "task", b"gpu_memset": "task", b"cuda_runtime": "launch",
     b"cuda_driver": "launch", b"user_annotation": "annotation", b"python_function": "python", b"overhead": "overhead",
 }  # fmt: skip
+GRAPH_CALL = "## Call CompiledFxGraph"
+"""Begin of the name of the op that is a call of a graph. With `record_shapes=True` the profiler writes it as an
+annotation."""
+
 _DEVICE = frozenset({b"kernel", b"gpu_memcpy", b"gpu_memset"})
 
 _EVENT = re.compile(
@@ -168,6 +172,8 @@ class _Reader:
         kind = KIND_OF.get(match[1]) if match else None
         if match is None or kind is None:
             return None, "overhead", 0, 0
+        if kind == "annotation" and match[2].startswith(GRAPH_CALL.encode()):
+            kind = "op"
         pid, tid = (clean(_text(part.strip(b'"'))) for part in match.group(3, 4))
         thread, name = Thread(pid, tid, match[1] in _DEVICE), clean(_text(match[2]))
         for known, listed, item in ((self._names, self.table.names, name), (self._threads, self.table.threads, thread)):

@@ -202,23 +202,21 @@ class Labels:
         if name.startswith("triton"):
             needed = {activation} if "sigmoid" in name else {up, activation, down}
             return Label(block, frozenset(self.lines[block]), frozenset(needed))
-        matrices = [tuple(tensor) for tensor in sizes if len(tensor) == 2 and BATCH in tensor or width(block) in tensor]
-        matrices = [matrix for matrix in matrices if len(matrix) == 2][-2:]
-        if len(matrices) != 2:
-            return None
+        # The matrices of `mm` come first, those of `addmm` after the bias; a bias of full size is added in the kernel.
+        matrices = [tuple(tensor) for tensor in sizes if len(tensor) == 2][1 if name == "aten::addmm" else 0 :]
         line = self._linear_line(block, matrices, backward)
         return None if line is None else Label(block, frozenset([line]), frozenset([line]))
 
     def _linear_line(self, block: int, matrices: list[tuple[int, ...]], backward: bool) -> int | None:
         up, _, down = self.lines[block]
         size = width(block)
-        lines = {
+        lines: dict[tuple[tuple[int, ...], ...], int] = {
             ((BATCH, MODEL), (MODEL, size)): down if backward else up,  # the gradient of the activation, or the call
             ((BATCH, size), (size, MODEL)): up if backward else down,
             ((MODEL, BATCH), (BATCH, size)): down,
             ((size, BATCH), (BATCH, MODEL)): up,
         }
-        return lines.get((matrices[0], matrices[1]))
+        return lines.get(tuple(matrices[:2]))
 
     def _of_convolution(self, name: str, sizes: list[list[int]], every: set[int]) -> Label | None:
         weight = next((tensor for tensor in sizes if len(tensor) == 4 and tensor[2:] == [3, 3]), None)
@@ -251,7 +249,7 @@ def labeled(profile: dict[str, Any], labels: Labels) -> Iterator[tuple[dict[str,
         op = ops.get(kernel["args"].get("External id"))
         if op is None:
             continue
-        sizes = [size for size in op["args"].get("Input Dims", ()) if size and not isinstance(size[0], list)]
+        sizes = [size for size in op["args"].get("Input Dims", ()) if not size or not isinstance(size[0], list)]
         late = any(begin <= op["ts"] <= end for begin, end in backward)
         if (label := labels.of_op(op["name"], sizes, late)) is not None:
             yield kernel, label

@@ -92,7 +92,17 @@ class EagerLines:
         self._known: dict[int, Placed] = {}
 
     def place(self, op: int, around: int) -> Placed:
-        """Return the line of an op outside every graph; `around` is the op of autograd around it, -1 for none."""
+        """Return the line of an op outside every graph; `around` is the op of autograd around it, -1 for none.
+
+        What a backward runs besides the ops of the forward, such as DDP's copies, is on the line of the backward.
+        """
+        ops = self._table.events["op"]
+        location, reason = self._own_place(op, around)
+        if location is None:
+            location = self._functions.line_of_backward(ops.starts[op], ops.threads[op])
+        return (location, "") if location else (None, reason)
+
+    def _own_place(self, op: int, around: int) -> Placed:
         ops = self._table.events["op"]
         start = ops.starts[op]
         if around >= 0 and (sequence := ops.sequences[around]) < 0:
@@ -195,7 +205,7 @@ class _Functions:
     def line(self, start: float, thread: int, op: str) -> ev.Location | None:
         """Return the line of the innermost function of the user that runs an op."""
         callee = op
-        for index in self._around(start, thread):
+        for index in self._around(start, self._table.threads[thread][:2]):
             text = self._table.names[self._events.names[index]]
             known = self._user_function(index)
             if known is not None:
@@ -204,9 +214,28 @@ class _Functions:
                 callee = match[match.lastindex or 1]
         return None
 
-    def _around(self, start: float, thread: int) -> Iterator[int]:
+    def line_of_backward(self, start: float, besides: int) -> ev.Location | None:
+        """Return the line that runs a backward at a time, on any thread but one; None if it is not one line.
+
+        Autograd has a thread for each device: there, no function of the user is around what it runs.
+        """
+        own = self._table.threads[besides][:2]
+        found = set[ev.Location]()
+        for thread in self._threads:
+            user = None
+            names = set[str]()
+            for index in self._around(start, thread) if thread != own else ():
+                if (user := self._user_function(index)) is not None:
+                    break
+                if match := _FUNCTION.match(self._table.names[self._events.names[index]]):
+                    names.add(match[3])
+            if user is not None and "backward" in names and (line := self._line_in(user, {"backward"})):
+                found.add(line)
+        return found.pop() if len(found) == 1 else None
+
+    def _around(self, start: float, thread: tuple[str, str]) -> Iterator[int]:
         """Yield the functions that run at a time, innermost first."""
-        own = self._threads.get(self._table.threads[thread][:2])
+        own = self._threads.get(thread)
         position = bisect_right(own.starts, start) - 1 if own is not None else -1
         while own is not None and position >= 0:
             index = own.functions[position]

@@ -169,6 +169,62 @@ def test_kernels_of_a_replayed_cuda_graph_have_the_recorded_order(profiles: Path
         assert place.call.op == name or (not place.call.kernel.generated and "gemm" in name)
 
 
+def with_annotated_graphs(profile: Path, to: Path) -> Path:
+    """Write a profile as with `record_shapes=True`: the call of a graph is an annotation, and no id is its own."""
+    content = json.loads(profile.read_bytes())
+    events = content["traceEvents"]
+    regions = [event for event in events if event["name"].startswith("Torch-Compiled Region")]
+    around: dict[int, int] = {}
+    for event in events:
+        if event["name"].startswith("## Call CompiledFxGraph"):
+            event["cat"] = "user_annotation"
+            for region in regions:
+                if region["ts"] <= event["ts"] < region["ts"] + region["dur"]:
+                    around[event["args"]["External id"]] = region["args"]["External id"]
+    for event in events:
+        if event.get("cat") in ("kernel", "cuda_runtime"):
+            number = event["args"].get("External id")
+            event["args"]["External id"] = around.get(number, number)
+    to.write_text(json.dumps(content))
+    return to
+
+
+@pytest.mark.parametrize(
+    ("profile", "trace"), [("gpt/gpt_train.json", "gpt/trace"), ("gpu/graphs_0.json", "gpu/t_graphs")]
+)
+def test_a_profile_with_shapes_is_joined_alike(profiles: Path, tmp_path: Path, profile: str, trace: str):
+    annotated = with_annotated_graphs(profiles / profile, tmp_path / "profile.json")
+    known, other = (read(job(path, trace=profiles / trace))[1] for path in (profiles / profile, annotated))
+    assert other.compiled_on_lines_us == pytest.approx(known.compiled_on_lines_us) == pytest.approx(known.compiled_us)
+
+
+BACKWARD = """\
+def step():
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_a_backward_runs_besides_forward_ops_is_on_its_line():
+    spans = [
+        ("python_function", 1, "program.py(1): step", 0, 100),
+        ("python_function", 1, "torch/_tensor.py(570): backward", 20, 60),
+        ("cpu_op", 2, "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 30, 8),
+        ("cpu_op", 2, "torch::autograd::AccumulateGrad", 31, 6),
+        ("cpu_op", 2, "c10d::allreduce_", 50, 5),
+        ("cpu_op", 2, "aten::late", 90, 5),
+    ]
+    events = [
+        {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": thread, "ts": start, "dur": length, "args": {}}
+        for category, thread, name, start, length in spans
+    ]
+    table = read_profile("a", json.dumps({"traceEvents": events}).encode())
+    joined = join(table, GeneratedCode([], {}), {"/project/program.py": BACKWARD})
+    lines = {place.name: [line.line for line in place.lines] for place in joined.places}
+    assert lines == {"torch::autograd::AccumulateGrad": [3], "c10d::allreduce_": [3], "aten::late": []}
+
+
 def test_eager_ops_have_the_line_of_the_only_call_in_their_function(profiles: Path):
     joined, profile = read(job(profiles / "gpu" / "conv_0.json", trace=profiles / "gpu" / "t_conv"))
     assert profile.compiled_on_lines_us > 0.99 * profile.compiled_us

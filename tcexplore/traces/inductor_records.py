@@ -254,8 +254,8 @@ def read_dump(context: TraceContext, record: Record) -> None:
 
 def _emit_part(context: TraceContext, record: Record, part: str, origin: Literal["ddp", "vllm"]) -> None:
     graph = record.graph
-
     nodes = read_graph(context.payload(record), partial(context.location, graph))
+    context.parts.setdefault(graph, []).append(nodes)
     calls = [node for node in nodes if node.op in CALLS]
     places = [node.location for node in calls if node.location]
     parameters = [node for node in nodes if node.op == "placeholder" and "parameters" in node.name]

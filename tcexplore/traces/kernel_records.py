@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tcexplore import events as ev
@@ -101,19 +101,20 @@ class _Kernels:
         self._by_name = {node.name: node for node in pending.nodes}
         self._places = {name: place for place, name in enumerate(self._by_name)}
         """Position of each node in the graph."""
-        self._dynamo = {node.name: node for node in context.graphs.get(pending.graph, ())}
+        self._dynamo = _dynamo_nodes(context, pending)
 
     def events(self) -> Iterator[ev.Kernel]:
         calls: dict[str, list[tuple[ev.KernelCall, str]]] = {}
         sources: dict[str, KernelSource | None] = {}
-        for order, written in enumerate(self._module.text.calls):
-            source = self._module.text.kernels.get(written.name)
+        text = self._module.text
+        made = [self._call(at, written, text.kernels.get(written.name)) for at, written in enumerate(text.calls)]
+        for order, written in enumerate(text.calls):
+            source = text.kernels.get(written.name)
             name = self._unique(written.name, source)
             sources[name] = source
-            calls.setdefault(name, []).append((self._call(order, written, source), written.text))
-        for name, made in calls.items():
-            source = sources[name]
-            yield self._event(name, source, made)
+            calls.setdefault(name, []).append((self._with_readers_line(made, order), written.text))
+        for name, own in calls.items():
+            yield self._event(name, sources[name], own)
 
     def _unique(self, name: str, source: KernelSource | None) -> str:
         """Return a name that is unique in the compile: extern calls, and equal names of other modules, get a number."""
@@ -170,6 +171,17 @@ class _Kernels:
         names = comment.source_nodes
         own = all(name in self._by_name and name not in self._dynamo for name in names)
         return names if names and own else ()
+
+    def _with_readers_line(self, calls: Sequence[ev.KernelCall], order: int) -> ev.KernelCall:
+        """Return a call. One of no op copies a tensor into another layout: it is on the line of the call that reads it."""
+        call = calls[order]
+        if call.nodes or call.source_lines or call.ops:
+            return call
+        written = {id(value) for value in self._flow.calls[order].writes}
+        for later in calls[order + 1 :]:
+            if any(id(value) in written for value in self._flow.calls[later.order].reads):
+                return replace(call, source_lines=later.source_lines)
+        return call
 
     def _candidate_line(self, order: int) -> tuple[ev.Location, ...]:
         """Return the line of a library call of an unknown node, if all nodes that it may be have the same."""
@@ -262,6 +274,23 @@ class _Kernels:
             calls=calls,
             user_op=written_user_kernel(source.text) if source else None,
         )
+
+
+def _dynamo_nodes(context: TraceContext, module: _Pending) -> dict[str, ev.FxNode]:
+    """Return the nodes that the comments of a generated module name.
+
+    If the graph was split, they are those of one part: the one with all lines of the module. A name that several such
+    parts have on different lines is left out.
+    """
+    parts = context.parts.get(module.graph)
+    if parts is None:
+        return {node.name: node for node in context.graphs.get(module.graph, ())}
+    lines = {node.location for node in module.nodes if node.location}
+    fitting = [part for part in parts if lines <= {node.location for node in part}] or parts
+    named: dict[str, list[ev.FxNode]] = {}
+    for node in (node for part in fitting for node in part):
+        named.setdefault(node.name, []).append(node)
+    return {name: nodes[0] for name, nodes in named.items() if len({node.location for node in nodes}) == 1}
 
 
 def _joined(tuples: Iterable[tuple[object, ...]]) -> tuple:  # type: ignore[type-arg]

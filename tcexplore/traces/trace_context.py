@@ -225,6 +225,8 @@ class TraceContext:
     """Ids of the tensors inside each tensor subclass, by the attribute that holds them; the key is describer and id."""
     graphs: dict[str, tuple[ev.FxNode, ...]] = field(default_factory=dict)
     """Dynamo's nodes by compile id."""
+    parts: dict[str, list[tuple[ev.FxNode, ...]]] = field(default_factory=dict)
+    """Nodes of the parts into which DDP or vLLM split a graph, by compile id. They have names of their own."""
     modules: dict[str, GraphModules] = field(default_factory=dict)
     """Modules and lines of the nodes of each graph, by compile id."""
     split_graph: str = ""

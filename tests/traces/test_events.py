@@ -263,6 +263,67 @@ def test_pieces_that_are_compiled_in_the_first_call_belong_to_the_graph_that_was
     assert {lookup.graph for lookup in run.cache_lookups} == {"0/0"}
 
 
+WHOLE = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, l_x_: "f32[4, 4]", l_w_: "f32[4, 4]"):
+         # File: /project/tests/traces/programs/seeded.py:31 in forward, code: x = self.linear(x)
+        linear: "f32[4, 4]" = torch._C._nn.linear(l_x_, l_w_)
+         # File: /project/tests/traces/programs/seeded.py:34 in forward, code: x = x.sin() if self.smooth else x.cos()
+        sin: "f32[4, 4]" = linear.sin();  linear = None
+         # File: /project/tests/traces/programs/seeded.py:37 in forward, code: return x * 2
+        linear_1: "f32[4, 4]" = torch._C._nn.linear(sin, l_w_);  sin = l_w_ = None
+        return linear_1
+"""
+SECOND = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, sin: "f32[4, 4]", l_w_: "f32[4, 4]"):
+         # File: /project/tests/traces/programs/seeded.py:37 in forward, code: return x * 2
+        linear: "f32[4, 4]" = torch._C._nn.linear(sin, l_w_);  sin = l_w_ = None
+        return linear
+"""
+POST_GRAD = """\
+class <lambda>(torch.nn.Module):
+    def forward(self, primals_1: "f32[4, 4]", primals_2: "f32[4, 4]", tangents_1: "f32[4, 4]"):
+        # No stacktrace found for following nodes
+        addmm_default: "f32[4, 4]" = torch.ops.aten.addmm.default(tangents_1, primals_2, primals_1)
+
+         # File: /project/tests/traces/programs/seeded.py:37 in forward, code: return x * 2
+        mm: "f32[4, 4]" = torch.ops.aten.mm.default(tangents_1, primals_2)
+        return (addmm_default, mm)
+"""
+BACKWARD = """\
+# AOT ID: ['0_backward']
+class Runner:
+    def call(self, args):
+        primals_1, primals_2, tangents_1 = args
+        args.clear()
+        buf0 = empty_strided_cpu((4, 4), (4, 1), torch.float32)
+        # Topologically Sorted Source Nodes: [linear, permute], Original ATen: [aten.t, aten.addmm]
+        extern_kernels.addmm(tangents_1, primals_2, primals_1, alpha=1, beta=1, out=buf0)
+        buf1 = empty_strided_cpu((4, 4), (4, 1), torch.float32)
+        # Topologically Sorted Source Nodes: [mm], Original ATen: [aten.mm]
+        extern_kernels.mm(tangents_1, primals_2, out=buf1)
+        return (buf0, buf1, )
+
+runner = Runner(partitions=[])
+"""
+
+
+def test_a_part_of_a_split_graph_has_its_own_names(traces: Path, tmp_path: Path):
+    (source,) = (traces / "groups").glob("*_rank_0_*")
+    path = tmp_path / source.name
+    path.write_text(source.read_text())
+    add_record(path, "", WHOLE, "dynamo_output_graph", 7)
+    add_record(path, "submod_0", WHOLE.split("         # File: /project/tests/traces/programs/seeded.py:37")[0],
+               "optimize_ddp_split_child", 7)  # fmt: skip
+    add_record(path, "submod_1", SECOND, "optimize_ddp_split_child", 7)
+    add_record(path, "inductor_post_grad_graph", POST_GRAD, number=7)
+    add_record(path, "", BACKWARD, "inductor_output_code", 7)
+    kernels = {kernel.name: kernel for kernel in snapshot_of(tmp_path).code.kernels if kernel.graph == "0/7"}
+    lines = {name: [place.line for place in kernel.source_lines] for name, kernel in kernels.items()}
+    assert lines == {"extern_kernels.addmm": [37], "extern_kernels.mm": [37]}, "`linear` of the whole graph is line 31"
+
+
 def test_reports_of_compile_workers_and_compiles_of_native_ops_are_read(traces: Path):
     run = snapshot_of(traces / "workers")
     slow, end = run.compile_workers

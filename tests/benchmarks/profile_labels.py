@@ -221,6 +221,8 @@ class Labels:
     def _of_convolution(self, name: str, sizes: list[list[int]], every: set[int]) -> Label | None:
         weight = next((tensor for tensor in sizes if len(tensor) == 4 and tensor[2:] == [3, 3]), None)
         if not name.startswith("triton"):
+            if "conv" not in name:
+                return None
             block = next((b for b in self.lines if weight and weight[:2] == [channels(b), channels(b - 1)]), None)
             line = None if block is None else self.lines[block][0]
             return None if line is None or block is None else Label(block, frozenset([line]), frozenset([line]))
@@ -242,7 +244,7 @@ def labeled(profile: dict[str, Any], labels: Labels) -> Iterator[tuple[dict[str,
         if event.get("cat") == "cpu_op" and number is not None:
             ops[number] = event
     kernels = sorted((event for event in events if event.get("cat") == "kernel"), key=lambda event: event["ts"])
-    if not backward and not any(event["args"].get("External id") in ops for event in kernels):
+    if not backward:
         yield from _labeled_by_order(kernels, labels)
         return
     for kernel in kernels:
@@ -313,9 +315,7 @@ def main() -> None:
             record(given.folder.resolve(), name)
         return
     results = [
-        judge(given.folder, path, name)
-        for name in PROGRAMS
-        for path in sorted(given.folder.glob(f"{name}_[0-9].json"))
+        judge(given.folder, path, name) for name in PROGRAMS for path in sorted(given.folder.glob(f"{name}_[0-9].json"))
     ]
     if not results or not all(results):
         sys.exit("a requirement fails" if results else "no profiles there")

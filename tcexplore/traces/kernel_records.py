@@ -173,7 +173,7 @@ class _Kernels:
         return names if names and own else ()
 
     def _with_readers_line(self, calls: Sequence[ev.KernelCall], order: int) -> ev.KernelCall:
-        """Return a call. One of no op copies a tensor into another layout: it is on the line of the call that reads it."""
+        """Return a call; a copy into another layout, which has no op, is on the line of the call that reads it."""
         call = calls[order]
         if call.nodes or call.source_lines or call.ops:
             return call

@@ -143,6 +143,21 @@ def test_operations_of_convolutions_are_counted_once() -> None:
 
 
 @pytest.mark.torch
+def test_a_convolution_has_its_own_line_and_not_those_of_its_input() -> None:
+    def layers(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        x = torch.conv2d(x, first, padding=1)
+        x = torch.nn.functional.silu(x)
+        return torch.conv2d(x, second, padding=1)
+
+    inputs = (torch.randn(2, 16, 8, 8), torch.randn(24, 16, 3, 3), torch.randn(32, 24, 3, 3))
+    events = captured(layers, inputs, __file__)
+    kernels = [event for event in events if isinstance(event, Kernel) and event.language == "extern"]
+    assert [kernel.ops for kernel in kernels] == [("aten.convolution",)] * 2
+    lines = [[place.line for place in kernel.source_lines] for kernel in kernels]
+    assert lines == [[_line("x, first")], [_line("x, second")]]
+
+
+@pytest.mark.torch
 def test_fused_nodes_share_a_kernel_and_refusals_have_a_reason() -> None:
     fused = [decision for decision in _of(FusionDecision) if decision.fused]
     assert fused

@@ -124,7 +124,16 @@ def origin_of_call(node: Any) -> Any:
     """Return the post-grad node of an extern call or of the user's Triton kernel, None for generated code."""
     if type(node).__name__ == "UserDefinedTritonKernel":
         return getattr(node, "fx_node", None)
-    return node.get_origin_node() if hasattr(node, "op_overload") else None
+    if not hasattr(node, "op_overload"):
+        return None
+    return node.get_origin_node() or _only_origin_of(node, node.op_overload)
+
+
+def _only_origin_of(node: Any, op: Any) -> Any:
+    """Return the origin that calls an op, if it is one: torch names none for a convolution whose input it copies."""
+    packet = getattr(op, "overloadpacket", None)
+    same = [origin for origin in node.get_origins() if packet and getattr(origin.target, "overloadpacket", 0) is packet]
+    return same[0] if len(same) == 1 else None
 
 
 def _fused(nodes: list[Any], scheduler: Any) -> list[Any]:

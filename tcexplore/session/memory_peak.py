@@ -202,6 +202,9 @@ def _eager_tensor(tensor: ev.EagerTensor) -> LiveTensor:
 ROUNDED = 512
 """Bytes to which the allocator of a GPU rounds up."""
 
+UNSPLIT = 1 << 20
+"""Bytes that a block of the allocator of a GPU may be larger than what it holds: it does not split off a small rest."""
+
 
 @dataclass(frozen=True, slots=True)
 class NamedPeak:
@@ -241,13 +244,22 @@ def name_allocations(held: ev.PeakAllocations, allocated: Sequence[LiveTensor], 
     for allocation in sorted(held.allocations, key=lambda one: bool(one.op), reverse=True):
         waiting.setdefault(-(-allocation.bytes // ROUNDED), []).append(allocation)
     matched = 0
+    without: list[LiveTensor] = []
     for tensor in allocated:
         same = waiting.get(-(-tensor.bytes // ROUNDED))
         if same:
             same.pop()
             matched += tensor.bytes
+        else:
+            without.append(tensor)
+    left = sorted((one for several in waiting.values() for one in several), key=lambda one: one.bytes)
+    for tensor in sorted(without, key=lambda one: -one.bytes) if held.requested is not None else ():
+        fitting = (one for one in left if UNSPLIT < tensor.bytes <= one.bytes <= tensor.bytes + UNSPLIT)
+        if (block := next(fitting, None)) is not None:
+            left.remove(block)
+            matched += tensor.bytes
     scratch: dict[str, int] = {}
-    for allocation in (one for several in waiting.values() for one in several):
+    for allocation in left:
         if allocation.op:
             scratch[allocation.op] = scratch.get(allocation.op, 0) + allocation.bytes
     rounding = max(0, held.bytes - held.requested) if held.requested is not None else 0

@@ -253,9 +253,9 @@ async def test_of_a_script_the_peak_of_a_captured_call_is_explained(tmp_path: Pa
     assert any(tensor.kind == "activation" for tensor in eager.tensors)
 
 
-def live(name: str) -> LiveTensor:
+def live(name: str, size: int = 512) -> LiveTensor:
     return LiveTensor(
-        name=name, bytes=512, kind="temporary", op="aten.mul", location=None, module=None, born=0, dies=0, reason=""
+        name=name, bytes=size, kind="temporary", op="aten.mul", location=None, module=None, born=0, dies=0, reason=""
     )
 
 
@@ -267,6 +267,24 @@ def test_a_tensor_that_the_allocator_does_not_hold_is_not_named():
     held = ev.PeakAllocations(bytes=2048, allocations=(ev.Allocation(512, ""), ev.Allocation(1536, "aten::mm")))
     named = name_allocations(held, peak.allocated, 4096)
     assert (named.tensors, named.scratch[0].bytes, named.share) == (512, 1536, 0.5)
+
+
+def test_a_tensor_in_a_block_that_was_not_split_is_no_scratch_memory():
+    """The figures are those of a convolutional network on an H200; its peak was 48,268,288 bytes."""
+    image, block = 15_745_024, 16_777_216
+    tensors = [live(name, image) for name in ("a", "b", "c")]
+    requested = 3 * image + 256
+    allocations = (
+        *(ev.Allocation(size, "aten::convolution") for size in (image, image, block)),
+        ev.Allocation(256, ""),
+    )
+    held = ev.PeakAllocations(bytes=48_268_288, allocations=allocations, requested=requested)
+    named = name_allocations(held, tensors, 48_268_288)
+    assert (named.tensors, named.scratch) == (3 * image, ())
+    assert named.share == pytest.approx(1.0, abs=1e-4)
+    workspace = (*allocations[:2], ev.Allocation(2 * block, "aten::convolution"))
+    named = name_allocations(replace(held, allocations=workspace), tensors, 48_268_288)
+    assert (named.tensors, [one.bytes for one in named.scratch]) == (2 * image, [2 * block])
 
 
 def kernel(

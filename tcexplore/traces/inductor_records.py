@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, Literal
@@ -18,7 +20,7 @@ from tcexplore.torch_text.cache_key_text import CacheKeyReader
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
-from tcexplore.traces.trace_modules import align, with_origins
+from tcexplore.traces.trace_modules import GraphModules, GraphPart, align, part_modules, with_origins
 from tcexplore.traces.trace_sources import read_stack
 
 AOT_STAGES: Mapping[str, tuple[ev.AtenStage, ev.GraphPhase]] = {
@@ -45,22 +47,31 @@ CACHE_KINDS: Mapping[str, tuple[str, ev.CacheOutcome]] = {
 """Cache and outcome by kind of record."""
 
 
+_WORD = re.compile(r"(?<![\w.])\w+(?![\w.(=])")
+"""A name among the arguments of a node."""
+
+
 class GraphRecords:
     """Graphs below Dynamo's."""
 
     def __init__(self) -> None:
         self._forwards: dict[str, tuple[ev.FxNode, ...]] = {}
-        self.post_grad: dict[tuple[str, ev.GraphPhase], tuple[ev.FxNode, ...]] = {}
-        """Nodes of the newest post-grad graph by compile id and phase."""
+        self._compiled: Counter[tuple[str, str]] = Counter()
+        """Number of graphs so far, by compile id and stage."""
+        self._backwards: dict[str, list[frozenset[object]]] = {}
+        """Nodes of the backward of each part of a split graph, by compile id."""
+        self.post_grad: dict[tuple[str, ev.GraphPhase], tuple[tuple[ev.FxNode, ...], str]] = {}
+        """Nodes of the newest post-grad graph and what begins their names, by compile id and phase."""
 
     def read_aot(self, context: TraceContext, record: Record) -> None:
         """Emit a graph of AOTAutograd; after the backward, what the partitioner saves."""
         stage, phase = AOT_STAGES[record.kind]
         code = context.payload(record)
         nodes = _nodes(context, record.graph, code)
-        known = context.modules.get(record.graph)
+        known, prefix = self._modules(context, record.graph, stage, nodes)
         if known is not None and stage != "joint":
             nodes = align(known, nodes, phase == "backward")
+        nodes = _prefixed(nodes, prefix)
         context.emit(ev.AtenGraph(graph=record.graph, stage=stage, phase=phase, nodes=nodes, code=code))
         if stage == "forward":
             self._forwards[record.graph] = nodes
@@ -73,11 +84,55 @@ class GraphRecords:
         nodes = _nodes(context, record.graph, code)
         backward = any(node.op == "placeholder" and node.name.startswith("tangents_") for node in nodes)
         phase: ev.GraphPhase = "backward" if backward else "forward"
-        known = context.modules.get(record.graph)
+        known, prefix = self._modules(context, record.graph, f"post_grad {phase}", nodes)
         if known is not None:
             nodes = with_origins(known, nodes, phase)
-        self.post_grad[record.graph, phase] = nodes
+        self.post_grad[record.graph, phase] = nodes, prefix
+        nodes = _prefixed(nodes, prefix)
         context.emit(ev.AtenGraph(graph=record.graph, stage="post_grad", phase=phase, nodes=nodes, code=code))
+
+    def _modules(
+        self, context: TraceContext, graph: str, stage: str, nodes: Sequence[ev.FxNode]
+    ) -> tuple[GraphModules | None, str]:
+        """Return what is known of the Dynamo nodes below which a graph is, and what begins the names of its nodes.
+
+        DDP's parts are compiled in order, each with the same names, their backwards as they are first called: the
+        backward of a part is the one that shares most of its nodes. The names of all parts but the first get the name
+        of the part.
+        """
+        parts = context.parts.get(graph, ())
+        if len(parts) < 2 or any(part.modules is None for part in parts):
+            return context.modules.get(graph), ""
+        own = frozenset((node.name, node.shape, node.location) for node in nodes)
+        if stage == "backward":
+            self._backwards.setdefault(graph, []).append(own)
+        if stage == "post_grad backward":
+            shared = [len(known & own) for known in self._backwards.get(graph, ())]
+            number = shared.index(max(shared)) if shared else 0
+        else:
+            number = self._compiled[graph, stage]
+            self._compiled[graph, stage] += 1
+        if number >= len(parts):
+            return context.modules.get(graph), ""
+        return parts[number].modules, f"{parts[number].name}." if number else ""
+
+
+def _prefixed(nodes: tuple[ev.FxNode, ...], prefix: str) -> tuple[ev.FxNode, ...]:
+    """Return the nodes with names, inputs and arguments that begin with a prefix."""
+    if not prefix:
+        return nodes
+    names = {node.name for node in nodes}
+
+    def argument(match: re.Match[str]) -> str:
+        return prefix + match[0] if match[0] in names else match[0]
+
+    return tuple(
+        replace(
+            node, name=prefix + node.name, inputs=tuple(prefix + name for name in node.inputs),
+            args=_WORD.sub(argument, node.args),
+        )
+        for node in nodes
+    )  # fmt: skip
 
 
 def _nodes(context: TraceContext, graph: str, code: str) -> tuple[ev.FxNode, ...]:
@@ -255,7 +310,10 @@ def read_dump(context: TraceContext, record: Record) -> None:
 def _emit_part(context: TraceContext, record: Record, part: str, origin: Literal["ddp", "vllm"]) -> None:
     graph = record.graph
     nodes = read_graph(context.payload(record), partial(context.location, graph))
-    context.parts.setdefault(graph, []).append(nodes)
+    parts = context.parts.setdefault(graph, [])
+    begin = sum(node.op in CALLS for known in parts for node in known.nodes)
+    known_modules = part_modules(nodes, context.graphs.get(graph, ()), begin) if origin == "ddp" else None
+    parts.append(GraphPart(part, nodes, known_modules))
     calls = [node for node in nodes if node.op in CALLS]
     places = [node.location for node in calls if node.location]
     parameters = [node for node in nodes if node.op == "placeholder" and "parameters" in node.name]

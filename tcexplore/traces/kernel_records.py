@@ -37,6 +37,8 @@ class _Pending:
     phase: ev.GraphPhase
     text: WrapperText
     nodes: tuple[ev.FxNode, ...]
+    prefix: str = ""
+    """What begins the names of its nodes in the graph that was split."""
 
 
 @dataclass
@@ -65,8 +67,8 @@ class KernelRecords:
                 reused=tuple(text.reused),
             )
         )
-        nodes = self.graphs.post_grad.get((record.graph, phase), ())
-        self._pending.append(_Pending(record.graph, phase, text, nodes))
+        nodes, prefix = self.graphs.post_grad.get((record.graph, phase), ((), ""))
+        self._pending.append(_Pending(record.graph, phase, text, nodes, prefix))
 
     def read_mappings(self, context: TraceContext, record: Record) -> None:
         """Keep which post-grad nodes are in each kernel."""
@@ -112,7 +114,9 @@ class _Kernels:
             source = text.kernels.get(written.name)
             name = self._unique(written.name, source)
             sources[name] = source
-            calls.setdefault(name, []).append((self._with_readers_line(made, order), written.text))
+            call = self._with_readers_line(made, order)
+            call = replace(call, nodes=tuple(self._module.prefix + node for node in call.nodes))
+            calls.setdefault(name, []).append((call, written.text))
         for name, own in calls.items():
             yield self._event(name, sources[name], own)
 
@@ -286,9 +290,9 @@ def _dynamo_nodes(context: TraceContext, module: _Pending) -> dict[str, ev.FxNod
     if parts is None:
         return {node.name: node for node in context.graphs.get(module.graph, ())}
     lines = {node.location for node in module.nodes if node.location}
-    fitting = [part for part in parts if lines <= {node.location for node in part}] or parts
+    fitting = [part for part in parts if lines <= {node.location for node in part.nodes}] or parts
     named: dict[str, list[ev.FxNode]] = {}
-    for node in (node for part in fitting for node in part):
+    for node in (node for part in fitting for node in part.nodes):
         named.setdefault(node.name, []).append(node)
     return {name: nodes[0] for name, nodes in named.items() if len({node.location for node in nodes}) == 1}
 

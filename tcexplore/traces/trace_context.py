@@ -26,7 +26,7 @@ from tcexplore.torch_text.guard_text import (
     required_value,
 )
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex, decode_json
-from tcexplore.traces.trace_modules import GraphModules
+from tcexplore.traces.trace_modules import GraphModules, GraphPart
 from tcexplore.traces.trace_sources import TraceSources
 
 _SIZES = re.compile(r"size=\[(.*?)\], stride=\[(.*?)\]")
@@ -225,8 +225,8 @@ class TraceContext:
     """Ids of the tensors inside each tensor subclass, by the attribute that holds them; the key is describer and id."""
     graphs: dict[str, tuple[ev.FxNode, ...]] = field(default_factory=dict)
     """Dynamo's nodes by compile id."""
-    parts: dict[str, list[tuple[ev.FxNode, ...]]] = field(default_factory=dict)
-    """Nodes of the parts into which DDP or vLLM split a graph, by compile id. They have names of their own."""
+    parts: dict[str, list[GraphPart]] = field(default_factory=dict)
+    """The parts into which DDP or vLLM split a graph, by compile id."""
     modules: dict[str, GraphModules] = field(default_factory=dict)
     """Modules and lines of the nodes of each graph, by compile id."""
     split_graph: str = ""

@@ -39,6 +39,35 @@ class GraphModules:
     """Nodes of AOTAutograd with modules, lines and origins, by phase and name."""
 
 
+@dataclass(slots=True)
+class GraphPart:
+    """A part into which DDP or vLLM split a graph."""
+
+    name: str
+    """torch's, e.g. `submod_0`."""
+    nodes: tuple[FxNode, ...]
+    """Dynamo's, with the names that only this part has."""
+    modules: GraphModules | None = None
+    """What is known of the nodes, with the names that they have in the whole graph; None if these are unknown."""
+
+
+def part_modules(nodes: Sequence[FxNode], whole: Sequence[FxNode], begin: int) -> GraphModules | None:
+    """Return the nodes of a part as those of the whole graph, of which it has the calls from `begin` on.
+
+    None if these are other calls.
+    """
+    inputs = {node.name: node for node in whole if node.op == "placeholder"}
+    calls = [node for node in nodes if node.op in CALLS]
+    same = [node for node in whole if node.op in CALLS][begin : begin + len(calls)]
+    if [(node.target, node.shape) for node in calls] != [(node.target, node.shape) for node in same]:
+        return None
+    known = dict(zip((node.name for node in calls), same, strict=True))
+    own = tuple(
+        known.get(node.name) or (inputs.get(node.name, node) if node.op == "placeholder" else node) for node in nodes
+    )
+    return GraphModules(nodes=own, plain=own)
+
+
 def with_modules(nodes: Sequence[FxNode], sources: TraceSources, frame_line: int | None) -> tuple[FxNode, ...]:
     """Return Dynamo's nodes with the modules of their parameters, and the lines that call those.
 

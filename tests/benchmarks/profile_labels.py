@@ -6,8 +6,8 @@
 1. Required: 99% of the time of compiled kernels and 95% of all is on a line.
 2. In these programs each block of lines has tensors of a size of its own. So the sizes of an op in the profile tell
    the line of its kernels, without any text of the compiler. In a replayed CUDA graph, where the profile has no ops,
-   the order of the program tells it. Required: no kernel is on the line of another block, or on the wrong line of its
-   own where the sizes tell it.
+   the order of the program tells it. Required: no kernel is on a line or in a module of another block, or on the wrong
+   line of its own where the sizes tell it.
 
 `training` trains blocks of two linear layers; `graphs` replays such blocks as a CUDA graph; `convolutions` trains
 convolutions with graph breaks; `ranks` trains the blocks under DDP on two GPUs. Exits with 1 if a requirement fails.
@@ -288,11 +288,13 @@ def judge(folder: Path, path: Path, name: str) -> bool:
     for kernel, label in labeled(joined, Labels((folder / f"{name}.py").read_text())):
         text = str(kernel["args"].get("tcexplore line", ""))
         on = {int(line) for line in re.findall(rf"{name}\.py:(\d+)", text)}
-        right = bool(on) and on <= label.allowed and bool(on & label.one_of)
+        modules = {int(number) for number in re.findall(r"\D(\d+)\b", str(kernel["args"].get("tcexplore module", "")))}
+        right = bool(on) and on <= label.allowed and bool(on & label.one_of) and modules <= {label.block}
         outcomes["right" if right else "no line" if not text else "wrong"] += 1
         if not right and outcomes.total() - outcomes["right"] <= 8:
             wanted = sorted(label.one_of)
-            print(f"  {kernel['name'][:60]}: {text or 'no line'}; block {label.block}, lines {wanted}")
+            module = kernel["args"].get("tcexplore module", "")
+            print(f"  {kernel['name'][:60]}: {text or 'no line'} {module}; block {label.block}, lines {wanted}")
     print(
         f"{path.name}: compiled kernels' time on a line {compiled:.2%}, all work {work:.2%}; of {outcomes.total()} "
         f"labeled kernels {outcomes['right']} are right, {outcomes['wrong']} wrong, {outcomes['no line']} on no line",

@@ -263,6 +263,19 @@ def test_pieces_that_are_compiled_in_the_first_call_belong_to_the_graph_that_was
     assert {lookup.graph for lookup in run.cache_lookups} == {"0/0"}
 
 
+def test_nodes_of_ddps_parts_are_told_apart(traces: Path):
+    code = snapshot_of(traces / "ddp").code
+    for stage, phase in (("forward", "forward"), ("backward", "backward"), ("post_grad", "backward")):
+        names = [n.name for g in code.aten_graphs if (g.stage, g.phase) == (stage, phase) for n in g.nodes]
+        assert len(names) == len(set(names)) > 0
+    nodes = {(g.phase, n.name): n for g in code.aten_graphs if g.stage == "post_grad" for n in g.nodes}
+    assert {nodes[kernel.phase, name].module for kernel in code.kernels for name in kernel.nodes} >= {
+        "self.first", "self.second",
+    }  # fmt: skip
+    assert nodes["forward", "addmm"].module == "self.first"
+    assert nodes["forward", "submod_1.addmm"].module == "self.second"
+
+
 WHOLE = """\
 class GraphModule(torch.nn.Module):
     def forward(self, l_x_: "f32[4, 4]", l_w_: "f32[4, 4]"):

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, Literal
@@ -17,6 +15,7 @@ from typing import Any, Literal
 from tcexplore import events as ev
 from tcexplore.torch_text import compile_workers
 from tcexplore.torch_text.cache_key_text import CacheKeyReader
+from tcexplore.torch_text.graph_parts import PartNumbers, prefixed
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
@@ -47,19 +46,12 @@ CACHE_KINDS: Mapping[str, tuple[str, ev.CacheOutcome]] = {
 """Cache and outcome by kind of record."""
 
 
-_WORD = re.compile(r"(?<![\w.])\w+(?![\w.(=])")
-"""A name among the arguments of a node."""
-
-
 class GraphRecords:
     """Graphs below Dynamo's."""
 
     def __init__(self) -> None:
         self._forwards: dict[str, tuple[ev.FxNode, ...]] = {}
-        self._compiled: Counter[tuple[str, str]] = Counter()
-        """Number of graphs so far, by compile id and stage."""
-        self._backwards: dict[str, list[frozenset[object]]] = {}
-        """Nodes of the backward of each part of a split graph, by compile id."""
+        self._numbers = PartNumbers()
         self.post_grad: dict[tuple[str, ev.GraphPhase], tuple[tuple[ev.FxNode, ...], str]] = {}
         """Nodes of the newest post-grad graph and what begins their names, by compile id and phase."""
 
@@ -68,10 +60,10 @@ class GraphRecords:
         stage, phase = AOT_STAGES[record.kind]
         code = context.payload(record)
         nodes = _nodes(context, record.graph, code)
-        known, prefix = self._modules(context, record.graph, stage, nodes)
+        known, prefix = self._modules(context, record.graph, stage, phase, nodes)
         if known is not None and stage != "joint":
             nodes = align(known, nodes, phase == "backward")
-        nodes = _prefixed(nodes, prefix)
+        nodes = prefixed(nodes, prefix)
         context.emit(ev.AtenGraph(graph=record.graph, stage=stage, phase=phase, nodes=nodes, code=code))
         if stage == "forward":
             self._forwards[record.graph] = nodes
@@ -84,55 +76,27 @@ class GraphRecords:
         nodes = _nodes(context, record.graph, code)
         backward = any(node.op == "placeholder" and node.name.startswith("tangents_") for node in nodes)
         phase: ev.GraphPhase = "backward" if backward else "forward"
-        known, prefix = self._modules(context, record.graph, f"post_grad {phase}", nodes)
+        known, prefix = self._modules(context, record.graph, "post_grad", phase, nodes)
         if known is not None:
             nodes = with_origins(known, nodes, phase)
         self.post_grad[record.graph, phase] = nodes, prefix
-        nodes = _prefixed(nodes, prefix)
+        nodes = prefixed(nodes, prefix)
         context.emit(ev.AtenGraph(graph=record.graph, stage="post_grad", phase=phase, nodes=nodes, code=code))
 
     def _modules(
-        self, context: TraceContext, graph: str, stage: str, nodes: Sequence[ev.FxNode]
+        self, context: TraceContext, graph: str, stage: str, phase: str, nodes: Sequence[ev.FxNode]
     ) -> tuple[GraphModules | None, str]:
         """Return what is known of the Dynamo nodes below which a graph is, and what begins the names of its nodes.
 
-        DDP's parts are compiled in order, each with the same names, their backwards as they are first called: the
-        backward of a part is the one that shares most of its nodes. The names of all parts but the first get the name
-        of the part.
+        The names of all of DDP's parts but the first begin with the name of the part.
         """
         parts = context.parts.get(graph, ())
         if len(parts) < 2 or any(part.modules is None for part in parts):
             return context.modules.get(graph), ""
-        own = frozenset((node.name, node.shape, node.location) for node in nodes)
-        if stage == "backward":
-            self._backwards.setdefault(graph, []).append(own)
-        if stage == "post_grad backward":
-            shared = [len(known & own) for known in self._backwards.get(graph, ())]
-            number = shared.index(max(shared)) if shared else 0
-        else:
-            number = self._compiled[graph, stage]
-            self._compiled[graph, stage] += 1
+        number = self._numbers.number(graph, stage, phase, nodes)
         if number >= len(parts):
             return context.modules.get(graph), ""
         return parts[number].modules, f"{parts[number].name}." if number else ""
-
-
-def _prefixed(nodes: tuple[ev.FxNode, ...], prefix: str) -> tuple[ev.FxNode, ...]:
-    """Return the nodes with names, inputs and arguments that begin with a prefix."""
-    if not prefix:
-        return nodes
-    names = {node.name for node in nodes}
-
-    def argument(match: re.Match[str]) -> str:
-        return prefix + match[0] if match[0] in names else match[0]
-
-    return tuple(
-        replace(
-            node, name=prefix + node.name, inputs=tuple(prefix + name for name in node.inputs),
-            args=_WORD.sub(argument, node.args),
-        )
-        for node in nodes
-    )  # fmt: skip
 
 
 def _nodes(context: TraceContext, graph: str, code: str) -> tuple[ev.FxNode, ...]:

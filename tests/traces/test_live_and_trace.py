@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,10 +47,44 @@ for rows, flag in ((4, True), (4, False), (6, False)):
 """
 
 
+PARTS = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up0 = torch.nn.Linear(96, 1000)
+        self.down0 = torch.nn.Linear(1000, 96)
+        self.up1 = torch.nn.Linear(96, 1000)
+        self.down1 = torch.nn.Linear(1000, 96)
+
+    def forward(self, x):
+        h = torch.sigmoid(self.up0(x))
+        x = x + self.down0(h)
+        h = torch.sigmoid(self.up1(x))
+        return x + self.down1(h)
+
+
+torch.manual_seed(0)
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+model = torch.nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=1)
+compiled = torch.compile(model)
+for _ in range(2):
+    compiled(torch.randn(64, 96)).square().mean().backward()
+torch.distributed.destroy_process_group()
+"""
+"""DDP compiles it in two parts, whose nodes have the same names."""
+
+
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    folder = tmp_path_factory.mktemp("traced")
-    (folder / "model.py").write_text(PROGRAM)  # the name of the live file: it is part of the ids
+    return trace_of(PROGRAM, tmp_path_factory.mktemp("traced"))
+
+
+def trace_of(source: str, folder: Path) -> Snapshot:
+    """Run a program with TORCH_TRACE and empty caches, and read that."""
+    (folder / "model.py").write_text(source)  # the name of the live file: it is part of the ids
     caches = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0", "INDUCTOR_PROVENANCE": "1"}
     subprocess.run(
         [sys.executable, str(folder / "model.py")], check=True, capture_output=True,
@@ -80,6 +115,29 @@ async def test_a_trace_has_the_facts_of_the_live_run(shared_runs: Runs, traced: 
     for function in traced.rewritten:  # torch writes them since 2.13, those of resume functions only
         assert _steps(function) == steps[function.graph, function.code_name]
     assert _ids(traced) == _ids(live)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_parts_of_a_graph_have_nodes_and_lines_of_their_own(shared_runs: Runs, tmp_path: Path):
+    events = await shared_runs.run(PARTS, backend="inductor")
+    live = start_snapshot(ev.Job(run=events[-1].run, file=str(shared_runs.file), source=PARTS))
+    for event in events:
+        live = live.apply(event)
+    for run in (live, trace_of(PARTS, tmp_path)):
+        nodes = {
+            (graph.phase, node.name): node
+            for graph in run.code.aten_graphs
+            if graph.stage == "post_grad"
+            for node in graph.nodes
+        }
+        assert len(nodes) == sum(len(graph.nodes) for graph in run.code.aten_graphs if graph.stage == "post_grad")
+        assert any(name.startswith("submod_1.") for _, name in nodes)
+        products = [kernel for kernel in run.code.kernels if kernel.language == "extern"]
+        assert len({(kernel.phase, kernel.nodes) for kernel in products}) == len(products) >= 8
+        for kernel in products:
+            lines = {place.line for name in kernel.nodes if (place := nodes[kernel.phase, name].location)}
+            assert lines <= {place.line for place in kernel.source_lines}
+            assert all(13 <= place.line <= 16 for place in kernel.source_lines)
 
 
 def _steps(function: ev.FunctionRewritten) -> list[tuple[str, str]]:

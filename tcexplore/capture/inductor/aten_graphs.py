@@ -11,10 +11,11 @@ from tcexplore.capture.dynamo.trace_position import current_compile_id, user_fra
 from tcexplore.capture.fx_nodes import read_subgraphs
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.node_origins import aten_node, record_replacements
-from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AtenGraph, GraphPhase, Partitioned, RunFact, SavedTensor
+from tcexplore.events import AtenGraph, GraphPhase, Partitioned, RunFact, SavedTensor, clean
 from tcexplore.events.inductor_events import AtenStage
+from tcexplore.torch_text.graph_parts import PartNames
 
 
 class Compilation(NamedTuple):
@@ -57,8 +58,15 @@ def aten_graph(module: Any, stage: AtenStage, phase: GraphPhase, user_files: Use
 _COMPILE = "torch._functorch._aot_autograd.graph_compile"
 
 
-def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:
     """Emit AOTAutograd's graphs, what its partitioner saves and recomputes, and each post-grad graph to be lowered."""
+    parts, emit_event = PartNames(), hooks.emit
+
+    def split(event: TraceEvent) -> None:
+        parts.add(event.graph or "", clean(str(event.meta.get("name") or "")))
+
+    hooks.emit = lambda event: emit_event(parts.renamed(event))
+    trace.subscribe(RunFact.AOT_GRAPHS, "optimize_ddp_split_child", split)
 
     def emit(stage: AtenStage, phase: GraphPhase, module: Any) -> None:
         hooks.emit(aten_graph(module, stage, phase, user_files))

@@ -6,11 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, count
 
 from tcexplore.events import AtenGraph, Event, FxNode, Kernel, KernelCall, KernelLine, Partitioned
 
 _WORD = re.compile(r"(?<![\w.])\w+(?![\w.(=])")
 """A name among the arguments of a node."""
+
+
+_NUMBERED = re.compile(r":\d+$")
 
 
 class PartNumbers:
@@ -64,6 +68,8 @@ class PartNames:
         self._numbers = PartNumbers()
         self._prefixes: dict[tuple[str, str], str] = {}
         """What begins the names of the nodes that events after a graph name, by compile id and stage or phase."""
+        self._kernels: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
+        """Name of each kernel by the prefix of its part and torch's name, by compile id and phase."""
 
     def add(self, graph: str, part: str) -> None:
         """Learn that a graph was split, and has this part."""
@@ -78,15 +84,23 @@ class PartNames:
             self._prefixes[event.graph, event.phase if event.stage == "post_grad" else event.stage] = prefix
             return replace(event, nodes=prefixed(event.nodes, prefix)) if prefix else event
         prefix = self._prefixes.get((event.graph, "backward" if isinstance(event, Partitioned) else event.phase), "")
-        if not prefix:
-            return event
         if isinstance(event, Partitioned):
             saved = tuple(replace(tensor, name=prefix + tensor.name) for tensor in event.saved)
             return replace(event, saved=saved, recomputed=_names(event.recomputed, prefix))
         return replace(
-            event, nodes=_names(event.nodes, prefix), lines=_lines(event.lines, prefix),
-            calls=tuple(_call(call, prefix) for call in event.calls),
+            event, name=self._kernel_name(event, prefix), nodes=_names(event.nodes, prefix),
+            lines=_lines(event.lines, prefix), calls=tuple(_call(call, prefix) for call in event.calls),
         )  # fmt: skip
+
+    def _kernel_name(self, kernel: Kernel, prefix: str) -> str:
+        """Return the name of a kernel, with a number if a kernel of another part has it."""
+        names = self._kernels.setdefault((kernel.graph, kernel.phase), {})
+        key = prefix, kernel.name
+        if key not in names:
+            taken, base = set(names.values()), _NUMBERED.sub("", kernel.name)
+            numbered = (f"{base}:{number}" for number in count(2))
+            names[key] = next(name for name in chain([kernel.name], numbered) if name not in taken)
+        return names[key]
 
     def _prefix(self, event: AtenGraph) -> str:
         parts = self._parts[event.graph]

@@ -134,6 +134,7 @@ async def test_the_parts_of_a_graph_have_nodes_and_lines_of_their_own(shared_run
         assert any(name.startswith("submod_1.") for _, name in nodes)
         products = [kernel for kernel in run.code.kernels if kernel.language == "extern"]
         assert len({(kernel.phase, kernel.nodes) for kernel in products}) == len(products) >= 8
+        assert len({(kernel.phase, kernel.name) for kernel in products}) == len(products)
         for kernel in products:
             lines = {place.line for name in kernel.nodes if (place := nodes[kernel.phase, name].location)}
             assert lines <= {place.line for place in kernel.source_lines}

@@ -28,6 +28,7 @@ from tcexplore.capture.inductor.profiler_tree import (
     device_work,
     faster_half,
     gaps_us,
+    graph_of_mark,
 )
 from tcexplore.events import CallPart, CallProfiled, Kernel, PartKind
 
@@ -378,7 +379,7 @@ def _key_of_work(piece: DeviceWork, step: KernelStep | None) -> PartKey:
 def _graph(event: ProfilerEvent) -> str:
     """Return `0/0 forward` for a marked graph, `UNKNOWN_GRAPH` for another one, empty for any other event."""
     if event.name.startswith(GRAPH):
-        return event.name.removeprefix(GRAPH)
+        return graph_of_mark(event.name)[0]
     return UNKNOWN_GRAPH if event.name.startswith(GRAPHS) else ""
 
 
@@ -459,7 +460,7 @@ def launch_names(kernel: Kernel) -> frozenset[str]:
     """Return the names under which a generated kernel is launched, none for a library call."""
     if kernel.language == "extern":
         return frozenset()
-    return frozenset({kernel.name, *_TRITON_FUNCTION.findall(kernel.source)})
+    return frozenset({kernel.name.partition(":")[0], *_TRITON_FUNCTION.findall(kernel.source)})
 
 
 class KernelStep(NamedTuple):
@@ -473,13 +474,18 @@ def kernel_steps(
     events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], kernels: Sequence[Kernel]
 ) -> dict[ProfilerEvent | DeviceWork, KernelStep]:
     """Return the step of each op of the host, and of each task of the device, that is recognized in the profile."""
-    by_graph: dict[str, list[Kernel]] = defaultdict(list)
+    modules: dict[str, list[list[Kernel]]] = defaultdict(list)
     for kernel in kernels:
-        by_graph[f"{kernel.graph} {kernel.phase}"].append(kernel)
+        own = modules[f"{kernel.graph} {kernel.phase}"]
+        if not own or any(call.order == 0 for call in kernel.calls):
+            own.append([])
+        own[-1].append(kernel)
     found: dict[ProfilerEvent | DeviceWork, KernelStep] = {}
     for run in (event for event in events if event.host and event.name.startswith(GRAPH)):
         if any(event.name == CALL for event in run.with_ancestors()):
-            for matched in _matched(_steps(run, work), by_graph[run.name.removeprefix(GRAPH)]):
+            graph, number = graph_of_mark(run.name)
+            known = modules.get(graph) or [[]]
+            for matched in _matched(_steps(run, work), known[min(number, len(known) - 1)]):
                 step = matched.step
                 found.update(dict.fromkeys([step.host] if step.host is not None else step.work, matched))
     return found

@@ -6,6 +6,7 @@ it, scaled to the call of the timing (`session/call_account.py`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
@@ -153,9 +154,20 @@ def _marks(wrappers: Sequence[Wrapper]) -> Iterator[None]:
     with ExitStack() as stack:
         if not wrappers:
             stack.enter_context(marked_graphs())
-        _mark_graphs(stack, {PurePath(wrapper.path).stem: f"{wrapper.graph} {wrapper.phase}" for wrapper in wrappers})
+        _mark_graphs(stack, _graph_names(wrappers))
         _mark_kernels(stack)
         yield
+
+
+def _graph_names(wrappers: Sequence[Wrapper]) -> dict[str, str]:
+    """Return the name of the graph of each wrapper by the name of its file; of further parts with a number."""
+    names: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for wrapper in wrappers:
+        graph = f"{wrapper.graph} {wrapper.phase}"
+        names[PurePath(wrapper.path).stem] = f"{graph} #{counts[graph]}" if counts[graph] else graph
+        counts[graph] += 1
+    return names
 
 
 def _mark_graphs(stack: ExitStack, graphs: dict[str, str]) -> None:

@@ -8,6 +8,14 @@ from typing import Any
 
 CALL = "tcexplore: call"
 GRAPH = "tcexplore: graph "
+
+
+def graph_of_mark(name: str) -> tuple[str, int]:
+    """Return `0/0 forward` and the number of the module for the mark of a graph, which DDP may compile in parts."""
+    graph, _, number = name.removeprefix(GRAPH).partition(" #")
+    return graph, int(number or 0)
+
+
 KERNEL = "tcexplore: kernel "
 OP = "tcexplore: op "
 CALIBRATION = "tcexplore: calibration "
@@ -144,7 +152,7 @@ def device_work(events: Sequence[ProfilerEvent]) -> list[DeviceWork]:
 
 def _work(event: ProfilerEvent, launch: ProfilerEvent | None, calls: Sequence[ProfilerEvent]) -> DeviceWork:
     ancestors = list(launch.with_ancestors()) if launch is not None else []
-    graph = next((event.name.removeprefix(GRAPH) for event in ancestors if event.name.startswith(GRAPH)), "")
+    graph = next((graph_of_mark(event.name)[0] for event in ancestors if event.name.startswith(GRAPH)), "")
     call = next((event for event in ancestors if event.name == CALL), None)
     if launch is None:
         call = next((timed for timed in calls if timed.start <= event.start <= timed.end), None)

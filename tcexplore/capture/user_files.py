@@ -47,6 +47,10 @@ class NodeNames(NamedTuple):
     """Final names by the names before Dynamo renamed the nodes after variables."""
     subgraph_paths: Mapping[int | None, str] = {}
     """Paths of subgraphs by the id of their graph objects, which torch records in later nodes."""
+    calls: tuple[tuple[str, object], ...] = ()
+    """Name and target of each call, in order."""
+    parts: Mapping[int | None, Mapping[str, str]] = {}
+    """Of a graph that DDP split: the names by those in each part, by the id of the part's graph object."""
 
 
 class UserFiles:

@@ -21,25 +21,28 @@ class PartNumbers:
     """Tells which part of a split graph a lower graph belongs to, counted from 0.
 
     The parts are compiled in order, their backwards as they are first called: the backward of a part is the one that
-    shares most of its nodes.
+    shares most of its nodes. Of equal parts, as of layers in a loop, the last one is called first.
     """
 
     def __init__(self) -> None:
         self._compiled: Counter[tuple[str, str]] = Counter()
         """Number of graphs so far, by compile id and stage."""
-        self._backwards: dict[str, list[frozenset[object]]] = {}
-        """Nodes of the backward of each part, by compile id."""
+        self._backwards: dict[str, dict[int, frozenset[object]]] = {}
+        """Nodes of the backward of each part that is not yet compiled, by compile id and number."""
 
     def number(self, graph: str, stage: str, phase: str, nodes: Sequence[FxNode]) -> int:
         """Return the number of the part that a lower graph of `graph` belongs to. Call it once for each."""
         own = frozenset((node.name, node.shape, node.location) for node in nodes)
-        if stage == "backward":
-            self._backwards.setdefault(graph, []).append(own)
+        waiting = self._backwards.setdefault(graph, {})
         if (stage, phase) == ("post_grad", "backward"):
-            shared = [len(known & own) for known in self._backwards.get(graph, ())]
-            return shared.index(max(shared)) if shared else 0
+            number = max(waiting, key=lambda part: (len(waiting[part] & own), part), default=0)
+            waiting.pop(number, None)
+            return number
+        number = self._compiled[graph, stage]
         self._compiled[graph, stage] += 1
-        return self._compiled[graph, stage] - 1
+        if stage == "backward":
+            waiting[number] = own
+        return number
 
 
 def prefixed(nodes: tuple[FxNode, ...], prefix: str) -> tuple[FxNode, ...]:

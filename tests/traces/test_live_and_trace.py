@@ -139,6 +139,12 @@ async def test_the_parts_of_a_graph_have_nodes_and_lines_of_their_own(shared_run
             lines = {place.line for name in kernel.nodes if (place := nodes[kernel.phase, name].location)}
             assert lines <= {place.line for place in kernel.source_lines}
             assert all(13 <= place.line <= 16 for place in kernel.source_lines)
+        modules = {
+            (node.location.line, node.module.rpartition(".")[2])
+            for node in nodes.values()
+            if node.location and node.module and node.module.endswith(("0", "1"))
+        }
+        assert modules == {(13, "up0"), (14, "down0"), (15, "up1"), (16, "down1")}
 
 
 def _steps(function: ev.FunctionRewritten) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from tcexplore.torch_text.dynamo_names import readable_source
 
 _FACT = "FX graphs"
 _CALLS = ("call_function", "call_method", "call_module")
+_PARTS = "names of DDP's parts"
 _GENERATED_FILE = "<eval_with_key>"
 """The file name that torch gives to the code of a graph."""
 
@@ -28,6 +29,7 @@ def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None
     observer = _GraphObserver(hooks, user_files)
     trace.subscribe(_FACT, "dynamo_output_graph", observer.graph_printed)
     hooks.watch(_FACT, "torch._dynamo.output_graph:OutputGraph.call_user_compiler", before=observer.graph_finished)
+    trace.subscribe(_PARTS, "optimize_ddp_split_graph", observer.split_begins)
 
 
 class _GraphObserver:
@@ -35,6 +37,8 @@ class _GraphObserver:
         self._hooks = hooks
         self._user_files = user_files
         self._printed: tuple[str | None, str] = (None, "")
+        self._splits = False
+        """Whether splits of graphs are observed."""
 
     def graph_printed(self, event: TraceEvent) -> None:
         """Keep the text that torch prints for its trace: printing it again would double the cost."""
@@ -47,7 +51,8 @@ class _GraphObserver:
         subgraphs = read_subgraphs(gm, partial(fx_node, user_files=self._user_files))
         names = frozenset(node.name for node in with_subgraphs(nodes, subgraphs))
         first_names = dict(_first_names(gm.graph.nodes))
-        self._user_files.node_names[graph] = NodeNames(names, first_names, subgraph_paths(gm))
+        calls = tuple((node.name, node.target) for node in gm.graph.nodes if node.op in _CALLS)
+        self._user_files.node_names[graph] = NodeNames(names, first_names, subgraph_paths(gm), calls)
         self._user_files.readers[graph] = dict(_first_readers(nodes))
         printed_graph, code = self._printed
         paths = FramePaths(output_graph)
@@ -65,6 +70,26 @@ class _GraphObserver:
                 modules=tuple(_modules(gm.graph.nodes, paths, frame_module)),
             )
         )
+
+    def split_begins(self, _event: TraceEvent) -> None:
+        """Observe the split of a graph. Not earlier: importing DDP's compiler takes time."""
+        if not self._splits:
+            self._splits = True
+            symbol = "torch._dynamo.backends.distributed:SubmodCompiler.__init__"
+            self._hooks.watch(_PARTS, symbol, after=self.graph_split)
+
+    def graph_split(self, _result: Any, _compiler: Any, split: Any, *_args: Any, **_options: Any) -> None:
+        """Learn the names in the parts of a graph: DDP splits its calls in order."""
+        graph = current_compile_id() or ""
+        parts = [part.graph for _, part in split.named_children()]
+        calls = [(part, node) for part in parts for node in part.nodes if node.op in _CALLS]
+        known = self._user_files.node_names[graph]
+        if [node.target for _, node in calls] != [target for _, target in known.calls]:
+            return
+        names: dict[int | None, dict[str, str]] = {id(part): {} for part in parts}
+        for (part, node), (name, _) in zip(calls, known.calls, strict=True):
+            names[id(part)][node.name] = name
+        self._user_files.node_names[graph] = known._replace(parts=names)
 
     def _frame(self, graph: str, output_graph: Any) -> Location | None:
         """Return the compiled frame, with the line where it resumes after a break.

@@ -150,7 +150,9 @@ def _origins(node: Any, user_files: UserFiles) -> tuple[str, ...]:
 
 
 def _dynamo_name(source: Any, dynamo: NodeNames | None) -> str:
-    """Return the name of the Dynamo node that torch recorded, which may be in a subgraph."""
+    """Return the name of the Dynamo node that torch recorded, which may be in a subgraph, or in a part of the graph."""
+    if dynamo is not None and (part := dynamo.parts.get(getattr(source, "graph_id", None))) is not None:
+        return part.get(source.name, "")
     paths = {} if dynamo is None else dynamo.subgraph_paths
     return node_name(paths.get(getattr(source, "graph_id", None), ""), source.name)
 

@@ -16,7 +16,7 @@ from tcexplore.torch_text.guard_text import ARITHMETIC
 CALLS = ("call_function", "call_method", "call_module")
 
 _PARAMETER = re.compile(r'(\w+)(?:\s*:\s*"([^"]*)")?\s*(?:=[^,]*)?,?')
-_PLACE = re.compile(r"^\s*# File: (.+?):(\d+) in (\S+), code: ?(.*)$")
+_PLACE = re.compile(r"^\s*#(?:.*?\s)?File: (.+?):(\d+) in (\S+), code: ?(.*)$")
 _STATEMENT = re.compile(r'^(\w+)(?:\s*:\s*"([^"]*)")? = (.*)$', re.S)
 _DECLARED = re.compile(r'(\w+): "([^"]*)"\s*(?:;\s*|#.*|$)')
 _RENAME = re.compile(r"^(\w+) = (\w+)$")

@@ -143,10 +143,11 @@ class _Kernels:
         nodes = self._nodes(written.name, comment, order, extern=source is None)
         placed = (self._by_name[name].location for name in nodes)
         lines = tuple(dict.fromkeys(place for place in placed if place))
-        lines = lines or self._candidate_line(order) or self._source_lines(comment)
+        ops = self._ops(written.name, comment, nodes, extern=source is None)
+        lines = lines or self._candidate_line(order) or self._source_lines(comment) or self._only_line(ops)
         return ev.KernelCall(
             order=order,
-            ops=self._ops(written.name, comment, nodes, extern=source is None),
+            ops=ops,
             nodes=nodes,
             source_lines=lines,
         )
@@ -191,6 +192,12 @@ class _Kernels:
         """Return the line of a library call of an unknown node, if all nodes that it may be have the same."""
         call = self._flow.calls[order]
         places = {self._by_name[name].location for name in self._flow.candidates(order)} if call.op else set()
+        place = places.pop() if len(places) == 1 else None
+        return (place,) if place is not None else ()
+
+    def _only_line(self, ops: tuple[str, ...]) -> tuple[ev.Location, ...]:
+        """Return the line of all nodes of these ops, if it is one."""
+        places = {node.location for node in self._module.nodes if _packet(node) in ops}
         place = places.pop() if len(places) == 1 else None
         return (place,) if place is not None else ()
 

@@ -14,7 +14,7 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(___check_(?:type|obj)_id\(.*?), \d+\)"), r"\1)"),
     (re.compile(r"(?:/[\w.@+-]+)*/(?:tmp|temp|scratch|var/folders)/[^\s'\",:)]*"), "/tmp"),
     (re.compile(r"/[\w./@+-]*torchinductor_[^\s'\",:)]*"), "/tmp"),
-    (re.compile(r"# File: [^:]*?([^/:]+\.py):(\d+) in (\S+), code: .*"), r"# File: \1:\2 in \3"),
+    (re.compile(r"\bFile: [^:]*?([^/:]+\.py):(\d+) in (\S+), code: .*"), r"File: \1:\2 in \3"),
     (re.compile(r"__compiled_fn_\w+|___stack\d+|__resume_at_\d+_\d+"), "__compiled"),
     (re.compile(r"\brank[_ =:]*\d+\b"), "rank"),
 )

@@ -337,6 +337,40 @@ def test_a_part_of_a_split_graph_has_its_own_names(traces: Path, tmp_path: Path)
     assert lines == {"extern_kernels.addmm": [37], "extern_kernels.mm": [37]}, "`linear` of the whole graph is line 31"
 
 
+SINES = """\
+class <lambda>(torch.nn.Module):
+    def forward(self, arg0_1: "f32[4]", arg1_1: "f32[4]"):
+        # File: /project/tests/traces/programs/seeded.py:34 in forward, code: x = x.sin() if self.smooth else x.cos()
+        sin: "f32[4]" = torch.ops.aten.sin.default(arg0_1)
+        sin_1: "f32[4]" = torch.ops.aten.sin.default(arg1_1)
+        return (sin, sin_1)
+"""
+SINES_CODE = """\
+# AOT ID: ['0_inference']
+cpp_fused_sin_0 = async_compile.cpp_pybinding(['float*'], r'''
+extern "C" void kernel(float* in_out_ptr0) {}
+''')
+class Runner:
+    def call(self, args):
+        arg0_1, arg1_1 = args
+        args.clear()
+        cpp_fused_sin_0(unknown)
+        return (arg0_1, arg1_1, )
+
+runner = Runner(partitions=[])
+"""
+
+
+def test_a_kernel_of_unknown_nodes_is_on_the_line_that_all_of_its_ops_have(traces: Path, tmp_path: Path):
+    (source,) = (traces / "groups").glob("*_rank_0_*")
+    path = tmp_path / source.name
+    path.write_text(source.read_text())
+    add_record(path, "inductor_post_grad_graph", SINES, number=7)
+    add_record(path, "", SINES_CODE, "inductor_output_code", 7)
+    (kernel,) = (kernel for kernel in snapshot_of(tmp_path).code.kernels if kernel.graph == "0/7")
+    assert (kernel.name, [place.line for place in kernel.source_lines]) == ("cpp_fused_sin_0", [34])
+
+
 def test_reports_of_compile_workers_and_compiles_of_native_ops_are_read(traces: Path):
     run = snapshot_of(traces / "workers")
     slow, end = run.compile_workers

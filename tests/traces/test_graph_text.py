@@ -114,6 +114,26 @@ def test_annotations_of_tensors_are_read(
     assert (tensor.shape, tensor.stride, tensor.device) == (shape, stride, device)
 
 
+@pytest.mark.parametrize(
+    "comment",
+    ["# File: /a.py:7 in f, code: x = x + 1", "# Backward of forward node: File: /a.py:7 in f, code: x = x + 1",
+     "# Annotation: {'stage': 0} ac_graph_id: 1 - MUST_RECOMPUTE File: /a.py:7 in f, code: x = x + 1"],
+)  # fmt: skip
+def test_comments_with_the_line_of_nodes_have_several_forms(comment: str):
+    """torch 2.14 writes the second form, activation checkpointing the third."""
+    code = f"""\
+def forward(self, x: "f32[4]"):
+    # File: /a.py:3 in f, code: x = x.sin()
+    sin: "f32[4]" = torch.ops.aten.sin.default(x)
+
+    {comment}
+    add: "f32[4]" = torch.ops.aten.add.Tensor(sin, 1)
+    return add
+"""
+    nodes = read_graph(code, lambda file, line, function, _: ev.Location(file, line, function))
+    assert [node.location.line for node in nodes if node.location] == [3, 7]
+
+
 def test_a_symbolic_number_is_no_tensor():
     assert read_tensor("Sym(s27)") is None
 

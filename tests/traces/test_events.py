@@ -350,11 +350,15 @@ SINES_CODE = """\
 cpp_fused_sin_0 = async_compile.cpp_pybinding(['float*'], r'''
 extern "C" void kernel(float* in_out_ptr0) {}
 ''')
+cpp_fused_sin_1 = async_compile.cpp_pybinding(['float*'], r'''
+extern "C" void kernel(float* in_out_ptr0) { }
+''')
 class Runner:
     def call(self, args):
         arg0_1, arg1_1 = args
         args.clear()
         cpp_fused_sin_0(unknown)
+        cpp_fused_sin_1(unknown)
         return (arg0_1, arg1_1, )
 
 runner = Runner(partitions=[])
@@ -367,8 +371,9 @@ def test_a_kernel_of_unknown_nodes_is_on_the_line_that_all_of_its_ops_have(trace
     path.write_text(source.read_text())
     add_record(path, "inductor_post_grad_graph", SINES, number=7)
     add_record(path, "", SINES_CODE, "inductor_output_code", 7)
-    (kernel,) = (kernel for kernel in snapshot_of(tmp_path).code.kernels if kernel.graph == "0/7")
-    assert (kernel.name, [place.line for place in kernel.source_lines]) == ("cpp_fused_sin_0", [34])
+    kernels = [kernel for kernel in snapshot_of(tmp_path).code.kernels if kernel.graph == "0/7"]
+    assert [kernel.nodes for kernel in kernels] == [(), ()]
+    assert [[place.line for place in kernel.source_lines] for kernel in kernels] == [[34], [34]]
 
 
 def test_reports_of_compile_workers_and_compiles_of_native_ops_are_read(traces: Path):

@@ -20,7 +20,7 @@ from tcexplore.capture.inductor.profiler_tree import (
     gaps_us,
     profiler_tree,
 )
-from tcexplore.events import CallPart, CallProfiled, Kernel
+from tcexplore.events import CallPart, CallProfiled, Kernel, KernelCall
 from tests.capture import recorded_profiles
 
 
@@ -171,6 +171,36 @@ def test_a_kernel_has_the_time_of_the_wrapper_before_it():
     wrapper = next(part for part in profile.parts if part.name == "wrapper")
     assert wrapper.us == 240 - 40
     assert wrapper.us > sum(launches.values())
+
+
+def part_kernel(name: str, order: int, language: str = "extern") -> Kernel:
+    """Return a kernel of graph 0/0, called once."""
+    call = KernelCall(order=order)
+    return Kernel(graph="0/0", phase="forward", name=name, language=language, source="", calls=(call,))
+
+
+def test_each_part_of_a_split_graph_has_its_own_library_calls():
+    first, second = GRAPH + "0/0 forward", GRAPH + "0/0 forward #1"
+    kernels = [
+        part_kernel("extern_kernels.mm", 0), part_kernel("cpp_fused_0", 1, "cpp"),
+        part_kernel("cpp_fused_0:2", 0, "cpp"), part_kernel("extern_kernels.mm:2", 1),
+    ]  # fmt: skip
+    events = [
+        *tree_of(
+            (CALL, 0, 100, ""), (first, 0, 40, CALL), ("aten::mm", 0, 20, first), (KERNEL + "cpp_fused_0", 20, 25, first)
+        ),
+        *tree_of((second, 40, 100, ""), (KERNEL + "cpp_fused_0", 45, 52, second), ("aten::mm", 60, 90, second)),
+    ]  # fmt: skip
+    call, run = events[0], next(event for event in events if event.name == second)
+    run.parent = call
+    call.children.append(run)
+    parts = {part.name: part.us for part in call_parts([Round(events)], kernels).parts if part.kind == "kernel"}
+    assert parts == {
+        "extern_kernels.mm": 20,
+        "extern_kernels.mm:2": 30,
+        "cpp_fused_0": 5,
+        "cpp_fused_0:2": 7,
+    }
 
 
 def test_a_kernel_of_the_device_has_the_wait_before_it():

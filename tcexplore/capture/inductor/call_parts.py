@@ -474,21 +474,30 @@ def kernel_steps(
     events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], kernels: Sequence[Kernel]
 ) -> dict[ProfilerEvent | DeviceWork, KernelStep]:
     """Return the step of each op of the host, and of each task of the device, that is recognized in the profile."""
+    modules = _modules(kernels)
+    runs = [event for event in events if event.host and event.name.startswith(GRAPH)]
+    in_parts = {graph for graph, number in map(graph_of_mark, (run.name for run in runs)) if number}
+    found: dict[ProfilerEvent | DeviceWork, KernelStep] = {}
+    for run in runs:
+        if any(event.name == CALL for event in run.with_ancestors()):
+            graph, number = graph_of_mark(run.name)
+            known = modules[graph]
+            own = known[number] if graph in in_parts and number < len(known) else list(chain.from_iterable(known))
+            for matched in _matched(_steps(run, work), own):
+                step = matched.step
+                found.update(dict.fromkeys([step.host] if step.host is not None else step.work, matched))
+    return found
+
+
+def _modules(kernels: Sequence[Kernel]) -> dict[str, list[list[Kernel]]]:
+    """Return the kernels of each generated module by the graph, which DDP may compile in parts: calls begin at 0."""
     modules: dict[str, list[list[Kernel]]] = defaultdict(list)
     for kernel in kernels:
         own = modules[f"{kernel.graph} {kernel.phase}"]
         if not own or any(call.order == 0 for call in kernel.calls):
             own.append([])
         own[-1].append(kernel)
-    found: dict[ProfilerEvent | DeviceWork, KernelStep] = {}
-    for run in (event for event in events if event.host and event.name.startswith(GRAPH)):
-        if any(event.name == CALL for event in run.with_ancestors()):
-            graph, number = graph_of_mark(run.name)
-            known = modules.get(graph) or [[]]
-            for matched in _matched(_steps(run, work), known[min(number, len(known) - 1)]):
-                step = matched.step
-                found.update(dict.fromkeys([step.host] if step.host is not None else step.work, matched))
-    return found
+    return modules
 
 
 def _steps(run: ProfilerEvent, work: Sequence[DeviceWork]) -> list[ProfileStep]:

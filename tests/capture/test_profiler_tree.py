@@ -187,7 +187,8 @@ def test_each_part_of_a_split_graph_has_its_own_library_calls():
     ]  # fmt: skip
     events = [
         *tree_of(
-            (CALL, 0, 100, ""), (first, 0, 40, CALL), ("aten::mm", 0, 20, first), (KERNEL + "cpp_fused_0", 20, 25, first)
+            (CALL, 0, 100, ""), (first, 0, 40, CALL), ("aten::mm", 0, 20, first),
+            (KERNEL + "cpp_fused_0", 20, 25, first),
         ),
         *tree_of((second, 40, 100, ""), (KERNEL + "cpp_fused_0", 45, 52, second), ("aten::mm", 60, 90, second)),
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -154,7 +155,7 @@ class _Tensor:
 
 
 def memory_peak(snapshot: Snapshot) -> MemoryPeak | None:
-    """Return the peak of one call, cached; None without code that allocates."""
+    """Return the peak of one call, cached; None without code that allocates, or with a graph in parts."""
     code = snapshot.code_for(NATIVE)
     return _peak(code.wrappers, code.kernels, code.aten_graphs, snapshot.graphs, snapshot.symbols)
 
@@ -165,12 +166,24 @@ def _peak(
     graphs: tuple[ev.GraphCaptured, ...], symbols: tuple[ev.GraphSymbols, ...],
 ) -> MemoryPeak | None:  # fmt: skip
     ordered = _in_order(wrappers)
-    if not ordered:
+    if not ordered or _graph_in_parts(ordered):
         return None
     call = _Call(kernels, aten, graphs, symbols)
     for wrapper in ordered:
         call.run(wrapper)
     return call.peak()
+
+
+def why_unexplained(snapshot: Snapshot) -> str:
+    """Return why the peak of the compiled call is not known by tensors; empty if it is."""
+    graph = _graph_in_parts(_in_order(snapshot.code_for(NATIVE).wrappers))
+    return f"graph {graph} is compiled in several parts by DDP, which are not followed" if graph else ""
+
+
+def _graph_in_parts(wrappers: Sequence[ev.Wrapper]) -> str:
+    """Return the compile id of a graph with several generated forwards."""
+    forwards = Counter(wrapper.graph for wrapper in wrappers if wrapper.phase == "forward")
+    return next((graph for graph, number in forwards.items() if number > 1), "")
 
 
 def eager_memory_peak(snapshot: Snapshot) -> MemoryPeak | None:
@@ -232,7 +245,7 @@ class NamedPeak:
 def named_peak(snapshot: Snapshot) -> NamedPeak | None:
     """Return how much of the compiled call's peak has a name; None without a recording of the allocator."""
     held, peak = snapshot.peak_allocations, memory_peak(snapshot)
-    if held is None or snapshot.memory is None or snapshot.memory.compiled_peak is None:
+    if held is None or snapshot.memory is None or snapshot.memory.compiled_peak is None or why_unexplained(snapshot):
         return None
     allocated = peak.allocated if peak is not None else ()
     return name_allocations(held, allocated, snapshot.memory.compiled_peak)
@@ -275,14 +288,19 @@ def _scratch(op: str, size: int) -> LiveTensor:
 
 
 def _in_order(wrappers: Sequence[ev.Wrapper]) -> list[ev.Wrapper]:
-    """Return the wrappers of one call: of each frame those of the newest entry, the forwards, then the backwards."""
+    """Return the wrappers of one call: of each frame those of the newest entry, the forwards, then the backwards.
+
+    The backwards run in the opposite order of the forwards, whenever they are compiled.
+    """
     newest: dict[str, str] = {}
     for wrapper in wrappers:
         newest[wrapper.graph.partition("/")[0]] = wrapper.graph
     own = [wrapper for wrapper in wrappers if newest[wrapper.graph.partition("/")[0]] == wrapper.graph]
     own = list({(wrapper.graph, wrapper.phase, wrapper.source): wrapper for wrapper in own}.values())
-    backward = [wrapper for wrapper in own if wrapper.phase == "backward"]
-    return [*(wrapper for wrapper in own if wrapper.phase == "forward"), *reversed(backward)]
+    forwards = [wrapper for wrapper in own if wrapper.phase == "forward"]
+    places = {wrapper.graph: place for place, wrapper in enumerate(forwards)}
+    backwards = [wrapper for wrapper in own if wrapper.phase == "backward"]
+    return [*forwards, *sorted(backwards, key=lambda wrapper: -places.get(wrapper.graph, -1))]
 
 
 # ---- statements of a wrapper

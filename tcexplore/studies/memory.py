@@ -16,7 +16,7 @@ from tcexplore.report.json_records import fields
 from tcexplore.report.json_report import configuration, failure, memory_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Range, RunFigures
-from tcexplore.session.memory_peak import MemoryPeak, eager_memory_peak, memory_peak, named_peak
+from tcexplore.session.memory_peak import MemoryPeak, eager_memory_peak, memory_peak, named_peak, why_unexplained
 from tcexplore.session.predicted_time import predicted_time_ratio
 from tcexplore.studies.runs import Runs, failure_status
 from tcexplore.studies.study import RUN_TIMING_S, Announce, Study, StudyState
@@ -366,6 +366,8 @@ def _sides(run: Snapshot, width: int) -> Iterator[Row]:
         ],
         sides,
     )
+    if why := why_unexplained(run):
+        yield from wrapped(f"The tensors at the compiled peak are not known: {why}.", width, "muted")
     if named is not None:
         for tensor in named.scratch:
             if tensor.bytes > LEAST / 2 * named.measured:

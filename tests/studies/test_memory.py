@@ -253,6 +253,45 @@ async def test_of_a_script_the_peak_of_a_captured_call_is_explained(tmp_path: Pa
     assert any(tensor.kind == "activation" for tensor in eager.tensors)
 
 
+WITH_BREAK = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(64, 256)
+        self.b = torch.nn.Linear(256, 64)
+        self.c = torch.nn.Linear(64, 512)
+        self.d = torch.nn.Linear(512, 64)
+
+    def forward(self, x):
+        x = x + self.b(torch.sigmoid(self.a(x)))
+        torch._dynamo.graph_break()
+        return x + self.d(torch.sigmoid(self.c(x)))
+
+
+model = Net()
+inputs = (torch.randn(512, 64, requires_grad=True),)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_backward_of_the_last_graph_is_the_first_one(tmp_path: Path, shared_runs: SharedRuns):
+    config = ev.Config(train=True, threads=1)
+    job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=WITH_BREAK, config=config, time_for=0.2)
+    state: StudyState[MemoryOptions, MemoryRun] = StudyState(job, MemoryOptions((), switches=False), 120.0)
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
+        await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+    (base,) = state.results
+    named, peak = named_peak(base.run), memory_peak(base.run)
+    assert named is not None
+    assert peak is not None
+    assert named.share > 0.98
+    assert peak.bytes == pytest.approx(named.measured, rel=0.02)
+
+
 def live(name: str, size: int = 512) -> LiveTensor:
     return LiveTensor(
         name=name, bytes=size, kind="temporary", op="aten.mul", location=None, module=None, born=0, dies=0, reason=""

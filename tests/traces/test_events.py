@@ -15,6 +15,7 @@ from tcexplore.documents.timing.timing_view import COMPILE_TIME, compile_time_ro
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.communication import collective_calls
+from tcexplore.session.memory_peak import memory_peak, why_unexplained
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.traces import event_reader
 from tcexplore.traces.graph_text import read_expression, read_graph
@@ -274,6 +275,14 @@ def test_nodes_of_ddps_parts_are_told_apart(traces: Path):
     }  # fmt: skip
     assert nodes["forward", "addmm"].module == "self.first"
     assert nodes["forward", "submod_1.addmm"].module == "self.second"
+
+
+def test_a_graph_in_parts_has_no_peak_of_memory_but_a_reason(traces: Path):
+    run = snapshot_of(traces / "ddp")
+    assert memory_peak(run) is None
+    assert "graph 4/0 is compiled in several parts" in why_unexplained(run)
+    assert memory_peak(snapshot_of(traces / "same")) is not None
+    assert not why_unexplained(snapshot_of(traces / "same"))
 
 
 WHOLE = """\

@@ -260,10 +260,10 @@ import torch
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.a = torch.nn.Linear(64, 256)
-        self.b = torch.nn.Linear(256, 64)
-        self.c = torch.nn.Linear(64, 512)
-        self.d = torch.nn.Linear(512, 64)
+        self.a = torch.nn.Linear(256, 1024)
+        self.b = torch.nn.Linear(1024, 256)
+        self.c = torch.nn.Linear(256, 2048)
+        self.d = torch.nn.Linear(2048, 256)
 
     def forward(self, x):
         x = x + self.b(torch.sigmoid(self.a(x)))
@@ -272,7 +272,7 @@ class Net(torch.nn.Module):
 
 
 model = Net()
-inputs = (torch.randn(512, 64, requires_grad=True),)
+inputs = (torch.randn(512, 256, requires_grad=True),)
 """
 
 

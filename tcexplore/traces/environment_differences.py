@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
@@ -23,6 +23,9 @@ _UNSTABLE_VARIABLE = re.compile(r"TORCH_TRACE|ELASTIC|DIR$|PATH|FILE|RANK|LOGS|C
 _LIBRARIES = ("torch", "CUDA", "Python", "Triton")
 
 
+Alone = Literal["", "mine", "other"]
+
+
 class Difference(NamedTuple):
     """Where two ranks differ first."""
 
@@ -34,6 +37,8 @@ class Difference(NamedTuple):
     other: str
     my_line: ev.Location | None = None
     other_line: ev.Location | None = None
+    alone: Alone = ""
+    """The rank that is the one side of which `detail` tells."""
     order: int = 0
     """Position of the compile, for choosing the first of several differences."""
     setting: str = ""

@@ -325,12 +325,19 @@ class _Comparison:
             compile_id=difference.graph or None,
             location=difference.condition_line or difference.my_line or difference.other_line,
             condition=difference.condition,
-            detail=difference.detail,
+            detail=_detail(difference, ranks if difference.alone == "mine" else others),
             sides=(
                 DivergenceSide(ranks=ranks, text=difference.mine, location=difference.my_line),
                 DivergenceSide(ranks=others, text=difference.other, location=difference.other_line),
             ),
         )
+
+
+def _detail(difference: Difference, alone: tuple[int, ...]) -> str:
+    """Return what differs; one rank that is alone is named."""
+    if not difference.alone or len(alone) > 1:
+        return difference.detail
+    return difference.detail.replace("one side", name_ranks(alone), 1)
 
 
 def _urgency(pair: tuple[RankFingerprint, Difference]) -> tuple[bool, bool, int]:

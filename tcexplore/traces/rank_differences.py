@@ -14,7 +14,7 @@ from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source, resumed_line
 from tcexplore.torch_text.guard_text import cause_of_text, split_check
 from tcexplore.traces.branch_conditions import condition_at, condition_between
-from tcexplore.traces.environment_differences import Difference, environment_difference
+from tcexplore.traces.environment_differences import Alone, Difference, environment_difference
 from tcexplore.traces.graph_differences import GRAPH_ENDS, InductorPair, RankNodes, graph_difference
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.guard_records import GuardCheck, guard_checks
@@ -177,10 +177,11 @@ class _Pair:
         kind = _RECOMPILE_KINDS.get(cause.kind if cause else "", "guard")
         failed = cause.reason if cause else readable_source(check.code)
         line = self._guard_line(side, entry, cause.name if cause else "") or side.user_line(entry)
-        texts = (f"compiles {graph}: {failed}", f"calls {entry} again" if entry in side.graphs else "does not")
+        texts = (f"recompiles, as {graph}", f"calls {entry} again" if entry in side.graphs else "does not")
         sides = texts if mine else texts[::-1]
         lines = (line, None) if mine else (None, line)
-        return Difference(kind, graph, f"one side recompiles: {failed}", *sides, *lines)
+        difference = Difference(kind, graph, f"one side recompiles: {failed}", *sides, *lines)
+        return difference._replace(alone="mine" if mine else "other")
 
     def _guard_line(self, side: RankFingerprint, graph: str, name: str) -> ev.Location | None:
         """Return the line that reads the guarded input."""
@@ -201,7 +202,8 @@ class _Pair:
             if a is None or b is None or a[0] != b[0]:
                 sides = (a[0] if a else "no graph break", b[0] if b else "no graph break")
                 detail = "only one side has this graph break" if a is None or b is None else "the graph breaks differ"
-                return Difference("break", graph, detail, *sides, a[1] if a else None, b[1] if b else None)
+                alone: Alone = "mine" if b is None else "other" if a is None else ""
+                return Difference("break", graph, detail, *sides, a[1] if a else None, b[1] if b else None, alone=alone)
         return None
 
     @staticmethod
@@ -238,7 +240,8 @@ class _Pair:
         texts = (f"{first.target}({first.args})" if first else "has a graph", "has no ops in this function")
         line = (first.location if first else None) or side.user_line(graph)
         sides, lines = (texts, (line, None)) if mine else (texts[::-1], (None, line))
-        return Difference("branch", graph, "only one side has ops in this function", *sides, *lines)
+        difference = Difference("branch", graph, "only one side has ops in this function", *sides, *lines)
+        return difference._replace(alone="mine" if mine else "other")
 
     # ---- the condition behind a difference
 

@@ -63,7 +63,7 @@ def test_an_input_and_a_break_are_named_as_the_user_would(traces: Path):
     assert graph_break is not None
     assert dtype.detail == "input self.linear.weight has another dtype"
     assert [side.text for side in dtype.sides] == ["self.linear.weight: f64[8, 8]", "self.linear.weight: f32[8, 8]"]
-    assert graph_break.detail == "only one side has this graph break"
+    assert graph_break.detail == "only rank 1 has this graph break"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,8 @@ async def test_a_trace_fills_the_panes_and_its_ranks_can_be_opened_and_diffed(tr
         screen = app.screen
         assert isinstance(screen, RanksScreen)
         assert "SHAPE" in text_of(app)
-        assert "compiles 0/1" in text_of(app)
+        assert "Rank 1 recompiles: Dimension 0" in text_of(app)
+        assert "recompiles, as 0/1" in text_of(app)
         rows = [screen.reader.document.row(n).fold for n in range(len(screen.reader.document))]
         screen.reader.move_to(rows.index("rank 1"))
         await pilot.press("enter")

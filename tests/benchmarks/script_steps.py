@@ -1,9 +1,10 @@
 """Steps of scripts by `check`, against plain runs: `python -m tests.benchmarks.script_steps [NAME…] [--pairs N]`.
 
-Each script of `tests/benchmarks/scripts` runs plainly with torch.compile on and off, in turns, then under `check`. The
-ratios of their steps are printed, plain ones by CPU time with `SCRIPT_THREADS=1`, else by wall time; and how far the
-losses under `check` are from those of the compiled run. `--overhead` compares the compiled steps under
-`check --no-eager-steps` with those of plain runs instead. Environment: `SCRIPT_STEPS`, `SCRIPT_DEVICE`,
+Each script of `tests/benchmarks/scripts` runs plainly with torch.compile on and off, and under `check`, N times in
+turns: on a host that is slow to launch, one process differs from the next by more than the 5% asked for. The ratios of
+their steps are printed with the milliseconds of each process, plain ones by CPU time with `SCRIPT_THREADS=1`, else by
+wall time; and how far the losses under `check` are from those of the compiled run. `--overhead` compares the compiled
+steps under `check --no-eager-steps` with those of plain runs instead. Environment: `SCRIPT_STEPS`, `SCRIPT_DEVICE`,
 `SCRIPT_THREADS`.
 """
 
@@ -69,24 +70,39 @@ def check(folder: Path, name: str, *options: str) -> tuple[PlainRun, dict[str, A
 def steps_row(folder: Path, name: str, pairs: int) -> Iterator[str]:
     """Yield the ratios of plain runs and of `check`, and the distance of the losses."""
     python = [sys.executable]
-    ratios = []
+    plain, speedups = [], []
     for number in range(pairs):
         order = (False, True) if number % 2 else (True, False)
         sides = {side: run(folder, name, python, compiled=side) for side in order}
-        ratios.append(sides[False].seconds / sides[True].seconds)
-    observed, report = check(folder, name)
-    steps = report["steps"] or {}
-    plain, speedup = math.exp(median(map(math.log, ratios))), steps.get("speedup")
-    yield f"plain {plain:.3f} ({', '.join(f'{ratio:.2f}' for ratio in ratios)})"
-    if speedup is None:
-        yield f"check: no ratio ({report['missing']})"
-        return
-    low, high = steps["ci95"]
-    yield f"check {speedup:.3f} [{low:.2f}, {high:.2f}] {steps['verdict']}, off by {speedup / plain - 1:+.1%}"
+        plain.append(sides[False].seconds / sides[True].seconds)
+        yield f"plain {plain[-1]:.3f} ({milliseconds(sides[False].seconds, sides[True].seconds)})"
+        observed, report = check(folder, name)
+        steps = report["steps"] or {}
+        if steps.get("speedup") is None:
+            yield f"check: no ratio ({report['missing']})"
+            continue
+        speedups.append(steps["speedup"])
+        low, high = steps["ci95"]
+        yield (
+            f"check {speedups[-1]:.3f} [{low:.2f}, {high:.2f}] {steps['verdict']}"
+            f" ({milliseconds(steps['eager_us'] / 1e6, steps['compiled_us'] / 1e6)})"
+        )
+    if speedups:
+        yield f"off by {geometric_median(speedups) / geometric_median(plain) - 1:+.1%}"
     yield f"{len(report['recompiles'])} recompiles, extra {report['extra_compiles']}"
     # Rounding grows in a training, in plain runs as well: eager against compiled is the measure.
     distance = distance_of(observed.figures, sides[True].figures)
     yield f"loss: {distance:.1e} from compiled; eager {distance_of(sides[False].figures, sides[True].figures):.1e}"
+
+
+def geometric_median(ratios: list[float]) -> float:
+    """Return the median of ratios, of an even number the geometric mean of the two in the middle."""
+    return math.exp(median(map(math.log, ratios)))
+
+
+def milliseconds(eager: float, compiled: float) -> str:
+    """Return the times of a step in seconds as text in milliseconds."""
+    return f"{eager * 1e3:.2f} / {compiled * 1e3:.2f} ms"
 
 
 def distance_of(figures: list[float], others: list[float]) -> float:

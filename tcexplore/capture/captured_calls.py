@@ -67,10 +67,13 @@ def signature_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
     )
 
 
+_PLAIN = (bool, int, str, type(None))
+
+
 def _signature(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.dtype, tuple(value.shape)
-    if isinstance(value, bool | int | str | None):
+    if isinstance(value, _PLAIN):
         return value
     if type(value) in (list, tuple):
         return tuple(map(_signature, value))

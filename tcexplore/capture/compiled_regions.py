@@ -166,8 +166,12 @@ class StepObserver(Protocol):
         """Note that an eager call failed for want of memory."""
         ...
 
-    def add_own_time(self, seconds: float) -> None:
-        """Note time that tcexplore spent for itself."""
+    def begin_own_work(self) -> int:
+        """Return when tcexplore begins to work for itself."""
+        ...
+
+    def end_own_work(self, began_ns: int) -> None:
+        """Note the end of what `begin_own_work` began."""
         ...
 
 
@@ -363,6 +367,7 @@ class Regions:
         self, region: Region, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> _Call:
         """Begin a call; the outermost one decides whether it runs eagerly, with all regions that it calls."""
+        began_ns = self._steps.begin_own_work() if self._steps is not None else 0
         calls, eager = self._thread.calls, False
         outer = calls[-1] if calls else None
         self.nest = self.nest or outer is not None
@@ -370,13 +375,13 @@ class Regions:
             eager = outer.eager if outer is not None else self._steps.begin_call(region, args, kwargs)
         captured = None
         if self._captures is not None and outer is None and not in_backward():
-            began = time.perf_counter()
             captured = self._captured(self._captures.begin, region, compiled, args, kwargs, keep=not eager)
-            if self._steps is not None:
-                self._steps.add_own_time(time.perf_counter() - began)
-        call = _Call(region, self._now(), time.perf_counter(), outer, eager=eager and region.original is not None)
+        call = _Call(region, self._now(), outer, eager=eager and region.original is not None)
         call.captured = captured
         calls.append(call)
+        if self._steps is not None:
+            self._steps.end_own_work(began_ns)
+        call.started = time.perf_counter()
         return call
 
     def _captured(self, function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
@@ -389,8 +394,8 @@ class Regions:
             return None
 
     def _end(self, call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any], *, raised: bool) -> None:
-        ended = time.perf_counter()
-        seconds = ended - call.started
+        seconds = time.perf_counter() - call.started
+        began_ns = self._steps.begin_own_work() if self._steps is not None else 0
         self._thread.calls.remove(call)
         if call.eager:
             call.region.eager += 1
@@ -413,7 +418,7 @@ class Regions:
         if self._steps is not None:
             if call.outer is None:
                 self._steps.end_call(len(call.graphs))
-            self._steps.add_own_time(time.perf_counter() - ended)
+            self._steps.end_own_work(began_ns)
 
     def _emit_compiled(self, call: _Call, seconds: float, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         number, graphs = call.region.number, tuple(call.graphs)
@@ -461,9 +466,10 @@ class _Call:
 
     __slots__ = ("at", "captured", "eager", "entered", "graphs", "outer", "region", "started")
 
-    def __init__(self, region: Region, at: float, started: float, outer: _Call | None, *, eager: bool) -> None:
+    def __init__(self, region: Region, at: float, outer: _Call | None, *, eager: bool) -> None:
         """`outer` is the call of another region that makes this one."""
-        self.region, self.at, self.started, self.outer, self.eager = region, at, started, outer, eager
+        self.region, self.at, self.outer, self.eager = region, at, outer, eager
+        self.started = 0.0
         self.graphs: list[str] = []
         self.entered = 0
         self.captured: CapturedCall | None = None

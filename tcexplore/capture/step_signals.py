@@ -63,6 +63,10 @@ class _Watched:
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         stride = max(1, len(parameters) // WATCHED_PARAMETERS)
         self._parameters = [weakref.ref(parameter) for parameter in parameters[::stride][: WATCHED_PARAMETERS + 1]]
+        self._counters: list[weakref.ref[torch.Tensor]] = []
+        """The tensors whose version counters are read."""
+        self._state = 0, 0
+        """Identity and length of the optimizer's state, from which the counters were taken."""
         self._version = self._read()
 
     def changed(self) -> bool:
@@ -70,14 +74,25 @@ class _Watched:
         return self._version != before
 
     def _read(self) -> int:
+        """Return the sum of the version counters: each call of a region waits for it, so it looks up nothing."""
         optimizer = self.optimizer()
-        state = optimizer.state if optimizer is not None else {}
+        if optimizer is not None and self._state != (id(optimizer.state), len(optimizer.state)):
+            self._counters = [*self._parameters, *self._step_counts(optimizer)]
+            self._state = id(optimizer.state), len(optimizer.state)
         version = 0
-        for reference in self._parameters:
-            if (parameter := reference()) is not None:
-                steps = state[parameter].get("step") if parameter in state else None
-                version += parameter._version + (steps._version if isinstance(steps, torch.Tensor) else 0)
+        for reference in self._counters:
+            if (tensor := reference()) is not None:
+                version += tensor._version
+            else:
+                self._state = 0, 0
         return version
+
+    def _step_counts(self, optimizer: torch.optim.Optimizer) -> Iterator[weakref.ref[torch.Tensor]]:
+        for reference in self._parameters:
+            if (parameter := reference()) is not None and parameter in optimizer.state:
+                steps = optimizer.state[parameter].get("step")
+                if isinstance(steps, torch.Tensor):
+                    yield weakref.ref(steps)
 
 
 class DataLoaders:

@@ -98,8 +98,12 @@ class StepValues:
     def ran_out_of_memory(self) -> None:
         """Do nothing: the call is made again, compiled."""
 
-    def add_own_time(self, seconds: float) -> None:
-        """Do nothing: nothing is timed."""
+    def begin_own_work(self) -> int:
+        """Return 0: nothing is timed."""
+        return 0
+
+    def end_own_work(self, began_ns: int) -> None:
+        """Do nothing."""
 
     def finish(self) -> None:
         """Record the last step."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -298,8 +299,6 @@ class StepTiming:
             self._profile.begin_call(region.number)
         if self._watch_random:
             self._random_before = random_states(self._device)
-        if step is not None:
-            self._add_own_ns(self._clock.now_ns() - max(entered, step.began_ns))
         return self._runs_eagerly(region)
 
     def end_call(self, graphs: int) -> None:
@@ -320,14 +319,22 @@ class StepTiming:
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def add_own_time(self, seconds: float) -> None:
-        """Take time that tcexplore spent for itself out of the step."""
-        self._add_own_ns(int(seconds * 1e9))
+    def begin_own_work(self) -> int:
+        """Return the clock's time for `end_own_work`; 0 if the script does not wait for what tcexplore does now."""
+        return self._clock.now_ns() if self._step is not None and self._device_is_idle() else 0
 
-    def _add_own_ns(self, nanoseconds: int) -> None:
-        # On a GPU, the device works meanwhile.
-        if self._step is not None and self._device.type == "cpu":
-            self._step.own_ns += nanoseconds
+    def end_own_work(self, began_ns: int) -> None:
+        """Take the time since `begin_own_work` out of the step."""
+        if began_ns and (step := self._step) is not None:
+            step.own_ns += self._clock.now_ns() - max(began_ns, step.began_ns)
+
+    def _device_is_idle(self) -> bool:
+        """Return whether a GPU has nothing to do, and so waits for the host; a CPU always waits."""
+        if self._device.type == "cpu":
+            return True
+        if self._device.type != "cuda" or torch.cuda.is_current_stream_capturing():  # a query would end the capture
+            return False
+        return bool(torch.cuda.current_stream(self._device).query())
 
     def step_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that the user named, with a step from its call to its return."""
@@ -876,8 +883,7 @@ class StepTiming:
 
 def stance() -> str:
     """Return the stance that the user's script has set; empty if this torch does not tell."""
-    from torch._dynamo import eval_frame
-
+    eval_frame = sys.modules.get("torch._dynamo.eval_frame")  # an import statement takes longer
     return getattr(getattr(eval_frame, "_stance", None), "stance", "")
 
 

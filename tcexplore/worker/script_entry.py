@@ -84,7 +84,11 @@ class _EagerCalls:
     def ran_out_of_memory(self) -> None:
         """Do nothing."""
 
-    def add_own_time(self, seconds: float) -> None:
+    def begin_own_work(self) -> int:
+        """Return 0: nothing is timed."""
+        return 0
+
+    def end_own_work(self, began_ns: int) -> None:
         """Do nothing."""
 
 

@@ -61,6 +61,16 @@ class Script:
         return (estimates[-1] if estimates else None), [e for e in self.events if isinstance(e, StepsTimed)][-1]
 
 
+class FakeStream:
+    """The stream of a GPU that works, or has nothing to do."""
+
+    def __init__(self, *, idle: bool) -> None:
+        self._idle = idle
+
+    def query(self) -> bool:
+        return self._idle
+
+
 class NoWatch:
     """Enough memory."""
 
@@ -376,6 +386,48 @@ def test_after_a_change_of_the_sizes_the_new_steps_are_timed():
     assert estimate.speedup == pytest.approx(2.0, abs=0.01)
     changed = script.order[60:]
     assert not all(changed[:12]), "the script does not stay eager"
+
+
+@pytest.mark.parametrize("idle", [None, True, False])
+def test_own_work_is_no_part_of_a_step_unless_a_device_works_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, idle: bool | None
+) -> None:
+    """`idle` tells whether a GPU has nothing to do when tcexplore begins to work; None: there is none."""
+    if idle is not None:
+        monkeypatch.setattr(step_timing, "device_of", lambda *_: torch.device("cuda"))
+        monkeypatch.setattr(step_timing, "make_synchronizer", lambda _: lambda: None)
+        monkeypatch.setattr(step_timing, "device_name", str)
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda _: FakeStream(idle=idle))
+        monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: torch.get_rng_state())
+    script, net = Script(), region()
+    script.optimizer()
+    for step in range(300):
+        began = script.timing.begin_own_work()
+        script.clock.work(3e6)
+        script.timing.end_own_work(began)
+        script.call(net, 20.0, 10.0, graphs=step == 0)
+        script.clock.work(10e6)
+        script.update()
+    estimate, _ = script.finish()
+    assert estimate is not None
+    own_ms = 3 if idle is False else 0
+    assert estimate.speedup == pytest.approx((30 + own_ms) / (20 + own_ms), abs=0.01)
+
+
+def test_updates_of_an_optimizer_with_a_state_loaded_again_are_found() -> None:
+    parameter = torch.nn.Parameter(torch.zeros(4))
+    optimizer = torch.optim.AdamW([parameter], fused=True)
+    updates = OptimizerUpdates()
+    updates._add(optimizer)
+    for _ in range(2):
+        parameter.grad = torch.ones(4)
+        optimizer.step()
+        before = optimizer.state_dict()
+        optimizer.load_state_dict(before)
+        updates.read()
+        optimizer.step()
+        assert updates.read() == (0,)
 
 
 @pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {"foreach": False}])

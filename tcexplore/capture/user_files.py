@@ -49,6 +49,8 @@ class NodeNames(NamedTuple):
     """Paths of subgraphs by the id of their graph objects, which torch records in later nodes."""
     calls: tuple[tuple[str, object], ...] = ()
     """Name and target of each call, in order."""
+    in_subgraphs: Mapping[str, Mapping[str | None, str]] = {}
+    """Of the nodes of subgraphs: final names by their names in the subgraph, and by module."""
     parts: Mapping[int | None, Mapping[str, str]] = {}
     """Of a graph that DDP split: the names by those in each part, by the id of the part's graph object."""
 

@@ -14,6 +14,7 @@ from tcexplore.session.call_account import CallAccount
 from tcexplore.session.line_times import NodeKey, RestTime, node_weight, post_grad_nodes
 
 _CALLS = ("call_function", "call_method", "call_module")
+_INVOKE = "higher_order.invoke_subgraph"
 _WORD = re.compile(r"\w+")
 
 OUTSIDE = "outside the modules"
@@ -212,7 +213,9 @@ class _TreeBuilder:
         self._paths = _Paths(roots)
         self.root = Module(())
         self._of_node: dict[tuple[str, str], Path] = {}
-        """Path of each Dynamo node, by graph and name."""
+        """Path of each Dynamo node, by graph and name: of one in a subgraph, in the first module that calls it."""
+        self._callers: dict[tuple[str, str], list[Path]] = {}
+        """Paths of the calls of each subgraph, by graph and name."""
 
     def _module(self, path: Path) -> Module:
         module = self.root
@@ -257,14 +260,28 @@ class _TreeBuilder:
         orders: dict[str, int] = {}
         for node in captured.all_nodes:
             if node.op in _CALLS:
-                path = self._paths.of_node(captured, node)
-                self._of_node[captured.graph, node.name] = path
-                self._module(path)
-                order = orders[node.name] = len(self.root.ops)
-                producers = tuple([orders.get(name, -1) for name in node.inputs])
-                op = ModuleOp(captured.graph, node, path, _step(node, nodes), order, producers)
-                for module in self._with_parents(path):
-                    module.ops.append(op)
+                path = self._of_node[captured.graph, node.name] = self._paths.of_node(captured, node)
+                if (called := _called_subgraph(node, nodes)) is not None:
+                    self._callers.setdefault((captured.graph, called), []).append(path)
+                self._add_op(captured.graph, node, path, nodes, orders)
+        for subgraph in captured.subgraphs:
+            first, *others = self._callers.get((captured.graph, subgraph.name), [()])
+            for caller in others:
+                for node in subgraph.nodes:
+                    if node.op in _CALLS:
+                        path = _moved(self._of_node[captured.graph, node.name], first, caller)
+                        self._add_op(captured.graph, node, path, nodes, orders)
+
+    def _add_op(
+        self, graph: str, node: ev.FxNode, path: Path, nodes: Mapping[str, ev.FxNode], orders: dict[str, int]
+    ) -> None:
+        """Add an op to its module; `orders` has the number of each op so far."""
+        self._module(path)
+        order = orders[node.name] = len(self.root.ops)
+        producers = tuple([orders.get(name, -1) for name in node.inputs])
+        op = ModuleOp(graph, node, path, _step(node, nodes), order, producers)
+        for module in self._with_parents(path):
+            module.ops.append(op)
 
     def _read_modules(self, captured: ev.GraphCaptured) -> None:
         for known in captured.modules:
@@ -283,6 +300,7 @@ class _TreeBuilder:
         """
         account = self._facts.account
         nodes = post_grad_nodes(self._facts.aten_graphs)
+        callers = self._post_grad_callers(nodes)
         parts: dict[NodeKey, float] = defaultdict(float)
         launches = 0.0
         for part in account.parts if account is not None else ():
@@ -295,10 +313,12 @@ class _TreeBuilder:
             us = parts.pop((kernel.graph, kernel.phase, kernel.name), None)
             weights: dict[Path, float] = defaultdict(float)
             for call in kernel.calls or (kernel,):
-                of_call = self._weights(kernel, call.nodes, nodes)
-                for path, weight in of_call.items():
-                    weights[path] += weight
-                self._count_launch(tuple(of_call), kernel, call.ops)
+                subgraph = next((name.partition(".")[0] for name in call.nodes if "." in name), "")
+                for caller in callers.get((kernel.graph, kernel.phase, subgraph), [None]):
+                    of_call = self._weights(kernel, call.nodes, nodes, caller)
+                    for path, weight in of_call.items():
+                        weights[path] += weight
+                    self._count_launch(tuple(of_call), kernel, call.ops)
             own = self._add_time(weights, us) if us is not None else 0.0
             yield RestTime(OWN if weights else OUTSIDE, None, own)
         yield RestTime(OUTSIDE, None, sum(parts.values()))
@@ -307,14 +327,29 @@ class _TreeBuilder:
             yield RestTime(_rest_name(account.launch_part), None, -launches)
             yield RestTime("overlap" if account.rest_us < 0 else OUTSIDE, None, account.rest_us)
 
+    def _post_grad_callers(self, nodes: Mapping[NodeKey, ev.FxNode]) -> dict[NodeKey, list[Path | None]]:
+        """Return the path of each call of a subgraph in a post-grad graph, by graph, phase and subgraph."""
+        callers: dict[NodeKey, list[Path | None]] = defaultdict(list)
+        for (graph, phase, _), node in nodes.items():
+            if node.target == _INVOKE and (held := nodes.get((graph, phase, node.inputs[0]))) is not None:
+                path = next((self._of_node.get((graph, origin)) for origin in node.origins), None)
+                callers[graph, phase, held.target].append(path)
+        return callers
+
+    def _path_in(self, graph: str, origin: str, caller: Path | None) -> Path | None:
+        """Return the path of a Dynamo node; of one in a subgraph, inside the module that calls it."""
+        path, subgraph = self._of_node.get((graph, origin)), origin.partition(".")[0]
+        first = self._callers.get((graph, subgraph))
+        return path if path is None or caller is None or first is None else _moved(path, first[0], caller)
+
     def _weights(
-        self, kernel: ev.Kernel, names: Iterable[str], nodes: Mapping[NodeKey, ev.FxNode]
+        self, kernel: ev.Kernel, names: Iterable[str], nodes: Mapping[NodeKey, ev.FxNode], caller: Path | None
     ) -> dict[Path, float]:
-        """Return the weight of each module in a call of a kernel."""
+        """Return the weight of each module in a call of a kernel, in a subgraph that the module `caller` calls."""
         weights: dict[Path, float] = defaultdict(float)
         for name in names:
             node = nodes.get((kernel.graph, kernel.phase, name))
-            origins = [self._of_node.get((kernel.graph, origin)) for origin in node.origins] if node else []
+            origins = [self._path_in(kernel.graph, origin, caller) for origin in node.origins] if node else []
             known = [path for path in origins if path is not None]
             for path in known:
                 weights[path] += (node_weight(kernel, node, nodes) if node else 0.0) / len(known) or 1e-9
@@ -535,12 +570,24 @@ def _names(source: str) -> Path:
     return tuple(name for name in re.split(r"\['|'\]|[\[\]]", source) if name)
 
 
+def _called_subgraph(node: ev.FxNode, nodes: Mapping[str, ev.FxNode]) -> str | None:
+    """Return the subgraph that a node of a `torch.compiler.nested_compile_region` calls."""
+    held = nodes.get(node.inputs[0]) if node.target == _INVOKE and node.inputs else None
+    return held.target if held is not None else None
+
+
+def _moved(path: Path, before: Path, after: Path) -> Path:
+    """Return the path of what is inside the module `before` inside another one."""
+    return after + path[len(before) :] if path[: len(before)] == before else path
+
+
 def _step(node: ev.FxNode, nodes: Mapping[str, ev.FxNode]) -> Step:
-    names = frozenset(node.inputs)
+    names = frozenset([name.rpartition(".")[2] for name in node.inputs])  # in a subgraph, they begin with its path
     return Step(
         op=node.target,
         value=_value(node),
-        constants=_WORD.sub(lambda match: "·" if match[0] in names else match[0], node.args),
+        # Of a subgraph that it calls, the ops are compared, not the name.
+        constants="" if node.target == _INVOKE else _WORD.sub(lambda m: "·" if m[0] in names else m[0], node.args),
         inputs=tuple(_value(nodes[name]) for name in node.inputs if name in nodes),
     )
 

@@ -173,9 +173,9 @@ def test_a_kernel_has_the_time_of_the_wrapper_before_it():
     assert wrapper.us > sum(launches.values())
 
 
-def part_kernel(name: str, order: int, language: str = "extern") -> Kernel:
+def part_kernel(name: str, order: int, language: str = "extern", nodes: tuple[str, ...] = ()) -> Kernel:
     """Return a kernel of graph 0/0, called once."""
-    call = KernelCall(order=order)
+    call = KernelCall(order=order, nodes=nodes)
     return Kernel(graph="0/0", phase="forward", name=name, language=language, source="", calls=(call,))
 
 
@@ -201,6 +201,32 @@ def test_each_part_of_a_split_graph_has_its_own_library_calls():
         "extern_kernels.mm:2": 30,
         "cpp_fused_0": 5,
         "cpp_fused_0:2": 7,
+    }
+
+
+@pytest.mark.parametrize("between", [0, 1])
+def test_a_subgraph_that_is_called_again_has_its_library_calls(between: int):
+    """A graph calls a subgraph three times; `between` the calls it may launch a kernel of its own."""
+    kernels = [
+        part_kernel("cpp_fused_0", 0, "cpp", ("body.sin",)),
+        part_kernel("extern_kernels.mm", 1, nodes=("body.mm",)),
+        *(part_kernel(f"cpp_fused_{2 + number}", 2 + number, "cpp") for number in range(2 * between)),
+        part_kernel("extern_kernels.addmm", 4),
+        part_kernel("cpp_fused_1", 5, "cpp"),
+    ]
+    graph, begins = GRAPH + "0/0 forward", iter(range(10, 200, 10))
+    names = []
+    for number in range(3):
+        names += [KERNEL + "cpp_fused_0", "aten::mm"]
+        names += [f"{KERNEL}cpp_fused_{2 + number}"] if between and number < 2 else []
+    names += ["aten::addmm", KERNEL + "cpp_fused_1"]
+    calls = [(name, start := next(begins), start + 8, graph) for name in names]
+    events = tree_of((CALL, 0, 200, ""), (graph, 0, 200, CALL), *calls)
+    parts = [part for part in call_parts([Round(events)], kernels).parts if part.kind in ("kernel", "library")]
+    assert all(part.kind == "kernel" for part in parts)
+    assert {part.name: part.launches for part in parts if "mm" in part.name} == {
+        "extern_kernels.mm": 3,
+        "extern_kernels.addmm": 1,
     }
 
 

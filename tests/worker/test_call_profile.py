@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.timing.timing_view import account_lines, summarize_account
 from tcexplore.events import CallProfiled, Kernel
 from tests.snapshots.runs import grow
@@ -38,3 +39,45 @@ async def test_ops_of_another_backend_are_in_its_graphs(runs: Runs) -> None:
     kinds = {part.kind for part in profile.parts}
     assert "library" in kinds
     assert not {"eager op", "kernel"} & kinds
+
+
+REPEATED = """\
+import torch
+from torch import nn
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
+    @torch.compiler.nested_compile_region
+    def forward(self, x):
+        y = self.norm(x)
+        y = torch.relu(self.up(y))
+        return x + self.down(y)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(4))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x.sum()
+model, inputs = Net(), (torch.randn(8, 16),)
+"""
+
+
+async def test_each_layer_that_calls_a_nested_compile_region_has_its_kernels_and_time(runs: Runs) -> None:
+    events = await runs.run(REPEATED, backend="inductor", time_for=0.2)
+    (profile,) = only(events, CallProfiled)
+    assert "library" not in {part.kind for part in profile.parts}, "each product is that of a line"
+    products = [part for part in profile.parts if "addmm" in part.name]
+    assert sum(part.launches for part in products) == 2 * 4
+    rows = [row for row in timed_tree(grow(1, events, REPEATED)).rows if row.depth == 2]
+    assert [(row.path, row.repeats, row.same_as) for row in rows] == [
+        ("layers.0", 1, ""),
+        ("layers.1 – 3", 3, "layers.0"),
+    ]
+    first, others = rows
+    assert first.kernels >= 3
+    assert (others.kernels, others.ops) == (3 * first.kernels, 3 * first.ops)
+    assert first.compiled_us
+    assert others.compiled_us

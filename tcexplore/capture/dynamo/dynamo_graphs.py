@@ -12,7 +12,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.module_paths import FramePaths, RunModule
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
-from tcexplore.events import CapturedModule, FxNode, GraphCaptured, Location
+from tcexplore.events import CapturedModule, FxNode, GraphCaptured, Location, Subgraph
 from tcexplore.events.base import backward_number
 from tcexplore.events.dynamo_events import with_subgraphs
 from tcexplore.torch_text.dynamo_names import readable_source
@@ -30,6 +30,14 @@ def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None
     trace.subscribe(_FACT, "dynamo_output_graph", observer.graph_printed)
     hooks.watch(_FACT, "torch._dynamo.output_graph:OutputGraph.call_user_compiler", before=observer.graph_finished)
     trace.subscribe(_PARTS, "optimize_ddp_split_graph", observer.split_begins)
+
+
+def _names_in_subgraphs(subgraphs: Iterable[Subgraph]) -> dict[str, dict[str | None, str]]:
+    names: dict[str, dict[str | None, str]] = {}
+    for subgraph in subgraphs:
+        for node in subgraph.nodes:
+            names.setdefault(node.name.removeprefix(f"{subgraph.name}."), {}).setdefault(node.module, node.name)
+    return names
 
 
 class _GraphObserver:
@@ -52,7 +60,9 @@ class _GraphObserver:
         names = frozenset(node.name for node in with_subgraphs(nodes, subgraphs))
         first_names = dict(_first_names(gm.graph.nodes))
         calls = tuple((node.name, node.target) for node in gm.graph.nodes if node.op in _CALLS)
-        self._user_files.node_names[graph] = NodeNames(names, first_names, subgraph_paths(gm), calls)
+        self._user_files.node_names[graph] = NodeNames(
+            names, first_names, subgraph_paths(gm), calls, _names_in_subgraphs(subgraphs)
+        )
         self._user_files.readers[graph] = dict(_first_readers(nodes))
         printed_graph, code = self._printed
         paths = FramePaths(output_graph)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id, user_frames
-from tcexplore.capture.fx_nodes import fx_node, node_name, root_sources
+from tcexplore.capture.fx_nodes import enclosing_modules, fx_node, node_name, root_sources
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.capture.user_ops import user_op
@@ -141,7 +141,8 @@ def _origins(node: Any, user_files: UserFiles) -> tuple[str, ...]:
     """
     dynamo = user_files.node_names.get(current_compile_id() or "")
     functions = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
-    names = dict.fromkeys(_dynamo_name(source, dynamo) for source in root_sources(node.meta))
+    module = next(reversed(enclosing_modules(node)), None)
+    names = dict.fromkeys(_dynamo_name(source, dynamo, module) for source in root_sources(node.meta))
     roots = tuple(name for name in names if name and (dynamo is None or name in dynamo.all))
     if not functions or (roots and "fwd_source_fn_stack" not in node.meta):
         return roots
@@ -149,12 +150,19 @@ def _origins(node: Any, user_files: UserFiles) -> tuple[str, ...]:
     return (dynamo.by_first.get(name, name) if dynamo else name,)
 
 
-def _dynamo_name(source: Any, dynamo: NodeNames | None) -> str:
-    """Return the name of the Dynamo node that torch recorded, which may be in a subgraph, or in a part of the graph."""
-    if dynamo is not None and (part := dynamo.parts.get(getattr(source, "graph_id", None))) is not None:
+def _dynamo_name(source: Any, dynamo: NodeNames | None, module: str | None) -> str:
+    """Return the name of the Dynamo node that torch recorded, which may be in a subgraph, or in a part of the graph.
+
+    AOTAutograd puts a subgraph that is called once into the graph around it. Then torch records the names in the
+    subgraph as if they were of that graph, and the module tells which subgraph it was.
+    """
+    if dynamo is None:
+        return str(source.name)
+    graph = getattr(source, "graph_id", None)
+    if (part := dynamo.parts.get(graph)) is not None:
         return part.get(source.name, "")
-    paths = {} if dynamo is None else dynamo.subgraph_paths
-    return node_name(paths.get(getattr(source, "graph_id", None), ""), source.name)
+    name = node_name(dynamo.subgraph_paths.get(graph, ""), source.name)
+    return name if name in dynamo.all else dynamo.in_subgraphs.get(source.name, {}).get(module, name)
 
 
 class PostGradNodes:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.events.dynamo_events import with_subgraphs
 from tcexplore.torch_text.break_text import (
     AND_THEN,
     LIMIT_EXCEEDED,
@@ -111,12 +112,15 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
     known = context.modules[graph] = GraphModules(plain=nodes)
     nodes = known.nodes = with_modules(nodes, context.sources, frame.line if frame else None)
     context.graphs[graph] = nodes
+    subgraphs = read_subgraphs(code, nodes, place)
+    called = (node.target.rpartition(".")[2] for node in with_subgraphs(nodes, subgraphs) if node.op in CALLS)
+    context.functions[graph] = frozenset(called)
     if frame is not None:
         frame = replace(frame, function=function_name(frame.function))
     context.emit(
         ev.GraphCaptured(
             graph=graph, ops=sum(node.op in CALLS for node in nodes), nodes=nodes, code=code, frame=frame,
-            subgraphs=read_subgraphs(code, nodes, place),
+            subgraphs=subgraphs,
         )
     )  # fmt: skip
 

@@ -246,7 +246,7 @@ def _op_line(side: RankFingerprint, graph: str, names: tuple[str, ...]) -> ev.Lo
     sources: set[str] = set()
     for item in side.of(graph, "inductor_output_code"):
         wrapper = read_wrapper(side.payload(item))
-        for call in wrapper.calls:
+        for call in wrapper.made:
             name = next((name for name in names if name and call.name.startswith(name)), None)
             if name is not None:
                 sources.update(call.comment.source_nodes, wrapper.comments.get(name, CommentBlock()).source_nodes)

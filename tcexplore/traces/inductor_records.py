@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.torch_text import compile_workers
 from tcexplore.torch_text.cache_key_text import CacheKeyReader
 from tcexplore.torch_text.graph_parts import PartNumbers, prefixed
-from tcexplore.traces.graph_text import CALLS, read_graph
+from tcexplore.traces.graph_text import CALLS, read_graph, read_subgraphs
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_modules import GraphModules, GraphPart, align, part_modules, with_origins
@@ -46,14 +46,23 @@ CACHE_KINDS: Mapping[str, tuple[str, ev.CacheOutcome]] = {
 """Cache and outcome by kind of record."""
 
 
+class PostGrad(NamedTuple):
+    """A graph that Inductor lowers."""
+
+    nodes: tuple[ev.FxNode, ...] = ()
+    prefix: str = ""
+    """What begins the names of its nodes, in a graph that was split."""
+    subgraphs: tuple[ev.Subgraph, ...] = ()
+
+
 class GraphRecords:
     """Graphs below Dynamo's."""
 
     def __init__(self) -> None:
         self._forwards: dict[str, tuple[ev.FxNode, ...]] = {}
         self._numbers = PartNumbers()
-        self.post_grad: dict[tuple[str, ev.GraphPhase], tuple[tuple[ev.FxNode, ...], str]] = {}
-        """Nodes of the newest post-grad graph and what begins their names, by compile id and phase."""
+        self.post_grad: dict[tuple[str, ev.GraphPhase], PostGrad] = {}
+        """The newest post-grad graph, by compile id and phase."""
 
     def read_aot(self, context: TraceContext, record: Record) -> None:
         """Emit a graph of AOTAutograd; after the backward, what the partitioner saves."""
@@ -64,7 +73,10 @@ class GraphRecords:
         if known is not None and stage != "joint":
             nodes = align(known, nodes, phase == "backward")
         nodes = prefixed(nodes, prefix)
-        context.emit(ev.AtenGraph(graph=record.graph, stage=stage, phase=phase, nodes=nodes, code=code))
+        subgraphs = _subgraphs(context, record.graph, code, nodes, prefix)
+        context.emit(
+            ev.AtenGraph(graph=record.graph, stage=stage, phase=phase, nodes=nodes, code=code, subgraphs=subgraphs)
+        )
         if stage == "forward":
             self._forwards[record.graph] = nodes
         elif stage == "backward" and (forward := self._forwards.pop(record.graph, None)):
@@ -79,9 +91,14 @@ class GraphRecords:
         known, prefix = self._modules(context, record.graph, "post_grad", phase, nodes)
         if known is not None:
             nodes = with_origins(known, nodes, phase)
-        self.post_grad[record.graph, phase] = nodes, prefix
+        subgraphs = _subgraphs(context, record.graph, code, nodes, prefix)
+        self.post_grad[record.graph, phase] = PostGrad(nodes, prefix, subgraphs)
         nodes = prefixed(nodes, prefix)
-        context.emit(ev.AtenGraph(graph=record.graph, stage="post_grad", phase=phase, nodes=nodes, code=code))
+        context.emit(
+            ev.AtenGraph(
+                graph=record.graph, stage="post_grad", phase=phase, nodes=nodes, code=code, subgraphs=subgraphs
+            )
+        )
 
     def _modules(
         self, context: TraceContext, graph: str, stage: str, phase: str, nodes: Sequence[ev.FxNode]
@@ -97,6 +114,13 @@ class GraphRecords:
         if number >= len(parts):
             return context.modules.get(graph), ""
         return parts[number].modules, f"{parts[number].name}." if number else ""
+
+
+def _subgraphs(
+    context: TraceContext, graph: str, code: str, nodes: tuple[ev.FxNode, ...], prefix: str
+) -> tuple[ev.Subgraph, ...]:
+    """Return the graphs inside a graph, none for a further part of DDP's, whose names these would share."""
+    return () if prefix else read_subgraphs(code, nodes, partial(context.location, graph))
 
 
 def _nodes(context: TraceContext, graph: str, code: str) -> tuple[ev.FxNode, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.torch_text.kernel_source import KernelSource, read_definitions, written_user_kernel
-from tcexplore.traces.inductor_records import GraphRecords
+from tcexplore.traces.inductor_records import GraphRecords, PostGrad
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.wrapper_dataflow import Dataflow, FlowStep, match_nodes
@@ -31,7 +32,7 @@ _DECOMPOSED = frozenset({
 
 @dataclass(slots=True)
 class _Pending:
-    """A generated module whose provenance records may follow."""
+    """The code of a graph or of a subgraph in a generated module, whose provenance records may follow."""
 
     graph: str
     phase: ev.GraphPhase
@@ -39,6 +40,8 @@ class _Pending:
     nodes: tuple[ev.FxNode, ...]
     prefix: str = ""
     """What begins the names of its nodes in the graph that was split."""
+    inside: bool = False
+    """Whether it is the code of a subgraph."""
 
 
 @dataclass
@@ -46,7 +49,8 @@ class KernelRecords:
     """Generated modules, completed by the provenance records that follow them."""
 
     graphs: GraphRecords
-    _pending: list[_Pending] = field(default_factory=list)
+    _pending: list[list[_Pending]] = field(default_factory=list)
+    """Of each generated module, the code of its graph and that of each subgraph."""
     _nodes_of: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     """Post-grad nodes by handle, by compile id."""
     _names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
@@ -55,8 +59,10 @@ class KernelRecords:
     def read_wrapper(self, context: TraceContext, record: Record) -> None:
         """Emit the generated module, and keep its kernels until its provenance is known."""
         source = context.payload(record)
-        text = read_wrapper(source)
-        phase: ev.GraphPhase = "backward" if text.is_backward else "forward"
+        phase: ev.GraphPhase = "backward" if is_backward(source) else "forward"
+        nodes, prefix, subgraphs = self.graphs.post_grad.get((record.graph, phase), PostGrad())
+        bodies = {subgraph.name.rpartition(".")[2]: subgraph for subgraph in subgraphs}
+        text = read_wrapper(source, bodies)
         path = record.meta.get("file_path") if isinstance(record.meta, dict) else None
         context.emit(
             ev.Wrapper(
@@ -67,8 +73,11 @@ class KernelRecords:
                 reused=tuple(text.reused),
             )
         )
-        nodes, prefix = self.graphs.post_grad.get((record.graph, phase), ((), ""))
-        self._pending.append(_Pending(record.graph, phase, text, nodes, prefix))
+        functions = [_Pending(record.graph, phase, text, nodes, prefix)]
+        for name, function in text.functions.items():
+            own = _own_nodes(bodies[name])
+            functions.append(_Pending(record.graph, phase, function, own, f"{bodies[name].name}.", inside=True))
+        self._pending.append(functions)
 
     def read_mappings(self, context: TraceContext, record: Record) -> None:
         """Keep which post-grad nodes are in each kernel."""
@@ -81,54 +90,95 @@ class KernelRecords:
 
     def flush(self, context: TraceContext, graph: str | None = None) -> None:
         """Emit the kernels of a compile, of all if None."""
-        due = [pending for pending in self._pending if graph in (None, pending.graph)]
-        self._pending = [pending for pending in self._pending if pending not in due]
-        for pending in due:
-            names = self._names.setdefault((pending.graph, pending.phase), {})
-            handles = self._nodes_of.get(pending.graph, {})
-            for kernel in _Kernels(context, pending, handles, names).events():
+        due = [functions for functions in self._pending if graph in (None, functions[0].graph)]
+        self._pending = [functions for functions in self._pending if functions not in due]
+        for functions in due:
+            module = functions[0]
+            names = self._names.setdefault((module.graph, module.phase), {})
+            handles = self._nodes_of.get(module.graph, {})
+            made = [call for function in functions for call in _Kernels(context, function, handles).calls()]
+            for kernel in _events(module, sorted(made, key=lambda call: call.event.order), names):
                 context.emit(kernel)
 
 
-class _Kernels:
-    """The kernels of one module."""
+class _MadeCall(NamedTuple):
+    """A call of a kernel, as it is written and as an event."""
 
-    def __init__(
-        self, context: TraceContext, pending: _Pending, handles: Mapping[str, tuple[str, ...]], names: dict[str, str]
-    ) -> None:
+    written: WrittenCall
+    event: ev.KernelCall
+    source: KernelSource | None
+    """None for a library call."""
+
+
+def _own_nodes(subgraph: ev.Subgraph) -> tuple[ev.FxNode, ...]:
+    """Return the nodes of a subgraph with the names that they have in it."""
+    path = f"{subgraph.name}."
+    return tuple(
+        replace(
+            node,
+            name=node.name.removeprefix(path),
+            inputs=tuple(name.removeprefix(path) for name in node.inputs),
+        )
+        for node in subgraph.nodes
+    )
+
+
+def _events(module: _Pending, made: Sequence[_MadeCall], names: dict[str, str]) -> Iterator[ev.Kernel]:
+    """Yield the kernels of a module; `names` has the sources of those of the compile by unique name."""
+    calls: dict[str, list[_MadeCall]] = {}
+    for call in made:
+        calls.setdefault(_unique(call.written.name, call.source, names), []).append(call)
+    for name, own in calls.items():
+        yield _event(module, name, own)
+
+
+def _unique(name: str, source: KernelSource | None, known: dict[str, str]) -> str:
+    """Return a name that is unique in the compile: extern calls, and equal names of other modules, get a number."""
+    number = 1
+    unique = name
+    while unique in known and (source is None or known[unique] != source.text):
+        number += 1
+        unique = f"{name}:{number}"
+    known[unique] = source.text if source else ""
+    return unique
+
+
+def _event(module: _Pending, name: str, made: Sequence[_MadeCall]) -> ev.Kernel:
+    calls, source = tuple(call.event for call in made), made[0].source
+    return ev.Kernel(
+        graph=module.graph,
+        phase=module.phase,
+        name=name,
+        language=source.language if source else "extern",
+        source=source.text if source else "\n".join(call.written.text for call in made),
+        ops=_joined(call.ops for call in calls),
+        nodes=_joined(call.nodes for call in calls),
+        source_lines=_joined(call.source_lines for call in calls),
+        calls=calls,
+        user_op=written_user_kernel(source.text) if source else None,
+    )
+
+
+class _Kernels:
+    """The calls of kernels in the code of one graph or subgraph."""
+
+    def __init__(self, context: TraceContext, pending: _Pending, handles: Mapping[str, tuple[str, ...]]) -> None:
         self._context = context
         self._module = pending
         self._handles = handles
-        self._names = names
         self._by_name = {node.name: node for node in pending.nodes}
         self._places = {name: place for place, name in enumerate(self._by_name)}
         """Position of each node in the graph."""
         self._dynamo = _dynamo_nodes(context, pending)
 
-    def events(self) -> Iterator[ev.Kernel]:
-        calls: dict[str, list[tuple[ev.KernelCall, str]]] = {}
-        sources: dict[str, KernelSource | None] = {}
-        text = self._module.text
+    def calls(self) -> Iterator[_MadeCall]:
+        """Yield the calls, with the names that their nodes have in the whole graph."""
+        text, prefix = self._module.text, self._module.prefix
         made = [self._call(at, written, text.kernels.get(written.name)) for at, written in enumerate(text.calls)]
-        for order, written in enumerate(text.calls):
-            source = text.kernels.get(written.name)
-            name = self._unique(written.name, source)
-            sources[name] = source
-            call = self._with_readers_line(made, order)
-            call = replace(call, nodes=tuple(self._module.prefix + node for node in call.nodes))
-            calls.setdefault(name, []).append((call, written.text))
-        for name, own in calls.items():
-            yield self._event(name, sources[name], own)
-
-    def _unique(self, name: str, source: KernelSource | None) -> str:
-        """Return a name that is unique in the compile: extern calls, and equal names of other modules, get a number."""
-        known, number = self._names, 1
-        unique = name
-        while unique in known and (source is None or known[unique] != source.text):
-            number += 1
-            unique = f"{name}:{number}"
-        known[unique] = source.text if source else ""
-        return unique
+        for at, written in enumerate(text.calls):
+            call = self._with_readers_line(made, at)
+            call = replace(call, order=written.order, nodes=tuple(prefix + node for node in call.nodes))
+            yield _MadeCall(written, call, text.kernels.get(written.name))
 
     def _call(self, order: int, written: WrittenCall, source: KernelSource | None) -> ev.KernelCall:
         comment = written.comment
@@ -203,12 +253,18 @@ class _Kernels:
 
     def _nodes(self, name: str, comment: CommentBlock, order: int, *, extern: bool) -> tuple[str, ...]:
         """Return post-grad nodes, from the comment, the provenance records, the buffers, or names without a choice."""
-        names = comment.nodes or tuple(node for handle in comment.handles for node in self._handles.get(handle, ()))
+        recorded = tuple(node for handle in comment.handles for node in self._handles.get(handle, ()))
+        # In a subgraph, torch also records nodes around it that compute its inputs, by names that it may have too.
+        names = comment.nodes or (() if self._module.inside else recorded)
         if not names:
             call = self._flow.calls[order]
             names = (call.node,) if call.node else self._flow.kernel_nodes(call) if not call.op else ()
+        names = names or recorded
         if not names:
             names = self._extern_nodes(name, comment) if extern else self._only_nodes(name)
+        if extern:  # a comment also names what torch reads the inputs from
+            own = [node for node in names if node in self._by_name and _packet(self._by_name[node]) == _extern_op(name)]
+            names = tuple(own) if len(own) == 1 else names
         return tuple(sorted({node for node in names if node in self._places}, key=self._places.__getitem__))
 
     def _extern_nodes(self, name: str, comment: CommentBlock) -> tuple[str, ...]:
@@ -257,7 +313,7 @@ class _Kernels:
     def _known_ops(self) -> dict[str, str]:
         """Return the ops that a kernel's name may consist of: those of the graph, and what it was decomposed from."""
         own = {_packet(node) for node in self._module.nodes if node.op == "call_function"}
-        called = {node.target.rpartition(".")[2] for node in self._dynamo.values()} | _INDEXING | _DECOMPOSED
+        called = self._context.functions.get(self._module.graph, frozenset()) | _INDEXING | _DECOMPOSED
         called |= {name.rpartition(".")[2] for name in own}
         forms = (
             "{}", "_{}", "{}_backward", "_{}_backward_data", "native_{}", "native_{}_backward",
@@ -271,21 +327,6 @@ class _Kernels:
         placed = (self._dynamo[name].location for name in comment.source_nodes if name in self._dynamo)
         return tuple(dict.fromkeys(place for place in placed if place))
 
-    def _event(self, name: str, source: KernelSource | None, made: list[tuple[ev.KernelCall, str]]) -> ev.Kernel:
-        calls = tuple(call for call, _ in made)
-        return ev.Kernel(
-            graph=self._module.graph,
-            phase=self._module.phase,
-            name=name,
-            language=source.language if source else "extern",
-            source=source.text if source else "\n".join(text for _, text in made),
-            ops=_joined(call.ops for call in calls),
-            nodes=_joined(call.nodes for call in calls),
-            source_lines=_joined(call.source_lines for call in calls),
-            calls=calls,
-            user_op=written_user_kernel(source.text) if source else None,
-        )
-
 
 def _dynamo_nodes(context: TraceContext, module: _Pending) -> dict[str, ev.FxNode]:
     """Return the nodes that the comments of a generated module name.
@@ -293,6 +334,8 @@ def _dynamo_nodes(context: TraceContext, module: _Pending) -> dict[str, ev.FxNod
     If the graph was split, they are those of one part: the one with all lines of the module. A name that several such
     parts have on different lines is left out.
     """
+    if module.inside:  # the comments have names of nodes of any graph
+        return {}
     parts = context.parts.get(module.graph)
     if parts is None:
         return {node.name: node for node in context.graphs.get(module.graph, ())}
@@ -319,6 +362,8 @@ def _extern_op(name: str) -> str:
 
 
 _AOT_ID = re.compile(r"^# AOT ID: \['(.+?)'\]", re.M)
+_FUNCTION = re.compile(r"^def (\w+)\(")
+_CALLED = re.compile(r"^(?:\w+ = )?(\w+)\(")
 _ATEN = re.compile(r"Original ATen: \[(.*?)\]")
 _SOURCE_NODES = re.compile(r"Source Nodes: \[(.*?)\]")
 _HANDLE = re.compile(r"\[Provenance debug handles\] (\S+)")
@@ -354,14 +399,14 @@ class WrittenCall:
     name: str
     text: str
     comment: CommentBlock
+    order: int = 0
+    """Its position among the calls of the module."""
 
 
 @dataclass(slots=True)
 class WrapperText:
     """Definitions and calls of a generated module."""
 
-    aot_id: str
-    """`0_forward`; empty if torch does not write it."""
     kernels: dict[str, KernelSource] = field(default_factory=dict)
     comments: dict[str, CommentBlock] = field(default_factory=dict)
     """By the name of the kernel."""
@@ -369,17 +414,25 @@ class WrapperText:
     reused: list[tuple[str, str]] = field(default_factory=list)
     steps: list[FlowStep] = field(default_factory=list)
     """The statements about buffers: calls, aliases, the results."""
+    functions: dict[str, WrapperText] = field(default_factory=dict)
+    """The code of each subgraph, with names as if it stood alone, and with the same kernels."""
 
-    @property
-    def is_backward(self) -> bool:
-        """Whether the module is that of a backward graph."""
-        return self.aot_id.endswith("backward")
+    made: list[WrittenCall] = field(default_factory=list)
+    """All calls as Inductor generates them: those of a subgraph where it is called first."""
 
 
-def read_wrapper(text: str) -> WrapperText:
-    """Return the kernels, extern calls and reused buffers of a generated module."""
+def is_backward(text: str) -> bool:
+    """Return whether a generated module is that of a backward graph."""
     aot_id = _AOT_ID.search(text)
-    wrapper = WrapperText(aot_id[1] if aot_id else "")
+    return aot_id is not None and aot_id[1].endswith("backward")
+
+
+def read_wrapper(text: str, subgraphs: Collection[str] = ()) -> WrapperText:
+    """Return the kernels, extern calls and reused buffers of a generated module.
+
+    `subgraphs` are the names of functions that belong to subgraphs.
+    """
+    wrapper = WrapperText()
     end = 0
     functions = ""
     for name, source, start, stop in read_definitions(text):
@@ -387,8 +440,29 @@ def read_wrapper(text: str) -> WrapperText:
         end = stop
         wrapper.kernels[name] = source
         wrapper.comments[name] = read_comment(_lines_above(text, start))
-    _read_calls(wrapper, f"{functions}{text[max(end, 0) :]}".split("\n"))
+    for name, lines in _by_function(f"{functions}{text[max(end, 0) :]}".split("\n"), subgraphs):
+        if name:
+            own = wrapper.functions[name] = WrapperText(wrapper.kernels, wrapper.comments)
+            _read_calls(own, lines, re.compile(rf"\b{re.escape(name)}_"))
+        else:
+            _read_calls(wrapper, lines)
+    for order, call in enumerate(wrapper.made):
+        call.order = order
     return wrapper
+
+
+def _by_function(lines: Sequence[str], subgraphs: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the lines of the function of each subgraph with its name, and those between them without one."""
+    name, own = "", list[str]()
+    for line in lines:
+        defined = _FUNCTION.match(line)
+        inside = defined[1] if defined and defined[1] in subgraphs else "" if line[:1].strip() else name
+        if inside != name:
+            yield name, own
+            own = []
+        name = inside
+        own.append(line)
+    yield name, own
 
 
 def _functions(text: str) -> str:
@@ -435,22 +509,30 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def _read_calls(wrapper: WrapperText, lines: Iterable[str]) -> None:
+def _read_calls(wrapper: WrapperText, lines: Iterable[str], prefix: re.Pattern[str] | None = None) -> None:
+    """Read the calls and the statements about buffers; `prefix` begins the names of those in a subgraph."""
     comment: list[str] = []
+    entered: set[str] = set()
     for code in _body(lines):
         if code.startswith("#"):
             comment.append(code)
             continue
         call = _call(code, wrapper)
+        step = code if prefix is None else prefix.sub("", code)
         if call is not None:
             wrapper.calls.append(WrittenCall(call, code, read_comment(comment)))
-            wrapper.steps.append(FlowStep("call", code, call))
+            wrapper.made.append(wrapper.calls[-1])
+            wrapper.steps.append(FlowStep("call", step, call))
             comment = []
             continue
+        called = _CALLED.match(code)
+        if called and called[1] in wrapper.functions and called[1] not in entered:
+            entered.add(called[1])
+            wrapper.made += wrapper.functions[called[1]].made
         if code.startswith("return ("):
-            wrapper.steps.append(FlowStep("return", code))
-        elif _ALIAS.match(code):
-            wrapper.steps.append(FlowStep("alias", code))
+            wrapper.steps.append(FlowStep("return", step))
+        elif _ALIAS.match(step):
+            wrapper.steps.append(FlowStep("alias", step))
         if wrapper.calls and _reads_result(code, wrapper.calls[-1]):
             wrapper.calls[-1].text += f"\n{code}"
         elif reuse := _REUSE.match(code):

@@ -225,6 +225,8 @@ class TraceContext:
     """Ids of the tensors inside each tensor subclass, by the attribute that holds them; the key is describer and id."""
     graphs: dict[str, tuple[ev.FxNode, ...]] = field(default_factory=dict)
     """Dynamo's nodes by compile id."""
+    functions: dict[str, frozenset[str]] = field(default_factory=dict)
+    """What they and the nodes of subgraphs call, by compile id: `gelu`."""
     parts: dict[str, list[GraphPart]] = field(default_factory=dict)
     """The parts into which DDP or vLLM split a graph, by compile id."""
     modules: dict[str, GraphModules] = field(default_factory=dict)

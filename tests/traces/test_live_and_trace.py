@@ -77,6 +77,43 @@ torch.distributed.destroy_process_group()
 """DDP compiles it in two parts, whose nodes have the same names."""
 
 
+REPEATED = """\
+import torch
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = torch.nn.LayerNorm(16), torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+    @torch.compiler.nested_compile_region
+    def forward(self, x):
+        y = self.norm(x)
+        y = self.up(y)
+        y = torch.relu(y)
+        y = self.down(y)
+        return x + y
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(3))
+        self.head = torch.nn.Linear(16, 4)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+torch.manual_seed(0)
+with torch.no_grad():
+    torch.compile(Net())(torch.randn(8, 16))
+"""
+"""The code of its layers, but for the first, stands once: its nodes have the names of other nodes."""
+
+
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     return trace_of(PROGRAM, tmp_path_factory.mktemp("traced"))
@@ -145,6 +182,28 @@ async def test_the_parts_of_a_graph_have_nodes_and_lines_of_their_own(shared_run
             if node.location and node.module and node.module.endswith(("0", "1"))
         }
         assert modules == {(13, "up0"), (14, "down0"), (15, "up1"), (16, "down1")}
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_kernels_of_a_nested_compile_region_have_its_nodes_and_lines(shared_runs: Runs, tmp_path: Path):
+    events = await shared_runs.run(REPEATED, backend="inductor")
+    live = start_snapshot(ev.Job(run=events[-1].run, file=str(shared_runs.file), source=REPEATED))
+    for event in events:
+        live = live.apply(event)
+    traced = trace_of(REPEATED, tmp_path)
+    for run in (live, traced):
+        inside = [
+            call for kernel in run.code.kernels for call in kernel.calls if any("." in name for name in call.nodes)
+        ]
+        assert len(inside) == 5
+        assert all(all("." in name for name in call.nodes) for call in inside), "none is of the graph around it"
+        lines = [{place.line for place in call.source_lines} for call in sorted(inside, key=lambda call: call.order)]
+        assert lines == [{11}, {12}, {13}, {14}, {15}]
+    calls = [
+        [(kernel.name, call.order, call.nodes) for kernel in run.code.kernels for call in kernel.calls]
+        for run in (live, traced)
+    ]
+    assert calls[0] == calls[1]
 
 
 def _steps(function: ev.FunctionRewritten) -> list[tuple[str, str]]:

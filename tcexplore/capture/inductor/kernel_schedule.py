@@ -28,16 +28,21 @@ class CallSchedule(NamedTuple):
     fusion: FusionKind
 
 
-def call_schedule(node_schedule: Iterable[Any], scheduler: Any) -> CallSchedule:
-    """Return the facts of a node schedule, ignoring markers between its nodes (`EnableReduction`)."""
+def call_schedule(node_schedule: Iterable[Any], scheduler: Any, graph: Any) -> CallSchedule:
+    """Return the facts of a node schedule of a post-grad graph, ignoring markers between its nodes (`EnableReduction`).
+
+    In a subgraph, the nodes that computed its inputs are origins too. They have names of another graph.
+    """
     nodes = [node for node in node_schedule if hasattr(node, "get_name") and hasattr(node, "read_writes")]
     parts = [part for node in nodes for part in node.get_nodes()]
     fused = _fused(nodes, scheduler)
+    origins = {origin for part in parts for origin in _origins(part.node)}
+    own = {origin.name for origin in origins if origin.graph is graph}
     return CallSchedule(
         kind=", ".join(dict.fromkeys(type(node).__name__ for node in fused)),
         names=tuple(part.get_name() for part in parts),
         buffers=tuple(name for part in parts for name in part.get_buffer_names()),
-        origins=frozenset(origin.name for part in parts for origin in _origins(part.node)),
+        origins=frozenset(own or {origin.name for origin in origins}),
         bytes_read=_sum(bytes_moved(node, writes=False) for node in fused),
         bytes_written=_sum(bytes_moved(node, reads=False) for node in fused),
         bytes_saved=_bytes_saved(parts, fused),

@@ -83,9 +83,9 @@ class KernelCapture:
         calls = self._calls()
         if is_extern:
             node = V.graph.scheduler.name_to_node.get(node_schedule.get_operation_name())
-            schedule = call_schedule([] if node is None else [node], V.graph.scheduler)
+            schedule = call_schedule([] if node is None else [node], V.graph.scheduler, V.graph.graph)
         else:
-            schedule = call_schedule(node_schedule, V.graph.scheduler)
+            schedule = call_schedule(node_schedule, V.graph.scheduler, V.graph.graph)
         nodes = self._nodes()
         source = calls.defined.get(kernel_name)
         if source is None and not is_extern:

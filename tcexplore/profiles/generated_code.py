@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tcexplore import events as ev
+from tcexplore.torch_text.repeated_subgraphs import subgraph_of
 
 _NUMBERED = re.compile(r":\d+$")
 
@@ -20,6 +21,16 @@ class CodeCall:
     call: ev.KernelCall
     op: str
     """Name of the op that the profiler records for it."""
+    subgraph: str = ""
+    """The subgraph whose code makes it; empty for the graph itself."""
+
+    @property
+    def key(self) -> str:
+        return self.op
+
+    @property
+    def is_generated(self) -> bool:
+        return self.kernel.generated
 
 
 @dataclass(slots=True)
@@ -64,7 +75,8 @@ def modules(kernels: Iterable[ev.Kernel]) -> list[Module]:
         if key not in current or any(call.order == 0 for call in kernel.calls):
             current[key] = []
             found.append((kernel, current[key]))
-        current[key] += [CodeCall(kernel, call, op_name(kernel)) for call in kernel.calls]
+        op = op_name(kernel)
+        current[key] += [CodeCall(kernel, call, op, subgraph_of(call.nodes)) for call in kernel.calls]
     return [
         Module(kernel.graph, kernel.phase, tuple(sorted(calls, key=lambda known: known.call.order)))
         for kernel, calls in found
@@ -102,7 +114,7 @@ class GeneratedCode:
         """
         if not self.modules:
             return None, NO_TRACE
-        generated = frozenset(op for op in ops if _GENERATED.match(op))
+        generated = frozenset(op for op in map(code_name, ops) if _GENERATED.match(op))
         known = self.keys.get(key)
         if known is not None:
             graph, number = known
@@ -123,4 +135,10 @@ class GeneratedCode:
 
 NO_TRACE = "without the TORCH_TRACE of the job (--trace), kernels have no lines"
 
-_GENERATED = re.compile(r"^(?:triton_|cpp_fused|graph_\d+_cpp_fused)")
+_GENERATED = re.compile(r"^(?:triton_|cpp_fused)")
+_NUMBER_OF_GRAPH = re.compile(r"^graph_\d+_(?=cpp_fused)")
+
+
+def code_name(op: str) -> str:
+    """Return the name of an op in the generated code: a profiled C++ kernel begins with the number of its graph."""
+    return _NUMBER_OF_GRAPH.sub("", op)

@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.profiles.eager_lines import EagerLines
-from tcexplore.profiles.generated_code import CodeCall, GeneratedCode, Module
+from tcexplore.profiles.generated_code import CodeCall, GeneratedCode, Module, code_name
 from tcexplore.profiles.profile_table import GRAPH_CALL, ProfileTable
+from tcexplore.torch_text.repeated_subgraphs import order_of_run
 
 _GRAPH_CALL = re.compile(rf"^{GRAPH_CALL} (\S*) ##$")
 _REGION = "Torch-Compiled Region: "
@@ -265,6 +266,7 @@ class _Join:
     def _match(self, call: GraphCall, texts: Sequence[str]) -> list[int]:
         """Return the places of the ops inside a graph call: its generated module's calls in order."""
         graph, phase = call.graph, call.phase
+        texts = list(map(code_name, texts))
         matched = match_calls(call.module, texts) if call.module is not None else [None] * len(texts)
         places = []
         for text, found in zip(texts, matched, strict=True):
@@ -415,8 +417,9 @@ def match_calls(module: Module, ops: Sequence[str]) -> list[CodeCall | str | Non
     ran = [op for op in ops if op in module.by_op]
     visible = set(ran)
     planned = [call for call in module.calls if call.op in visible or not _is_hidden(call)]
-    if ran == [call.op for call in planned]:
-        calls = iter(planned)
+    made = order_of_run(planned, [op for op in ran if module.by_op[op][0].is_generated])
+    if made is not None and ran == [call.op for call in made]:
+        calls = iter(made)
         return [next(calls) if op in module.by_op else None for op in ops]
     return [module.by_op[op][0] if op in module.by_op and len(module.by_op[op]) == 1 else None for op in ops]
 
@@ -432,9 +435,10 @@ def match_replay(module: Module, names: Sequence[str]) -> list[CodeCall | None]:
     Generated kernels have their names. Library calls between two of them are certain if there is one, or as many as
     tasks.
     """
-    calls = [call for call in module.calls if not _is_hidden(call)]
-    generated = {call.op for call in calls if call.kernel.generated}
-    if [name for name in names if name in generated] != [call.op for call in calls if call.kernel.generated]:
+    planned = [call for call in module.calls if not _is_hidden(call)]
+    generated = {call.op for call in planned if call.is_generated}
+    calls = order_of_run(planned, [name for name in names if name in generated])
+    if calls is None:
         return [None] * len(names)
     found: list[CodeCall | None] = [None] * len(names)
     at = 0

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -204,6 +207,54 @@ def step():
     loss.backward()
     optimizer.step()
 """
+
+
+REPEATED = """\
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+    @torch.compiler.nested_compile_region
+    def forward(self, x):
+        y = torch.relu(self.up(x))
+        return torch.sin(x) + self.down(y)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(4))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x.exp()
+
+torch._inductor.config.cpp.enable_kernel_profile = True
+compiled, x = torch.compile(Net()), torch.randn(8, 16)
+with torch.no_grad():
+    compiled(x)
+    with profile(activities=[ProfilerActivity.CPU]) as recorded:
+        compiled(x)
+recorded.export_chrome_trace("profile.json")
+"""
+
+
+@pytest.mark.torch
+def test_a_nested_compile_region_is_joined_each_time_that_it_runs(tmp_path: Path):
+    """C++ kernels are named with the number of their graph, those of the region without one."""
+    (tmp_path / "program.py").write_text(REPEATED)
+    environment = {**os.environ, "TORCH_TRACE": str(tmp_path / "trace"), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+    subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    joined, profile = read(job(tmp_path / "profile.json", trace=tmp_path / "trace"))
+    assert profile.compiled_on_lines_us == pytest.approx(profile.compiled_us)
+    (call,) = joined.graph_calls
+    places = [joined.places[joined.op_places[child]] for child in call.children]
+    products = [place for place in places if place.call is not None and place.call.op == "aten::addmm"]
+    assert [{line.line for line in place.lines} for place in products] == [{11}, {12}] * 4
 
 
 def test_what_a_backward_runs_besides_forward_ops_is_on_its_line():

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, takewhile
+from itertools import chain
 from statistics import fmean, median
 from typing import Literal, NamedTuple, TypeVar
 
@@ -31,6 +31,7 @@ from tcexplore.capture.inductor.profiler_tree import (
     graph_of_mark,
 )
 from tcexplore.events import CallPart, CallProfiled, Kernel, PartKind
+from tcexplore.torch_text.repeated_subgraphs import order_of_run, subgraph_of
 
 MARKS = 50
 """Cheap ops and empty ranges from which the profiler's cost of an event is known."""
@@ -547,67 +548,36 @@ def _matched(steps: Sequence[ProfileStep], kernels: Sequence[Kernel]) -> Iterato
     used = [step for step in steps if not step.name.startswith(_UNPLANNED_OPS) or step.replayed]
     generated = [KernelStep(by_name[step.name], step) for step in used if step.name in by_name]
     yield from generated
-    order = _order_of_run(_planned(kernels), [kernel for kernel, _ in generated])
-    if order is None:
+    calls = order_of_run(_planned(kernels), [id(kernel) for kernel, _ in generated])
+    if calls is None:
         return
+    order = [call.kernel for call in calls]
     steps_between = _between(used, lambda step: step.name in by_name)
     externs_between = _between(order, lambda kernel: kernel.language != "extern")
     for library_steps, externs in zip(steps_between, externs_between, strict=True):
         yield from _library_calls(library_steps, externs)
 
 
-class PlannedCall(NamedTuple):
+class _PlannedCall(NamedTuple):
     """A call of a kernel in the generated code."""
 
     kernel: Kernel
     subgraph: str = ""
-    """The subgraph whose function makes it: its code stands once, however often the graph calls it."""
+
+    @property
+    def key(self) -> int:
+        return id(self.kernel)
 
     @property
     def is_generated(self) -> bool:
         return self.kernel.language != "extern"
 
 
-def _planned(kernels: Sequence[Kernel]) -> list[PlannedCall]:
+def _planned(kernels: Sequence[Kernel]) -> list[_PlannedCall]:
     """Return the calls in the order of the generated code."""
     calls = sorted(((call, kernel) for kernel in kernels for call in kernel.calls), key=lambda pair: pair[0].order)
-    subgraphs = [next((node.partition(".")[0] for node in call.nodes if "." in node), "") for call, _ in calls]
-    planned = [PlannedCall(kernel, subgraph) for (_, kernel), subgraph in zip(calls, subgraphs, strict=True)]
-    return planned or [PlannedCall(kernel) for kernel in kernels]
-
-
-def _order_of_run(planned: Sequence[PlannedCall], run: Sequence[Kernel]) -> list[Kernel] | None:
-    """Return the planned calls as often as a run made them, by the generated kernels in it; None if they don't fit."""
-    order: list[PlannedCall] = []
-    rest = list(planned)
-    bodies = _bodies(planned)
-    for kernel in run:
-        index = _next_generated(rest)
-        if index is None or rest[index].kernel is not kernel:
-            body = next((body for body in bodies if body[_next_generated(body) or 0].kernel is kernel), None)
-            inside = order[-1].subgraph if order else ""
-            left = list(takewhile(lambda call: inside and call.subgraph == inside, rest))  # noqa: B023  used at once
-            if body is None or _next_generated(left) is not None:
-                return None
-            order += left
-            rest = [*body, *rest[len(left) :]]
-            index = _next_generated(rest) or 0
-        order += rest[: index + 1]
-        rest = rest[index + 1 :]
-    return [call.kernel for call in (*order, *rest)] if _next_generated(rest) is None else None
-
-
-def _bodies(planned: Sequence[PlannedCall]) -> list[list[PlannedCall]]:
-    """Return the calls of each subgraph that has a generated kernel."""
-    bodies: dict[str, list[PlannedCall]] = defaultdict(list)
-    for call in planned:
-        if call.subgraph:
-            bodies[call.subgraph].append(call)
-    return [body for body in bodies.values() if _next_generated(body) is not None]
-
-
-def _next_generated(calls: Sequence[PlannedCall]) -> int | None:
-    return next((index for index, call in enumerate(calls) if call.is_generated), None)
+    planned = [_PlannedCall(kernel, subgraph_of(call.nodes)) for call, kernel in calls]
+    return planned or [_PlannedCall(kernel) for kernel in kernels]
 
 
 def _between(items: Sequence[Item], is_separator: Callable[[Item], bool]) -> list[list[Item]]:

@@ -397,12 +397,14 @@ class CallCapture:
             raise NotCapturedError(
                 f"its inputs take {size(spent)}; captured calls may hold {size(self._limit_bytes or 0)}"
             )
+        module = module_of(target)
+        if module is None and not arguments.kept:
+            raise NotCapturedError("it has no tensor among its arguments, so what it reads and writes is not known")
         captured = CapturedCall(
             region=region.number, name=region.name, number=region.calls + region.eager + 1, target=target,
             compiled=compiled, inputs=count.inputs, call=kept, arguments=arguments.kept, modes=CallState.current(),
             random=RandomState(), count=count, elements=_elements(call.args, dict(call.kwargs)),
         )  # fmt: skip
-        module = module_of(target)
         if module is not None:
             changing = {name: tensor for name, tensor in named_tensors(module) if self._replay or name in written}
             copies = sum(map(_bytes, changing.values()))

@@ -90,6 +90,7 @@ class Region:
         self._counts_graphs = counts_graphs
         self._warm = 0
         self.seconds = 0.0
+        self.warm_seconds = 0.0
         self._uncompiled = 0
         self._raised = 0
         self._samples: deque[float] = deque(maxlen=MAX_SAMPLES)
@@ -105,6 +106,7 @@ class Region:
         self._activity.add(at)
         if warm:
             self._warm += 1
+            self.warm_seconds += seconds
             self._samples.append(seconds)
 
     def to_event(self) -> RegionCalls:
@@ -252,9 +254,9 @@ class Regions:
         return tuple(self._created)
 
     @property
-    def seconds(self) -> dict[int, float]:
-        """The seconds of all calls of each region."""
-        return {region.number: region.seconds for region in self._regions}
+    def seconds(self) -> dict[int, tuple[float, float]]:
+        """The seconds of the calls of each region: of those that compiled nothing, and of all."""
+        return {region.number: (region.warm_seconds, region.seconds) for region in self._regions}
 
     def emit_calls(self) -> None:
         """Emit the calls of each region that was called since the last time."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule
 from torch.fx.node import Node, _get_qualified_name
 
 from tcexplore.capture.dynamo.trace_position import user_frames
@@ -134,7 +134,14 @@ def read_subgraphs(module: Any, read_node: Callable[[Any], FxNode]) -> tuple[Sub
 
 def subgraph_paths(module: Any) -> dict[int | None, str]:
     """Return the path of each subgraph by the id of its graph object."""
-    return {id(child.module.graph): child.path for child in _children(module, "", set())}
+    return {id(graph): path for path, graph in graphs_of(module) if path}
+
+
+def graphs_of(module: Any) -> Iterator[tuple[str, Graph]]:
+    """Yield the graph of a graph module, and those of its subgraphs with their paths."""
+    yield "", module.graph
+    for child in _children(module, "", set()):
+        yield child.path, child.module.graph
 
 
 def node_name(path: str, name: str) -> str:

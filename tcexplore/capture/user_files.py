@@ -43,14 +43,14 @@ class NodeNames(NamedTuple):
     """The node names of a Dynamo graph."""
 
     all: frozenset[str]
-    by_first: dict[str, str]
-    """Final names by the names before Dynamo renamed the nodes after variables."""
+    by_name: Mapping[str, Mapping[str | None, str]]
+    """Final names by their names in the graph or subgraph, and by module: a name may stand in several subgraphs."""
+    by_first: Mapping[str, Mapping[str | None, str]]
+    """Final names by the names before Dynamo renamed the nodes after variables, and by module."""
     subgraph_paths: Mapping[int | None, str] = {}
     """Paths of subgraphs by the id of their graph objects, which torch records in later nodes."""
     calls: tuple[tuple[str, object], ...] = ()
     """Name and target of each call, in order."""
-    in_subgraphs: Mapping[str, Mapping[str | None, str]] = {}
-    """Of the nodes of subgraphs: final names by their names in the subgraph, and by module."""
     parts: Mapping[int | None, Mapping[str, str]] = {}
     """Of a graph that DDP split: the names by those in each part, by the id of the part's graph object."""
 

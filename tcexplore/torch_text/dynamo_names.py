@@ -9,7 +9,10 @@ from types import CodeType
 from tcexplore.events import Phase
 
 _ROOT = re.compile(r"\b[LG]\['([^'\]]+)'\]")
-_MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]")
+_MEMBER = re.compile(
+    r"\.(?:_(?:modules|parameters|buffers)|__dict__\['_(?:modules|parameters|buffers)'\])\['([^'\]]+)'\]"
+)
+"""A member of a module, of one with a `__getattr__` of its own as well."""
 _CLASS_ITEM = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^']+)'\]")
 _DICT_ITEM = re.compile(r"dict\.__getitem__\((.+?), '([^']+)'\)")
 _CARRIED = re.compile(r"\b___stack\d+\b")
@@ -23,7 +26,7 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
 _INPUT = re.compile(r"[lL]_(\w+)_$")
-_MEMBER_KIND = re.compile(r"_(?:modules|parameters|buffers)_")
+_MEMBER_KIND = re.compile(r"(?:(?<=self)_dict)?_(?:modules|parameters|buffers)_")
 
 
 @functools.lru_cache(4096)  # each guard and each size of an object has its source

@@ -17,6 +17,7 @@ from tcexplore.traces.graph_text import CALLS
 from tcexplore.traces.trace_sources import TraceSources
 
 _STATE = "self."
+_OF_OPTIMIZER = ("self.param_groups", "self.state[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,12 @@ def _placed(node: FxNode, module: str | None, location: Location | None, origins
 
 
 def _owner(target: str) -> str:
-    """Return the module of a parameter: `self.blocks.0.n1` for `self.blocks.0.n1.weight`; empty for an input."""
-    return target.rpartition(".")[0] if target.startswith(_STATE) and target.count(".") > 1 else ""
+    """Return the module of a parameter: `self.blocks.0.n1` for `self.blocks.0.n1.weight`.
+
+    It is empty for an input, and for what an optimizer holds: parameters and its state are in no module of the frame.
+    """
+    in_module = target.startswith(_STATE) and not target.startswith(_OF_OPTIMIZER) and target.count(".") > 1
+    return target.rpartition(".")[0] if in_module else ""
 
 
 def _between(nodes: Sequence[FxNode]) -> tuple[FxNode, ...]:

@@ -300,7 +300,7 @@ class CapturedStage:
 def _in_order(captures: CallCapture, regions: Regions) -> list[CapturedCall]:
     """Return the calls, the most frequent of each region first, the region that takes the most time first."""
     seconds = regions.seconds
-    by_region = sorted(captures.calls, key=lambda region: -seconds.get(region, 0.0))
+    by_region = sorted(captures.calls, key=lambda region: seconds.get(region, (0.0, 0.0)), reverse=True)
     queues = [sorted(captures.calls[region].values(), key=lambda call: -call.count.calls) for region in by_region]
     longest = max(map(len, queues), default=0)
     return [queue[index] for index in range(longest) for queue in queues if index < len(queue)]

@@ -59,6 +59,7 @@ def test_consequences_of_a_break_are_explained():
         ("G['SCALE']", "SCALE"),
         ("L['self']._modules['blocks']._modules['0']._parameters['weight']", "self.blocks.0.weight"),
         ("L['self'].blocks.0.norm", "self.blocks.0.norm"),
+        ("L['self'].__dict__['_modules']['down']._parameters['weight']", "self.down.weight"),
         ("L['rows'][0].size()[1]", "rows[0].size()[1]"),
         ("dict(type(G['h']).__dict__)['a']", "type(h).a"),
     ],

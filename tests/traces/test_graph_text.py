@@ -11,6 +11,7 @@ from tcexplore.traces import graph_text
 from tcexplore.traces.graph_text import name_sizes, read_graph, read_subgraphs, read_tensor
 from tcexplore.traces.guard_records import guard_checks
 from tcexplore.traces.kernel_records import read_wrapper
+from tcexplore.traces.trace_modules import with_modules
 from tcexplore.traces.trace_sources import TraceSources
 
 SIMPLE = (
@@ -235,3 +236,13 @@ def test_a_function_of_the_users_module_has_its_dotted_name():
     assert list(map(sources.qualify, names)) == [
         "tools.inside", "blocks.tools.inside", "__main__.inside", "getitem", "new_zeros",
     ]  # fmt: skip
+
+
+def test_parameters_of_a_module_tell_it_and_those_that_an_optimizer_holds_do_not():
+    nodes = [
+        ev.FxNode(name="w", op="placeholder", target="self.head.weight"),
+        ev.FxNode(name="g", op="placeholder", target="self.param_groups[0]['params'][1].grad"),
+        ev.FxNode(name="y", op="call_function", target="linear", inputs=("w",)),
+        ev.FxNode(name="z", op="call_function", target="add", inputs=("g",)),
+    ]
+    assert [node.module for node in with_modules(nodes, TraceSources(), None)] == [None, None, "self.head", None]

@@ -9,10 +9,12 @@ from tcexplore.events import (
     CallExamined,
     EntryFound,
     ExtraCompiles,
+    FactMissing,
     Finished,
     GraphCaptured,
     RegionCalls,
     RegionCompiled,
+    RegionCreated,
     SizesSeen,
     TimingEstimate,
 )
@@ -210,3 +212,28 @@ async def test_an_unknown_region_is_named_with_those_that_exist(runs: Runs) -> N
     failed = await runs.failure(BROKEN, region="Other")
     assert "Other" in failed.message
     assert "Net" in failed.hint
+
+
+OPTIMIZER_FUNCTION = """\
+import torch
+torch.manual_seed(0)
+net = torch.nn.Linear(16, 4)
+compiled = torch.compile(net, backend="aot_eager")
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+@torch.compile(backend="aot_eager")
+def update():
+    optimizer.step()
+for _ in range(6):
+    optimizer.zero_grad()
+    compiled(torch.randn(8, 16)).square().mean().backward()
+    update()
+"""
+
+
+async def test_a_region_without_tensors_among_its_arguments_is_not_made_again(runs: Runs) -> None:
+    events = await runs.run(OPTIMIZER_FUNCTION, no_eager_steps=True, time_for=0.2)
+    assert isinstance(events[-1], Finished), events[-1]
+    names = {region.region: region.name for region in only(events, RegionCreated)}
+    assert {names[examined.region] for examined in only(events, CallExamined)} == {"Linear"}
+    (reason,) = {missing.reason for missing in only(events, FactMissing) if missing.fact == "captured calls"}
+    assert reason.startswith("update: it has no tensor among its arguments")

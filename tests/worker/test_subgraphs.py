@@ -71,3 +71,31 @@ async def test_subgraphs_of_aten_graphs_lead_to_the_nodes_of_dynamo(events: list
     assert sin.origins == tuple(node.name for node in graph.all_nodes if node.target == "sin")
     assert sin.location is not None
     assert sin.location.line == 13
+
+
+CHECKPOINTED = """\
+import torch
+from torch.utils.checkpoint import checkpoint
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(2))
+        self.head = torch.nn.Linear(8, 8)
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(lambda x, block=block: block(x).tanh(), x, use_reentrant=False)
+        return self.head(x)
+model, inputs = Net(), (torch.ones(4, 8),)
+"""
+"""Each block is a subgraph, and the nodes of its product have the same first name as that of the head."""
+
+
+async def test_the_backward_of_a_checkpoint_descends_from_its_own_nodes(shared_runs: Runs) -> None:
+    events = await shared_runs.run(CHECKPOINTED, backend="aot_eager", train=True)
+    (graph,) = only(events, GraphCaptured)
+    modules = {node.name: node.module for node in graph.all_nodes}
+    backward = next(aten for aten in only(events, AtenGraph) if aten.phase == "backward" and aten.stage == "backward")
+    products = [node for node in backward.nodes if node.target.startswith("aten.mm")]
+    assert {node.module for node in products} == {"self.blocks.0", "self.blocks.1", "self.head"}
+    for node in products:
+        assert {modules[origin] for origin in node.origins} == {node.module}

@@ -7,12 +7,20 @@ from functools import partial
 from typing import Any
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id, record_caller
-from tcexplore.capture.fx_nodes import fx_node, module_stacks, read_subgraphs, subgraph_paths
+from tcexplore.capture.fx_nodes import (
+    enclosing_modules,
+    fx_node,
+    graphs_of,
+    module_stacks,
+    node_name,
+    read_subgraphs,
+    subgraph_paths,
+)
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.module_paths import FramePaths, RunModule
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
-from tcexplore.events import CapturedModule, FxNode, GraphCaptured, Location, Subgraph
+from tcexplore.events import CapturedModule, FxNode, GraphCaptured, Location
 from tcexplore.events.base import backward_number
 from tcexplore.events.dynamo_events import with_subgraphs
 from tcexplore.torch_text.dynamo_names import readable_source
@@ -20,6 +28,7 @@ from tcexplore.torch_text.dynamo_names import readable_source
 _FACT = "FX graphs"
 _CALLS = ("call_function", "call_method", "call_module")
 _PARTS = "names of DDP's parts"
+_NamesByModule = dict[str, dict[str | None, str]]
 _GENERATED_FILE = "<eval_with_key>"
 """The file name that torch gives to the code of a graph."""
 
@@ -30,14 +39,6 @@ def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None
     trace.subscribe(_FACT, "dynamo_output_graph", observer.graph_printed)
     hooks.watch(_FACT, "torch._dynamo.output_graph:OutputGraph.call_user_compiler", before=observer.graph_finished)
     trace.subscribe(_PARTS, "optimize_ddp_split_graph", observer.split_begins)
-
-
-def _names_in_subgraphs(subgraphs: Iterable[Subgraph]) -> dict[str, dict[str | None, str]]:
-    names: dict[str, dict[str | None, str]] = {}
-    for subgraph in subgraphs:
-        for node in subgraph.nodes:
-            names.setdefault(node.name.removeprefix(f"{subgraph.name}."), {}).setdefault(node.module, node.name)
-    return names
 
 
 class _GraphObserver:
@@ -58,11 +59,8 @@ class _GraphObserver:
         nodes = tuple(fx_node(node, self._user_files) for node in gm.graph.nodes)
         subgraphs = read_subgraphs(gm, partial(fx_node, user_files=self._user_files))
         names = frozenset(node.name for node in with_subgraphs(nodes, subgraphs))
-        first_names = dict(_first_names(gm.graph.nodes))
         calls = tuple((node.name, node.target) for node in gm.graph.nodes if node.op in _CALLS)
-        self._user_files.node_names[graph] = NodeNames(
-            names, first_names, subgraph_paths(gm), calls, _names_in_subgraphs(subgraphs)
-        )
+        self._user_files.node_names[graph] = NodeNames(names, *_names_by_module(gm), subgraph_paths(gm), calls)
         self._user_files.readers[graph] = dict(_first_readers(nodes))
         printed_graph, code = self._printed
         paths = FramePaths(output_graph)
@@ -135,13 +133,18 @@ def _first_readers(nodes: tuple[FxNode, ...]) -> Iterator[tuple[str, Location]]:
                 yield inputs[name], node.location
 
 
-def _first_names(nodes: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the first name and the final name of each node.
+def _names_by_module(gm: Any) -> tuple[_NamesByModule, _NamesByModule]:
+    """Return the final names of calls by their names in their own graph, and by their first names.
 
     Dynamo names a node after its function, records that name as the source, and finally renames the node after the
     user's variable. Later stages keep the source.
     """
-    for node in nodes:
-        functions = node.meta.get("source_fn_stack")
-        if functions:
-            yield str(functions[-1][0]), node.name
+    by_name, by_first = _NamesByModule(), _NamesByModule()
+    for path, graph in graphs_of(gm):
+        for node in graph.nodes:
+            if node.op in _CALLS:
+                module, name = next(reversed(enclosing_modules(node)), None), node_name(path, node.name)
+                by_name.setdefault(node.name, {}).setdefault(module, name)
+                if functions := node.meta.get("source_fn_stack"):
+                    by_first.setdefault(str(functions[-1][0]), {}).setdefault(module, name)
+    return by_name, by_first

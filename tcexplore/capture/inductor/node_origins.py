@@ -6,7 +6,7 @@ overwrites the metadata of the latter with that of the former.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -147,7 +147,12 @@ def _origins(node: Any, user_files: UserFiles) -> tuple[str, ...]:
     if not functions or (roots and "fwd_source_fn_stack" not in node.meta):
         return roots
     name = str(functions[-1][0])
-    return (dynamo.by_first.get(name, name) if dynamo else name,)
+    return (_of_module(dynamo.by_first.get(name, {}), module, name) if dynamo else name,)
+
+
+def _of_module(names: Mapping[str | None, str], module: str | None, unknown: str) -> str:
+    """Return the name of a module's node among nodes that had one name in their graphs, else that of the only one."""
+    return names.get(module) or (next(iter(names.values())) if len(names) == 1 else unknown)
 
 
 def _dynamo_name(source: Any, dynamo: NodeNames | None, module: str | None) -> str:
@@ -161,8 +166,9 @@ def _dynamo_name(source: Any, dynamo: NodeNames | None, module: str | None) -> s
     graph = getattr(source, "graph_id", None)
     if (part := dynamo.parts.get(graph)) is not None:
         return part.get(source.name, "")
-    name = node_name(dynamo.subgraph_paths.get(graph, ""), source.name)
-    return name if name in dynamo.all else dynamo.in_subgraphs.get(source.name, {}).get(module, name)
+    if path := dynamo.subgraph_paths.get(graph):
+        return node_name(path, source.name)
+    return dynamo.by_name.get(source.name, {}).get(module, source.name)
 
 
 class PostGradNodes:

@@ -66,7 +66,10 @@ _SENTENCES = {
     "Dynamic shape operator": "The shape of this op's result depends on the values in its input.",
     "Dynamic shape operator (no meta kernel)": "The shape of this op's result depends on the values in its input.",
     "Data dependent operator": "The result of this op is a Python value that depends on the values in a tensor.",
-    "Call to `torch._dynamo.graph_break()`": "The code asks for a graph break here.",
+    "Call to `torch._dynamo.graph_break()`": (
+        "This line, or a function that it calls, asks for a graph break: `torch._dynamo.graph_break()`. The `step` of "
+        "torch's optimizers does."
+    ),
     "Skip calling `torch.compiler.disable()`d function": (
         "This calls a function that `torch.compiler.disable` excludes from compiling."
     ),

@@ -45,7 +45,7 @@ def fx_node(node: Node, user_files: UserFiles) -> FxNode:
         device=facts.device if facts else None,
         location=stack[-1] if stack else None,
         stack=stack,
-        module=_module_path(meta) if computed else None,
+        module=module_path(meta) if computed else None,
         origins=root_names(meta),
         user_op=user_op(node) if node.op == "call_function" else None,
     )
@@ -59,7 +59,7 @@ def _input_name(node: Node) -> str:
     return readable_source(source.name if isinstance(source.name, str) else source.name())
 
 
-def _module_path(meta: dict[str, Any]) -> str | None:
+def module_path(meta: dict[str, Any]) -> str | None:
     """Return the path of the innermost module."""
     modules = _module_stack(meta)
     return readable_source(next(reversed(modules.values()))[0]) if modules else None

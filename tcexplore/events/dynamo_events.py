@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -96,6 +97,11 @@ class Subgraph:
 def with_subgraphs(nodes: tuple[FxNode, ...], subgraphs: tuple[Subgraph, ...]) -> tuple[FxNode, ...]:
     """Return the nodes of a graph and of its subgraphs."""
     return (*nodes, *(node for subgraph in subgraphs for node in subgraph.nodes)) if subgraphs else nodes
+
+
+def subgraph_of(nodes: Iterable[str]) -> str:
+    """Return the outermost subgraph of nodes, whose names begin with it (`body.mm`); empty for none."""
+    return next((name.partition(".")[0] for name in nodes if "." in name), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tcexplore import events as ev
-from tcexplore.torch_text.repeated_subgraphs import subgraph_of
+from tcexplore.events.dynamo_events import subgraph_of
 
 _NUMBERED = re.compile(r":\d+$")
 
@@ -23,14 +23,6 @@ class CodeCall:
     """Name of the op that the profiler records for it."""
     subgraph: str = ""
     """The subgraph whose code makes it; empty for the graph itself."""
-
-    @property
-    def key(self) -> str:
-        return self.op
-
-    @property
-    def is_generated(self) -> bool:
-        return self.kernel.generated
 
 
 @dataclass(slots=True)

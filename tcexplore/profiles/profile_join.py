@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
@@ -417,7 +418,8 @@ def match_calls(module: Module, ops: Sequence[str]) -> list[CodeCall | str | Non
     ran = [op for op in ops if op in module.by_op]
     visible = set(ran)
     planned = [call for call in module.calls if call.op in visible or not _is_hidden(call)]
-    made = order_of_run(planned, [op for op in ran if module.by_op[op][0].is_generated])
+    generated = [op for op in ran if module.by_op[op][0].kernel.generated]
+    made = order_of_run(planned, generated, attrgetter("op"))
     if made is not None and ran == [call.op for call in made]:
         calls = iter(made)
         return [next(calls) if op in module.by_op else None for op in ops]
@@ -436,8 +438,8 @@ def match_replay(module: Module, names: Sequence[str]) -> list[CodeCall | None]:
     tasks.
     """
     planned = [call for call in module.calls if not _is_hidden(call)]
-    generated = {call.op for call in planned if call.is_generated}
-    calls = order_of_run(planned, [name for name in names if name in generated])
+    generated = {call.op for call in planned if call.kernel.generated}
+    calls = order_of_run(planned, [name for name in names if name in generated], attrgetter("op"))
     if calls is None:
         return [None] * len(names)
     found: list[CodeCall | None] = [None] * len(names)

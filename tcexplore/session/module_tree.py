@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.events.dynamo_events import subgraph_of
 from tcexplore.session.call_account import CallAccount
 from tcexplore.session.line_times import NodeKey, RestTime, node_weight, post_grad_nodes
 
@@ -258,19 +259,19 @@ class _TreeBuilder:
     def _read_ops(self, captured: ev.GraphCaptured) -> None:
         nodes = {node.name: node for node in captured.all_nodes}
         orders: dict[str, int] = {}
+        bodies: dict[str, list[ev.FxNode]] = defaultdict(list)
         for node in captured.all_nodes:
             if node.op in _CALLS:
                 path = self._of_node[captured.graph, node.name] = self._paths.of_node(captured, node)
-                if (called := _called_subgraph(node, nodes)) is not None:
-                    self._callers.setdefault((captured.graph, called), []).append(path)
                 self._add_op(captured.graph, node, path, nodes, orders)
-        for subgraph in captured.subgraphs:
-            first, *others = self._callers.get((captured.graph, subgraph.name), [()])
-            for caller in others:
-                for node in subgraph.nodes:
-                    if node.op in _CALLS:
-                        path = _moved(self._of_node[captured.graph, node.name], first, caller)
-                        self._add_op(captured.graph, node, path, nodes, orders)
+                bodies[subgraph_of([node.name])].append(node)
+        for node, called in _calls_of_subgraphs(captured.nodes):
+            caller = self._of_node[captured.graph, node.name]
+            callers = self._callers.setdefault((captured.graph, called), [])
+            for inner in bodies[called] if callers else ():  # those of the first caller are there
+                path = _moved(self._of_node[captured.graph, inner.name], callers[0], caller)
+                self._add_op(captured.graph, inner, path, nodes, orders)
+            callers.append(caller)
 
     def _add_op(
         self, graph: str, node: ev.FxNode, path: Path, nodes: Mapping[str, ev.FxNode], orders: dict[str, int]
@@ -300,7 +301,7 @@ class _TreeBuilder:
         """
         account = self._facts.account
         nodes = post_grad_nodes(self._facts.aten_graphs)
-        callers = self._post_grad_callers(nodes)
+        callers = self._post_grad_callers()
         parts: dict[NodeKey, float] = defaultdict(float)
         launches = 0.0
         for part in account.parts if account is not None else ():
@@ -313,8 +314,7 @@ class _TreeBuilder:
             us = parts.pop((kernel.graph, kernel.phase, kernel.name), None)
             weights: dict[Path, float] = defaultdict(float)
             for call in kernel.calls or (kernel,):
-                subgraph = next((name.partition(".")[0] for name in call.nodes if "." in name), "")
-                for caller in callers.get((kernel.graph, kernel.phase, subgraph), [None]):
+                for caller in callers.get((kernel.graph, kernel.phase, subgraph_of(call.nodes)), [None]):
                     of_call = self._weights(kernel, call.nodes, nodes, caller)
                     for path, weight in of_call.items():
                         weights[path] += weight
@@ -327,19 +327,18 @@ class _TreeBuilder:
             yield RestTime(_rest_name(account.launch_part), None, -launches)
             yield RestTime("overlap" if account.rest_us < 0 else OUTSIDE, None, account.rest_us)
 
-    def _post_grad_callers(self, nodes: Mapping[NodeKey, ev.FxNode]) -> dict[NodeKey, list[Path | None]]:
+    def _post_grad_callers(self) -> dict[NodeKey, list[Path | None]]:
         """Return the path of each call of a subgraph in a post-grad graph, by graph, phase and subgraph."""
         callers: dict[NodeKey, list[Path | None]] = defaultdict(list)
-        for (graph, phase, _), node in nodes.items():
-            if node.target == _INVOKE and (held := nodes.get((graph, phase, node.inputs[0]))) is not None:
-                path = next((self._of_node.get((graph, origin)) for origin in node.origins), None)
-                callers[graph, phase, held.target].append(path)
+        for aten in (aten for aten in self._facts.aten_graphs if aten.stage == "post_grad"):
+            for node, called in _calls_of_subgraphs(aten.nodes):
+                path = next((self._of_node.get((aten.graph, origin)) for origin in node.origins), None)
+                callers[aten.graph, aten.phase, called].append(path)
         return callers
 
     def _path_in(self, graph: str, origin: str, caller: Path | None) -> Path | None:
         """Return the path of a Dynamo node; of one in a subgraph, inside the module that calls it."""
-        path, subgraph = self._of_node.get((graph, origin)), origin.partition(".")[0]
-        first = self._callers.get((graph, subgraph))
+        path, first = self._of_node.get((graph, origin)), self._callers.get((graph, subgraph_of([origin])))
         return path if path is None or caller is None or first is None else _moved(path, first[0], caller)
 
     def _weights(
@@ -570,10 +569,12 @@ def _names(source: str) -> Path:
     return tuple(name for name in re.split(r"\['|'\]|[\[\]]", source) if name)
 
 
-def _called_subgraph(node: ev.FxNode, nodes: Mapping[str, ev.FxNode]) -> str | None:
-    """Return the subgraph that a node of a `torch.compiler.nested_compile_region` calls."""
-    held = nodes.get(node.inputs[0]) if node.target == _INVOKE and node.inputs else None
-    return held.target if held is not None else None
+def _calls_of_subgraphs(nodes: Sequence[ev.FxNode]) -> Iterator[tuple[ev.FxNode, str]]:
+    """Yield each node of a graph that calls a `torch.compiler.nested_compile_region`, and the subgraph of that."""
+    held = {node.name: node.target for node in nodes if node.op == "get_attr"}
+    for node in nodes:
+        if node.target == _INVOKE and node.inputs and node.inputs[0] in held:
+            yield node, held[node.inputs[0]]
 
 
 def _moved(path: Path, before: Path, after: Path) -> Path:

@@ -416,7 +416,6 @@ class WrapperText:
     """The statements about buffers: calls, aliases, the results."""
     functions: dict[str, WrapperText] = field(default_factory=dict)
     """The code of each subgraph, with names as if it stood alone, and with the same kernels."""
-
     made: list[WrittenCall] = field(default_factory=list)
     """All calls as Inductor generates them: those of a subgraph where it is called first."""
 
@@ -446,6 +445,9 @@ def read_wrapper(text: str, subgraphs: Collection[str] = ()) -> WrapperText:
             _read_calls(own, lines, re.compile(rf"\b{re.escape(name)}_"))
         else:
             _read_calls(wrapper, lines)
+    # A subgraph may be called several times, or by another one only.
+    made = [*wrapper.made, *(call for function in wrapper.functions.values() for call in function.calls)]
+    wrapper.made = list({id(call): call for call in made}.values())
     for order, call in enumerate(wrapper.made):
         call.order = order
     return wrapper
@@ -512,7 +514,6 @@ def _names(text: str) -> tuple[str, ...]:
 def _read_calls(wrapper: WrapperText, lines: Iterable[str], prefix: re.Pattern[str] | None = None) -> None:
     """Read the calls and the statements about buffers; `prefix` begins the names of those in a subgraph."""
     comment: list[str] = []
-    entered: set[str] = set()
     for code in _body(lines):
         if code.startswith("#"):
             comment.append(code)
@@ -526,9 +527,8 @@ def _read_calls(wrapper: WrapperText, lines: Iterable[str], prefix: re.Pattern[s
             comment = []
             continue
         called = _CALLED.match(code)
-        if called and called[1] in wrapper.functions and called[1] not in entered:
-            entered.add(called[1])
-            wrapper.made += wrapper.functions[called[1]].made
+        if called and called[1] in wrapper.functions:
+            wrapper.made += wrapper.functions[called[1]].calls
         if code.startswith("return ("):
             wrapper.steps.append(FlowStep("return", step))
         elif _ALIAS.match(step):

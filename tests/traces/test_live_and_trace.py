@@ -131,12 +131,18 @@ def trace_of(source: str, folder: Path) -> Snapshot:
     return read_snapshot(TraceRun(job.ranks[0], 1))
 
 
-@pytest.mark.asyncio(loop_scope="session")
-async def test_a_trace_has_the_facts_of_the_live_run(shared_runs: Runs, traced: Snapshot):
-    events = await shared_runs.run(PROGRAM, backend="inductor")
-    live = start_snapshot(ev.Job(run=events[-1].run, file=str(shared_runs.file), source=PROGRAM))
+async def live_run(runs: Runs, source: str) -> Snapshot:
+    """Run a program in a worker."""
+    events = await runs.run(source, backend="inductor")
+    live = start_snapshot(ev.Job(run=events[-1].run, file=str(runs.file), source=source))
     for event in events:
         live = live.apply(event)
+    return live
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_trace_has_the_facts_of_the_live_run(shared_runs: Runs, traced: Snapshot):
+    live = await live_run(shared_runs, PROGRAM)
     assert live.status == "ok"
     assert [graph.graph for graph in traced.graphs] == [graph.graph for graph in live.graphs]
     for mine, other in zip(traced.graphs, live.graphs, strict=True):
@@ -156,10 +162,7 @@ async def test_a_trace_has_the_facts_of_the_live_run(shared_runs: Runs, traced: 
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_parts_of_a_graph_have_nodes_and_lines_of_their_own(shared_runs: Runs, tmp_path: Path):
-    events = await shared_runs.run(PARTS, backend="inductor")
-    live = start_snapshot(ev.Job(run=events[-1].run, file=str(shared_runs.file), source=PARTS))
-    for event in events:
-        live = live.apply(event)
+    live = await live_run(shared_runs, PARTS)
     for run in (live, trace_of(PARTS, tmp_path)):
         nodes = {
             (graph.phase, node.name): node
@@ -186,10 +189,7 @@ async def test_the_parts_of_a_graph_have_nodes_and_lines_of_their_own(shared_run
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_kernels_of_a_nested_compile_region_have_its_nodes_and_lines(shared_runs: Runs, tmp_path: Path):
-    events = await shared_runs.run(REPEATED, backend="inductor")
-    live = start_snapshot(ev.Job(run=events[-1].run, file=str(shared_runs.file), source=REPEATED))
-    for event in events:
-        live = live.apply(event)
+    live = await live_run(shared_runs, REPEATED)
     traced = trace_of(REPEATED, tmp_path)
     for run in (live, traced):
         inside = [

@@ -8,9 +8,9 @@ from typing import Any
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id, record_caller
 from tcexplore.capture.fx_nodes import (
-    enclosing_modules,
     fx_node,
     graphs_of,
+    module_path,
     module_stacks,
     node_name,
     read_subgraphs,
@@ -143,7 +143,7 @@ def _names_by_module(gm: Any) -> tuple[_NamesByModule, _NamesByModule]:
     for path, graph in graphs_of(gm):
         for node in graph.nodes:
             if node.op in _CALLS:
-                module, name = next(reversed(enclosing_modules(node)), None), node_name(path, node.name)
+                module, name = module_path(node.meta), node_name(path, node.name)
                 by_name.setdefault(node.name, {}).setdefault(module, name)
                 if functions := node.meta.get("source_fn_stack"):
                     by_first.setdefault(str(functions[-1][0]), {}).setdefault(module, name)

@@ -31,7 +31,8 @@ from tcexplore.capture.inductor.profiler_tree import (
     graph_of_mark,
 )
 from tcexplore.events import CallPart, CallProfiled, Kernel, PartKind
-from tcexplore.torch_text.repeated_subgraphs import order_of_run, subgraph_of
+from tcexplore.events.dynamo_events import subgraph_of
+from tcexplore.torch_text.repeated_subgraphs import order_of_run
 
 MARKS = 50
 """Cheap ops and empty ranges from which the profiler's cost of an event is known."""
@@ -548,12 +549,12 @@ def _matched(steps: Sequence[ProfileStep], kernels: Sequence[Kernel]) -> Iterato
     used = [step for step in steps if not step.name.startswith(_UNPLANNED_OPS) or step.replayed]
     generated = [KernelStep(by_name[step.name], step) for step in used if step.name in by_name]
     yield from generated
-    calls = order_of_run(_planned(kernels), [id(kernel) for kernel, _ in generated])
+    calls = order_of_run(_planned(kernels), [id(kernel) for kernel, _ in generated], lambda call: id(call.kernel))
     if calls is None:
         return
     order = [call.kernel for call in calls]
     steps_between = _between(used, lambda step: step.name in by_name)
-    externs_between = _between(order, lambda kernel: kernel.language != "extern")
+    externs_between = _between(order, lambda kernel: kernel.generated)
     for library_steps, externs in zip(steps_between, externs_between, strict=True):
         yield from _library_calls(library_steps, externs)
 
@@ -563,14 +564,6 @@ class _PlannedCall(NamedTuple):
 
     kernel: Kernel
     subgraph: str = ""
-
-    @property
-    def key(self) -> int:
-        return id(self.kernel)
-
-    @property
-    def is_generated(self) -> bool:
-        return self.kernel.language != "extern"
 
 
 def _planned(kernels: Sequence[Kernel]) -> list[_PlannedCall]:

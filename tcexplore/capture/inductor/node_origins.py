@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id, user_frames
-from tcexplore.capture.fx_nodes import enclosing_modules, fx_node, node_name, root_sources
+from tcexplore.capture.fx_nodes import fx_node, module_path, node_name, root_sources
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.capture.user_ops import user_op
@@ -141,7 +141,7 @@ def _origins(node: Any, user_files: UserFiles) -> tuple[str, ...]:
     """
     dynamo = user_files.node_names.get(current_compile_id() or "")
     functions = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
-    module = next(reversed(enclosing_modules(node)), None)
+    module = module_path(node.meta)
     names = dict.fromkeys(_dynamo_name(source, dynamo, module) for source in root_sources(node.meta))
     roots = tuple(name for name in names if name and (dynamo is None or name in dynamo.all))
     if not functions or (roots and "fwd_source_fn_stack" not in node.meta):

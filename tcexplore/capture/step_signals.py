@@ -24,8 +24,8 @@ WATCHED_PARAMETERS = 8
 class OptimizerUpdates:
     """Finds out which optimizers changed their parameters since the last reading.
 
-    The version counters of the parameters tell it, and those of the step counts in its state: a fused optimizer writes
-    to parameters without counting it. A hook of the optimizer would be traced into a compiled `optimizer.step`, and
+    The version counters of the step counts in its state tell it, or those of the parameters if it has none: a fused
+    optimizer writes to parameters without counting it. A hook of the optimizer would be traced into a compiled `optimizer.step`, and
     change its graph.
     """
 
@@ -77,7 +77,7 @@ class _Watched:
         """Return the sum of the version counters: each call of a region waits for it, so it looks up nothing."""
         optimizer = self.optimizer()
         if optimizer is not None and self._state != (id(optimizer.state), len(optimizer.state)):
-            self._counters = [*self._parameters, *self._step_counts(optimizer)]
+            self._counters = [*self._step_counts(optimizer)] or self._parameters
             self._state = id(optimizer.state), len(optimizer.state)
         version = 0
         for reference in self._counters:

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
@@ -90,6 +90,9 @@ would be nearer to 1 than that of a script which does not change sides.
 SETTLED_NS = 100_000_000
 """A step that is longer than this is longer by less than a percent."""
 
+STEPS_PER_QUERY, IDLE_QUERIES = 8, 8
+"""How often it is asked whether a GPU is idle at a position of a step, and how many answers count."""
+
 PROFILED_STEPS = 2
 
 RECORDED_STEPS = 3
@@ -162,7 +165,8 @@ class _StepInProgress:
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     graphs: int = 0
     compiles: int = 0
-    own_ns: int = 0
+    own_ns: list[int] = field(default_factory=list)
+    """Times of tcexplore's own work, in the order in which it was done."""
     waited_ns: int = 0
     batches: int = 0
     uncomparable: bool = False
@@ -225,6 +229,8 @@ class StepTiming:
         self._next = NextStep()
         self._inside_function = False
         self._synchronize: Callable[[], None] = lambda: None
+        self._idle: dict[tuple[Eager, int], deque[bool]] = {}
+        """Whether the GPU had nothing to do after own work: by what runs eagerly, and the position in the step."""
         self._device = torch.device("cpu")
         self._usual: frozenset[tuple[CallKind, int]] | None = None
         self._usual_shapes: Shapes | None = None
@@ -320,21 +326,39 @@ class StepTiming:
             torch.cuda.empty_cache()
 
     def begin_own_work(self) -> int:
-        """Return the clock's time for `end_own_work`; 0 if the script does not wait for what tcexplore does now."""
-        return self._clock.now_ns() if self._step is not None and self._device_is_idle() else 0
+        """Return the clock's time for `end_own_work`; 0 outside steps."""
+        return self._clock.now_ns() if self._step is not None else 0
 
     def end_own_work(self, began_ns: int) -> None:
-        """Take the time since `begin_own_work` out of the step."""
-        if began_ns and (step := self._step) is not None:
-            step.own_ns += self._clock.now_ns() - max(began_ns, step.began_ns)
+        """Take the time since `begin_own_work` out of the step, as far as the script waited for it."""
+        if not began_ns or (step := self._step) is None:
+            return
+        if self._device.type == "cuda":
+            self._ask_whether_idle(len(step.own_ns))
+        step.own_ns.append(self._clock.now_ns() - max(began_ns, step.began_ns))
 
-    def _device_is_idle(self) -> bool:
-        """Return whether a GPU has nothing to do, and so waits for the host; a CPU always waits."""
+    def _ask_whether_idle(self, position: int) -> None:
+        """Note in some steps whether the GPU has nothing to do at this position of the step: a query takes 30 µs."""
+        idle = self._idle.get((self._next.eager, position))
+        if idle is not None and (self._counts.steps - position) % STEPS_PER_QUERY:
+            return
+        if torch.cuda.is_current_stream_capturing():  # a query would end the capture
+            return
+        idle = self._idle.setdefault((self._next.eager, position), deque(maxlen=IDLE_QUERIES))
+        idle.append(bool(torch.cuda.current_stream(self._device).query()))
+
+    def _waited_for_own_work(self, step: _StepInProgress) -> int:
+        """Return the nanoseconds that a step is longer by tcexplore's own work.
+
+        A CPU waits for all of it. A GPU that still has work to do does not.
+        """
         if self._device.type == "cpu":
-            return True
-        if self._device.type != "cuda" or torch.cuda.is_current_stream_capturing():  # a query would end the capture
-            return False
-        return bool(torch.cuda.current_stream(self._device).query())
+            return sum(step.own_ns)
+        waited = 0.0
+        for position, ns in enumerate(step.own_ns):
+            if idle := self._idle.get((self._next.eager, position)):
+                waited += ns * sum(idle) / len(idle)
+        return round(waited)
 
     def step_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that the user named, with a step from its call to its return."""
@@ -390,8 +414,10 @@ class StepTiming:
         self._counts = replace(self._counts, repeats=self._counts.repeats + 1)
 
     def _next_step(self, ended_ns: int) -> None:
+        waited = self._step is None or self._next.synchronize
         self._end_step(ended_ns)
-        self._begin_step()
+        # Without a wait for the device, it works on while the next step is chosen: that time is own work of the step.
+        self._begin_step(None if waited else ended_ns)
 
     def _end_step(self, ended_ns: int) -> None:
         """End the step in progress, and let the program decide how the next one runs."""
@@ -401,7 +427,7 @@ class StepTiming:
         if self._next.synchronize and self._device.type != "cpu":
             self._synchronize()
             ended_ns = self._clock.now_ns()
-        ns = ended_ns - step.began_ns - step.own_ns
+        ns = ended_ns - step.began_ns - self._waited_for_own_work(step)
         ended = Step(
             ns=max(1, ns),
             calls=frozenset(step.calls.items()) if not step.uncomparable else frozenset(),
@@ -422,7 +448,8 @@ class StepTiming:
             except StopIteration:
                 self._finish_alternating()
 
-    def _begin_step(self) -> None:
+    def _begin_step(self, began_ns: int | None = None) -> None:
+        """Begin a step, now unless a time is given."""
         if self._over:
             return
         if self._program is None:
@@ -432,7 +459,7 @@ class StepTiming:
             compiles=self._compiles(),
             waited_ns=self._loaders.waited_ns,
             batches=self._loaders.batches,
-            began_ns=self._clock.now_ns(),
+            began_ns=self._clock.now_ns() if began_ns is None else began_ns,
         )
 
     def _guarded(self, function: Callable[[], None]) -> None:

@@ -66,8 +66,10 @@ class FakeStream:
 
     def __init__(self, *, idle: bool) -> None:
         self._idle = idle
+        self.queries = 0
 
     def query(self) -> bool:
+        self.queries += 1
         return self._idle
 
 
@@ -392,13 +394,14 @@ def test_after_a_change_of_the_sizes_the_new_steps_are_timed():
 def test_own_work_is_no_part_of_a_step_unless_a_device_works_meanwhile(
     monkeypatch: pytest.MonkeyPatch, idle: bool | None
 ) -> None:
-    """`idle` tells whether a GPU has nothing to do when tcexplore begins to work; None: there is none."""
+    """`idle` tells whether a GPU has nothing to do when tcexplore has worked; None: there is none."""
+    stream = FakeStream(idle=bool(idle))
     if idle is not None:
         monkeypatch.setattr(step_timing, "device_of", lambda *_: torch.device("cuda"))
         monkeypatch.setattr(step_timing, "make_synchronizer", lambda _: lambda: None)
         monkeypatch.setattr(step_timing, "device_name", str)
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda _: FakeStream(idle=idle))
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
         monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: torch.get_rng_state())
     script, net = Script(), region()
     script.optimizer()
@@ -413,6 +416,7 @@ def test_own_work_is_no_part_of_a_step_unless_a_device_works_meanwhile(
     assert estimate is not None
     own_ms = 3 if idle is False else 0
     assert estimate.speedup == pytest.approx((30 + own_ms) / (20 + own_ms), abs=0.01)
+    assert stream.queries <= 300 // 4, "a query takes 30 µs, which the script waits for"
 
 
 def test_updates_of_an_optimizer_with_a_state_loaded_again_are_found() -> None:

@@ -73,6 +73,15 @@ class FakeStream:
         return self._idle
 
 
+def use_fake_gpu(monkeypatch: pytest.MonkeyPatch, stream: FakeStream) -> None:
+    monkeypatch.setattr(step_timing, "device_of", lambda *_: torch.device("cuda"))
+    monkeypatch.setattr(step_timing, "make_synchronizer", lambda _: lambda: None)
+    monkeypatch.setattr(step_timing, "device_name", str)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: torch.get_rng_state())
+
+
 class NoWatch:
     """Enough memory."""
 
@@ -397,12 +406,7 @@ def test_own_work_is_no_part_of_a_step_unless_a_device_works_meanwhile(
     """`idle` tells whether a GPU has nothing to do when tcexplore has worked; None: there is none."""
     stream = FakeStream(idle=bool(idle))
     if idle is not None:
-        monkeypatch.setattr(step_timing, "device_of", lambda *_: torch.device("cuda"))
-        monkeypatch.setattr(step_timing, "make_synchronizer", lambda _: lambda: None)
-        monkeypatch.setattr(step_timing, "device_name", str)
-        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
-        monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: torch.get_rng_state())
+        use_fake_gpu(monkeypatch, stream)
     script, net = Script(), region()
     script.optimizer()
     for step in range(300):
@@ -417,6 +421,23 @@ def test_own_work_is_no_part_of_a_step_unless_a_device_works_meanwhile(
     own_ms = 3 if idle is False else 0
     assert estimate.speedup == pytest.approx((30 + own_ms) / (20 + own_ms), abs=0.01)
     assert stream.queries <= 300 // 4, "a query takes 30 µs, which the script waits for"
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_on_a_gpu_steps_are_profiled_once_the_timing_is_over(monkeypatch: pytest.MonkeyPatch, on_gpu: bool) -> None:
+    if on_gpu:
+        use_fake_gpu(monkeypatch, FakeStream(idle=True))
+    script, pairs = Script(), list[int]()
+    start = script.timing._start_profile
+
+    def note_pairs(device: bool) -> None:
+        pairs.append(script.timing.pairs)
+        start(device)
+
+    monkeypatch.setattr(script.timing, "_start_profile", note_pairs)
+    train(script, 300)
+    script.finish()
+    assert (pairs[0] == script.timing.pairs) is on_gpu
 
 
 def test_updates_of_an_optimizer_with_a_state_loaded_again_are_found() -> None:

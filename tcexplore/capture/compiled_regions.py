@@ -16,15 +16,15 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
-from tcexplore.capture.captured_calls import CallCapture, CapturedCall
+from tcexplore.capture.captured_calls import CallCapture, CapturedCall, module_of
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.dynamo.frame_entries import watch_entries
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.module_paths import name_modules
+from tcexplore.capture.module_paths import name_modules, place_of
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Location, RegionCalls, RegionCompiled, RegionCreated, RegionGraph, RegionKind
+from tcexplore.events import Location, RegionCalls, RegionCompiled, RegionCreated, RegionGraph, RegionKind, RegionModule
 from tcexplore.torch_text.dynamo_names import is_resumed
 
 Result = TypeVar("Result")
@@ -78,9 +78,13 @@ class Region:
         self.name = name
         self.kind = kind
         self.original = original
+        self.caller: Location | None = None
+        """Line of the user's files that called it first; None before, and if no such line did."""
         self.eager = 0
         """Number of calls of the original, which no other counter has."""
         self.calls = 0
+        self.compiled = 0
+        """Number of graphs that the calls compiled."""
         self.entered = 0
         """Number of times that the calls entered a compiled graph."""
         self.resumed = 0
@@ -258,6 +262,16 @@ class Regions:
         """The seconds of the calls of each region: of those that compiled nothing, and of all."""
         return {region.number: (region.warm_seconds, region.seconds) for region in self._regions}
 
+    @property
+    def compiled(self) -> frozenset[int]:
+        """The regions that compiled a graph: others run the code of one with the same function, or eagerly."""
+        return frozenset(region.number for region in self._regions if region.compiled)
+
+    @property
+    def callers(self) -> dict[int, Location | None]:
+        """The user's line that called each region first; None for no call, and for one by no such line."""
+        return {region.number: region.caller for region in self._regions}
+
     def emit_calls(self) -> None:
         """Emit the calls of each region that was called since the last time."""
         self._emitted_at = self._now()
@@ -378,6 +392,8 @@ class Regions:
         captured = None
         if self._captures is not None and outer is None and not in_backward():
             captured = self._captured(self._captures.begin, region, compiled, args, kwargs, keep=not eager)
+        if region.caller is None and not region.calls:
+            self._note_first_call(region)
         call = _Call(region, self._now(), outer, eager=eager and region.original is not None)
         call.captured = captured
         calls.append(call)
@@ -385,6 +401,14 @@ class Regions:
             self._steps.end_own_work(began_ns)
         call.started = time.perf_counter()
         return call
+
+    def _note_first_call(self, region: Region) -> None:
+        """Note the line that calls a region first, and the place of its module in the program."""
+        region.caller = _user_line(self._user_files)
+        module = module_of(region.target)
+        if module is not None and (run := place_of(module)) is not None:
+            root, path = run.place
+            self._hooks.emit(RegionModule(region=region.number, root=root, path=path, type=run.type))
 
     def _captured(self, function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
         """Call a method of the capture; if it fails, the script goes on without captured calls."""
@@ -409,6 +433,7 @@ class Regions:
                 self._captured(captures.note_compiles, call.region, args, kwargs, len(call.graphs))
             if raised and call.captured is not None:
                 captures.discard(call.captured)
+        call.region.compiled += len(call.graphs)
         if call.graphs and self._again is None:
             self._emit_compiled(call, seconds, args, kwargs)
         if call.graphs or self._now() - self._emitted_at > EMIT_EVERY_S:

@@ -28,6 +28,9 @@ _CALLS = ("forward", "_call_impl", "__call__")
 _compiled: list[weakref.ref[Module]] = []
 """Modules that the program compiles."""
 
+_outermost: dict[int, weakref.ref[Module]] = {}
+"""Modules whose paths graphs have, by their id."""
+
 _root_names: dict[int, tuple[weakref.ref[Module], str]] = {}
 _root_counts: Counter[str] = Counter()
 
@@ -42,9 +45,13 @@ class ModulePath(NamedTuple):
 
 
 def name_modules(root: object) -> None:
-    """Name the modules of later frames by their path from this one, if it is a module and none that runs has them."""
-    if isinstance(root, Module):
-        _compiled.append(weakref.ref(root))
+    """Name the modules of later frames by their path from this one, if none that runs has them.
+
+    The root may also be a method of a module.
+    """
+    module = getattr(root, "__self__", root)
+    if isinstance(module, Module):
+        _compiled.append(weakref.ref(module))
 
 
 def paths_inside(root: Module) -> dict[int, ModulePath]:
@@ -80,6 +87,15 @@ def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Modu
     for name, child in module._modules.items():
         if child is not None:
             yield from _walk(child, path if name == wrapped else f"{path}.{name}" if path else name, seen)
+
+
+def place_of(module: Module) -> RunModule | None:
+    """Return the place of a module that is called now; None if no module that runs or is compiled contains it."""
+    module = _unwrapped(module)
+    for root in _running_or_compiled():
+        if (path := paths_inside(root).get(id(module))) is not None:
+            return RunModule(path, type(module).__name__)
+    return None
 
 
 class FramePaths:
@@ -123,8 +139,8 @@ class FramePaths:
 
     def _evaluate(self, source: str) -> Module | None:
         try:
-            # Dynamo's guards evaluate the same text in each call.
-            value = eval(source, {"__builtins__": {}}, self._scope)
+            # Dynamo's guards evaluate the same text in each call. Names that are no identifiers are read by `getattr`.
+            value = eval(source, {"__builtins__": {"getattr": getattr}}, self._scope)
         except Exception:  # noqa: BLE001  some sources have names of Dynamo's own, and the program's objects may raise
             return None
         return value if isinstance(value, Module) else None
@@ -140,6 +156,7 @@ class FramePaths:
         yield from self._known
         for root in self._roots:
             self._known.append(paths_inside(root))
+            _outermost[id(root)] = weakref.ref(root)
             yield self._known[-1]
 
 
@@ -158,6 +175,14 @@ def _running() -> Iterator[Module]:
             if isinstance(module, Module):
                 yield module
         frame = frame.f_back
+
+
+def _paths_around(module: Module) -> dict[int, ModulePath]:
+    """Return the paths inside the outermost module of the graphs that contains a module; inside it if none does."""
+    for reference in _outermost.values():
+        if (root := reference()) is not None and id(module) in (paths := paths_inside(root)):
+            return paths
+    return paths_inside(module)
 
 
 class RunModule(NamedTuple):
@@ -197,7 +222,7 @@ class ModuleStack:
 
     def _begin(self, module: Module, _args: object) -> None:
         if not self._running and id(module) not in self._paths:
-            self._paths |= paths_inside(module)
+            self._paths |= _paths_around(module)
         place = self._paths.get(id(module))
         # A module that is an attribute of none belongs to the one that calls it.
         run = self.innermost if place is None else RunModule(place, type(_unwrapped(module)).__name__)

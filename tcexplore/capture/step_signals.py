@@ -25,8 +25,8 @@ class OptimizerUpdates:
     """Finds out which optimizers changed their parameters since the last reading.
 
     The version counters of the step counts in its state tell it, or those of the parameters if it has none: a fused
-    optimizer writes to parameters without counting it. A hook of the optimizer would be traced into a compiled `optimizer.step`, and
-    change its graph.
+    optimizer writes to parameters without counting it. A hook of the optimizer would be traced into a compiled
+    `optimizer.step`, and change its graph.
     """
 
     def __init__(self) -> None:

@@ -29,12 +29,13 @@ def _build(
     breaks: tuple[ev.GraphBreak, ...],
     recompiles: tuple[ev.Recompiled, ...],
     code: CodeFacts,
+    region_modules: tuple[ev.RegionModule, ...],
     guards: tuple[ev.GuardsInstalled, ...],
     account: CallAccount | None,
     eager_lines: ev.EagerLinesTimed | None,
     timing: ev.TimingEstimate | None,
 ) -> ModuleTree:
-    facts = TreeFacts(graphs, breaks, recompiles, *code, guards, account, eager_lines, timing)
+    facts = TreeFacts(graphs, breaks, recompiles, *code, region_modules, guards, account, eager_lines, timing)
     return module_tree(facts)
 
 
@@ -65,8 +66,8 @@ def _tree(
 ) -> ModuleTree:
     code = snapshot.code_for(NATIVE)
     return _build(
-        snapshot.graphs, snapshot.breaks, snapshot.recompiles, _code(code.kernels, code.aten_graphs), guards, account,
-        eager_lines, timing,
+        snapshot.graphs, snapshot.breaks, snapshot.recompiles, _code(code.kernels, code.aten_graphs),
+        snapshot.region_modules, guards, account, eager_lines, timing,
     )  # fmt: skip
 
 

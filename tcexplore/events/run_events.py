@@ -293,6 +293,19 @@ class RegionGraph(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegionModule(Event):
+    """The module that a region compiles was called for the first time."""
+
+    region: int
+    root: str
+    """Class of the outermost module that runs, with a number if the program has several of it."""
+    path: str
+    """From that module; empty for itself."""
+    type: str
+    """Name of its class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackwardCaptured(Event):
     """Compiled autograd captures a backward because none of its captures matches."""
 

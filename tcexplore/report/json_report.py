@@ -235,8 +235,16 @@ def script_fields(snapshot: Snapshot) -> Fields:
     graphs: dict[int, list[str]] = defaultdict(list)
     for known in snapshot.region_graphs:
         graphs[known.region].append(known.graph)
+    modules = {known.region: known.path for known in snapshot.region_modules}
     regions = [
-        fields("region", known.region, graphs=graphs[known.region.region], calls=known.calls, compiles=known.marks)
+        fields(
+            "region",
+            known.region,
+            module=modules.get(known.region.region),
+            graphs=graphs[known.region.region],
+            calls=known.calls,
+            compiles=known.marks,
+        )
         for known in timeline(snapshot).regions
     ]
     end = snapshot.script_end

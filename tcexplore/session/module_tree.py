@@ -170,6 +170,7 @@ class TreeFacts(NamedTuple):
     kernels: tuple[ev.Kernel, ...]
     """Of this machine."""
     aten_graphs: tuple[ev.AtenGraph, ...]
+    region_modules: tuple[ev.RegionModule, ...] = ()
     guards: tuple[ev.GuardsInstalled, ...] = ()
     account: CallAccount | None = None
     eager_lines: ev.EagerLinesTimed | None = None
@@ -211,6 +212,7 @@ class _TreeBuilder:
         self._graphs = _counted_graphs(facts)
         roots = {module.root for captured in facts.graphs for module in captured.modules if module.path is not None}
         roots = {root for root in (*roots, *(captured.root for captured in facts.graphs)) if root}
+        self._roots = roots
         self._paths = _Paths(roots)
         self.root = Module(())
         self._of_node: dict[tuple[str, str], Path] = {}
@@ -255,6 +257,20 @@ class _TreeBuilder:
                     for module in self._known_parents(path) if path not in read else ():
                         module.bytes += node.tensor_bytes or 0
                     read.add(path)
+        for region in self._facts.region_modules:
+            self._add_sibling(region)
+        if not self.root.type and len(self._roots) == 1:
+            self.root.type = next(iter(self._roots)).partition(" ")[0]
+
+    def _add_sibling(self, region: ev.RegionModule) -> None:
+        """Add the module of a region that compiled nothing, since a sibling has compiled the same code."""
+        path = self._paths.of_region(region)
+        *_, parent = self._known_parents(path)
+        siblings = parent.children.values() if parent.path == path[:-1] else ()
+        if any(sibling.has_frame and sibling.type == region.type for sibling in siblings):
+            self._module(path).type = region.type
+            if all(sibling.is_member for sibling in parent.children.values()):
+                parent.children = dict(sorted(parent.children.items(), key=lambda child: int(child[0])))
 
     def _read_ops(self, captured: ev.GraphCaptured) -> None:
         nodes = {node.name: node for node in captured.all_nodes}
@@ -506,6 +522,9 @@ class _Paths:
         """Return the path of a module; None if its outermost one runs in no graph, as a loss outside of it."""
         is_known = not self._roots or not module.root or module.root in self._roots
         return self._from(module.root, module.path) if is_known else None
+
+    def of_region(self, region: ev.RegionModule) -> Path:
+        return self._from(region.root, region.path)
 
     def of_frame(self, captured: ev.GraphCaptured) -> Path:
         return self._from(captured.root, captured.module) if captured.module is not None else ()

@@ -144,6 +144,7 @@ class Snapshot:
     sources: tuple[ev.SourceRead, ...] = ()
     regions: tuple[ev.RegionCreated, ...] = ()
     region_graphs: tuple[ev.RegionGraph, ...] = ()
+    region_modules: tuple[ev.RegionModule, ...] = ()
     backward_captures: tuple[ev.BackwardCaptured, ...] = ()
     region_compiles: tuple[ev.RegionCompiled, ...] = ()
     region_calls: tuple[ev.RegionCalls, ...] = ()

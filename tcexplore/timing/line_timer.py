@@ -70,8 +70,10 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
 
     supports_higher_order_operators = True
 
-    def __init__(self, user_files: UserFiles, *, mark: bool = False) -> None:
+    def __init__(self, user_files: UserFiles, *, caller: Location | None = None, mark: bool = False) -> None:
+        """`caller` is the line of ops outside the user's files, in a call that the program itself does not make."""
         super().__init__()
+        self._caller = caller
         self.ops: list[TimedOp] = []
         self.recording = True
         """Whether ops are recorded. If not, it only passes them on."""
@@ -139,7 +141,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
     def _innermost(self) -> Location | None:
         frame = self._user_files.innermost(sys._getframe(3))
         if frame is None:
-            return None
+            return self._caller
         key = frame.f_code.co_filename, frame.f_lineno
         if key not in self._locations:
             self._locations[key] = self._user_files.location(*key, frame.f_code.co_name)
@@ -194,6 +196,8 @@ class LineTimer:
     user_files: UserFiles
     timing: TimingEstimate | None = None
     """Time of the whole call; if it is None, the call is timed together with its lines."""
+    caller: Location | None = None
+    """The line that makes the call in the program; None if that is no line of the user's."""
 
     def measure(self) -> EagerLinesTimed:
         """Return the lines of one eager call."""
@@ -212,7 +216,7 @@ class LineTimer:
         return scaled_lines(call, self._whole(call.own), self.workload.calls)
 
     def _split_on_host(self) -> SplitCall:
-        recorder = OpRecorder(self.user_files)
+        recorder = OpRecorder(self.user_files, caller=self.caller)
         recorder.calibrate()
         plain, recorded = list[float](), RecordedCalls()
 
@@ -228,7 +232,7 @@ class LineTimer:
         return recorded.split(_typical(plain))
 
     def _split_on_device(self) -> SplitCall:
-        recorder = OpRecorder(self.user_files, mark=True)
+        recorder = OpRecorder(self.user_files, caller=self.caller, mark=True)
 
         def record_call() -> None:
             with self.workload.context(), recorder:

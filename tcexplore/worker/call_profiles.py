@@ -12,7 +12,7 @@ from tcexplore.capture.dynamo.eager_ops import detach_profiler
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Job, RunFact
+from tcexplore.events import Job, Location, RunFact
 from tcexplore.timing.profile_effect import compare_ratios, measure_ratios
 from tcexplore.timing.workload import Pause, Workload
 from tcexplore.worker.event_recorder import EventRecorder
@@ -36,6 +36,8 @@ class CallProfiles:
     frames: CompiledFrames
     recorder: EventRecorder
     user_files: UserFiles
+    caller: Location | None = None
+    """The user's line that makes the call in a script."""
 
     def emit_all(self, program: Program, workload: Workload) -> None:
         """Emit what profilers show of a call."""
@@ -81,7 +83,7 @@ class CallProfiles:
     def _emit_line_times(self, workload: Workload) -> None:
         from tcexplore.timing.line_timer import LineTimer
 
-        timer = LineTimer(workload, self.user_files, self.recorder.timing)
+        timer = LineTimer(workload, self.user_files, self.recorder.timing, self.caller)
         self.hooks.emit(self.frames.measure_warm(timer.measure))
 
 

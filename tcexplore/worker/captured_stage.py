@@ -176,7 +176,7 @@ class CapturedStage:
         padded: tuple[PaddedCall, ...] = ()
         with self._collecting(events):
             program, restore = self._program(captured.entry(), captured, regions)
-            self._time(program, regions)
+            self._time(program, captured.region, regions)
             restore()
             if varying := self._varying.get(captured.region):
                 padded = self._pad(program, varying)
@@ -240,7 +240,7 @@ class CapturedStage:
             elif isinstance(event, FactMissing):
                 self._emit(event)
 
-    def _time(self, program: Program, regions: Regions) -> None:
+    def _time(self, program: Program, region: int, regions: Regions) -> None:
         """Time both sides in turns, then profile them."""
         from tcexplore.timing.timing_run import measure_timing
 
@@ -257,7 +257,8 @@ class CapturedStage:
         self._stages.run(RunFact.TIMING, "tcexplore.timing", measure)
         if self._job.profile:
             profiles = CallProfiles(
-                self._job, self._hooks, self._stages, self._frames, self._recorder, self._user_files
+                self._job, self._hooks, self._stages, self._frames, self._recorder, self._user_files,
+                regions.callers[region],
             )  # fmt: skip
             profiles.emit_all(program, workload)
 
@@ -298,9 +299,16 @@ class CapturedStage:
 
 
 def _in_order(captures: CallCapture, regions: Regions) -> list[CapturedCall]:
-    """Return the calls, the most frequent of each region first, the region that takes the most time first."""
-    seconds = regions.seconds
-    by_region = sorted(captures.calls, key=lambda region: seconds.get(region, (0.0, 0.0)), reverse=True)
+    """Return the calls, the most frequent of each region first, the region that takes the most time first.
+
+    A layer that runs the code of another one comes later: all that is known of the code belongs to that one.
+    """
+    seconds, compiled = regions.seconds, regions.compiled
+
+    def rank(region: int) -> tuple[bool, tuple[float, float]]:
+        return region in compiled, seconds.get(region, (0.0, 0.0))
+
+    by_region = sorted(captures.calls, key=rank, reverse=True)
     queues = [sorted(captures.calls[region].values(), key=lambda call: -call.count.calls) for region in by_region]
     longest = max(map(len, queues), default=0)
     return [queue[index] for index in range(longest) for queue in queues if index < len(queue)]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tcexplore import events as ev
-from tcexplore.capture.module_paths import ModuleStack
+from tcexplore.capture.module_paths import ModuleStack, name_modules
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.documents.graph.modules_view import modules_document
 from tcexplore.documents.module_folds import timed_tree
@@ -119,6 +119,26 @@ def test_a_function_names_the_models_that_it_calls():
     (folded,) = (row for row in rows.values() if row.same_as)
     assert folded.path.endswith("layers.1 – 2")
     assert rows["Decoder"].ops == 1
+
+
+def test_a_method_and_a_function_that_reads_members_by_name_have_the_paths_of_the_model():
+    class Encoder(layered.Model):
+        """A class of which this process has no other module."""
+
+    model = Encoder(3)
+    with capture_events(layered.__file__) as events:
+        name_modules(model.forward)  # as for a region of a script
+        torch.compile(model.forward, backend="eager")(INPUT)
+    assert {"layers.0", "layers.1 – 2"} <= {row.path for row in timed_tree(run_of(events)).rows}
+
+    net = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+    weights = {name: value.detach() for name, value in net.named_parameters()}
+
+    def call(x: Tensor) -> Tensor:
+        return torch.func.functional_call(net, weights, (x,))
+
+    rows = rows_of(call)
+    assert {"0", "1"} <= {path.rpartition(".")[2] for path in rows}, rows
 
 
 def test_the_stack_of_an_eager_call_has_the_paths_of_a_graph():

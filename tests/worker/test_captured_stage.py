@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.documents.module_folds import timed_tree
 from tcexplore.events import (
     Accuracy,
     CallExamined,
@@ -18,6 +19,8 @@ from tcexplore.events import (
     SizesSeen,
     TimingEstimate,
 )
+from tcexplore.report.json_report import script_fields
+from tests.snapshots.runs import grow
 from tests.supervisor.runs import Runs, only, printed
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
@@ -237,3 +240,59 @@ async def test_a_region_without_tensors_among_its_arguments_is_not_made_again(ru
     assert {names[examined.region] for examined in only(events, CallExamined)} == {"Linear"}
     (reason,) = {missing.reason for missing in only(events, FactMissing) if missing.fact == "captured calls"}
     assert reason.startswith("update: it has no tensor among its arguments")
+
+
+LAYERS = """\
+import torch
+from torch import nn
+class Block(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.up, self.act = nn.Linear(64, 64), nn.SiLU() if number == 2 else nn.GELU()
+    def forward(self, x):
+        return self.act(self.up(x))
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Block(number) for number in range(5))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+model = Model()
+for layer in model.layers:
+    layer.compile(backend="aot_eager")
+with torch.no_grad():
+    for _ in range(6):
+        model(torch.randn(128, 64))
+"""
+
+
+async def test_layers_that_are_compiled_one_by_one_are_in_one_tree(runs: Runs) -> None:
+    events = await runs.run(LAYERS, no_eager_steps=True, time_for=0.2)
+    assert isinstance(events[-1], Finished), events[-1]
+    run = grow(1, events, LAYERS)
+    regions = {known["region"]: known["module"] for known in script_fields(run)["regions"]}
+    assert regions == {number: f"layers.{number}" for number in range(5)}
+    rows = {row.path: row for row in timed_tree(run).rows if row.depth == 2}
+    assert list(rows) == ["layers.0", "layers.1, 3 – 4", "layers.2"]
+    assert rows["layers.1, 3 – 4"].same_as == "layers.0", "they run its code"
+    assert "SiLU" in rows["layers.2"].differs
+    examined = run.captured_calls[0].region
+    assert examined in (0, 2), "the layers that compiled something"
+    assert [row.path for row in rows.values() if row.eager_us] == [f"layers.{examined}"]
+
+
+LIBRARY = """\
+import torch
+net = torch.compile(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()), backend="aot_eager")
+for _ in range(6):
+    net(torch.randn(128, 64)).sum().backward()
+"""
+
+
+async def test_ops_outside_the_users_files_belong_to_the_line_that_calls_the_region(runs: Runs) -> None:
+    events = await runs.run(LIBRARY, no_eager_steps=True, time_for=0.2)
+    timed = grow(1, events, LIBRARY).eager_lines
+    assert timed is not None
+    assert {(line.location.line, line.phase) for line in timed.lines} == {(4, "forward"), (4, "backward")}

@@ -17,6 +17,7 @@ from tcexplore.session.line_times import NodeKey, RestTime, node_weight, post_gr
 _CALLS = ("call_function", "call_method", "call_module")
 _INVOKE = "higher_order.invoke_subgraph"
 _WORD = re.compile(r"\w+")
+_FLOAT = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+")
 
 OUTSIDE = "outside the modules"
 OWN = "the model itself"
@@ -47,6 +48,11 @@ class Step(NamedTuple):
     """Arguments without the names of nodes."""
     inputs: tuple[str, ...]
     """Type and shape of each."""
+
+    @property
+    def unnumbered(self) -> Step:
+        """The same without the floats among the constants."""
+        return self._replace(constants=_FLOAT.sub("·", self.constants))
 
 
 class ModuleOp(NamedTuple):
@@ -97,10 +103,15 @@ class Module:
         """Whether it is a member of a list."""
         return bool(self.path) and self.path[-1].isdecimal()
 
-    def structure(self) -> tuple[object, ...]:
-        """Return what two equal modules share: classes, ops, where these read, and breaks."""
+    def structure(self, *, numbers: bool = True) -> tuple[object, ...]:
+        """Return what two equal modules share: classes, ops, where these read, and breaks.
+
+        Without `numbers`, the floats among the constants of ops are left out.
+        """
         depth, first = len(self.path), self.ops[0].order if self.ops else 0
-        ops = tuple([(op.path[depth:], op.step, tuple(_reads(op, first))) for op in self.ops])
+        ops = tuple(
+            [(op.path[depth:], op.step if numbers else op.step.unnumbered, tuple(_reads(op, first))) for op in self.ops]
+        )
         return self.type, ops, tuple(self.inner_types()), len(self.breaks)
 
     def inner_types(self) -> Iterator[tuple[Path, str]]:
@@ -126,6 +137,8 @@ class ModuleRow:
     """Number of modules of the row."""
     same_as: str = ""
     """Path of the sibling, in another row, that these modules equal."""
+    numbers: str = ""
+    """Numbers in which they differ from it, as layers do whose dropout grows with the depth."""
     differs: str = ""
     """What differs from most members of its list; empty if nothing does."""
     ops: int = 0
@@ -148,6 +161,11 @@ class ModuleRow:
     paths: tuple[str, ...] = ()
     """Of all the modules of the row."""
     members: tuple[Module, ...] = ()
+
+    @property
+    def equals(self) -> str:
+        """What the row equals, as text; empty without `same_as`."""
+        return f"same as {self.same_as}{' but for numbers' if self.numbers else ''}" if self.same_as else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,7 +649,7 @@ def _rows(siblings: Sequence[Module], depth: int) -> Iterator[ModuleRow]:
             yield _row([module], depth, differs=difference(usual, module) if odd and usual else "")
             yield from _rows(list(module.children.values()), depth + 1)
         elif module is group[1]:
-            yield _row(group[1:], depth, same_as=group[0].name)
+            yield _row(group[1:], depth, same_as=group[0].name, numbers=_other_numbers(group))
 
 
 def _groups(siblings: Sequence[Module]) -> list[list[Module]]:
@@ -652,8 +670,40 @@ def _groups(siblings: Sequence[Module]) -> list[list[Module]]:
         if module.has_frame:
             frames.setdefault(module.type, group)
     order = {id(module): index for index, module in enumerate(siblings)}
-    parted = [part for group in groups.values() for part in _part_by_compile(group, siblings)]
+    joined = (sorted(group, key=lambda module: order[id(module)]) for group in _join_by_numbers(groups.values()))
+    parted = [part for group in joined for part in _part_by_compile(group, siblings)]
     return sorted(parted, key=lambda group: order[id(group[0])])
+
+
+def _join_by_numbers(groups: Iterable[list[Module]]) -> Iterator[list[Module]]:
+    """Yield the groups, and as one those that differ in numbers only, if most of their modules have their own."""
+    alike: dict[object, list[list[Module]]] = {}
+    for group in groups:
+        first = group[0]
+        key = first.structure(numbers=False) if first.is_member and first.ops else id(first)
+        alike.setdefault(key, []).append(group)
+    for several in alike.values():
+        members = sum(map(len, several))
+        if 2 * max(map(len, several)) <= members < 2 * len(several):
+            yield [module for group in several for module in group]
+        else:
+            yield from several
+
+
+def _other_numbers(group: Sequence[Module]) -> str:
+    """Return the first number in which the other modules of a group differ from the first one."""
+    compared = [module for module in group if module.ops]
+    for ops in zip(*(module.ops for module in compared), strict=True):
+        for was, *values in zip(*map(_floats, ops), strict=True):
+            if any(value != was for value in values):
+                ends = values[:1] if values[0] == values[-1] else [values[0], values[-1]]
+                return f"{_name(ops[0], len(compared[0].path))} with {' – '.join(ends)} instead of {was}"
+    return ""
+
+
+def _floats(op: ModuleOp) -> list[str]:
+    """Return the floats among the constants of an op, as texts."""
+    return [f"{float(text):.4g}" for text in _FLOAT.findall(op.step.constants)]
 
 
 def _part_by_compile(group: list[Module], siblings: Sequence[Module]) -> Iterator[list[Module]]:
@@ -684,11 +734,11 @@ def _usual(siblings: Sequence[Module], groups: Iterable[Sequence[Module]]) -> Mo
     return next((group[0] for group in groups if len(group) > 1 and 2 * len(group) > members), None)
 
 
-def _row(group: Sequence[Module], depth: int, same_as: str = "", differs: str = "") -> ModuleRow:
+def _row(group: Sequence[Module], depth: int, same_as: str = "", differs: str = "", numbers: str = "") -> ModuleRow:
     first = group[0]
     return ModuleRow(
         path=name_range([module.path for module in group]), type=first.type, depth=depth, repeats=len(group),
-        same_as=same_as, differs=differs, ops=sum(len(module.ops) for module in group),
+        same_as=same_as, differs=differs, numbers=numbers, ops=sum(len(module.ops) for module in group),
         kernels=sum(module.kernels for module in group), eager_us=_sum(module.eager_us for module in group),
         compiled_us=_sum(module.compiled_us for module in group), bytes=sum(module.bytes for module in group),
         breaks=sum(len(module.breaks) for module in group), guards=sum(module.guards for module in group),

@@ -92,6 +92,23 @@ def test_the_layer_that_differs_says_in_what(kind: str):
     assert f"differs: {difference}" in text(snapshot, 160)
 
 
+def numbered(number: int, value: str) -> list[ev.FxNode]:
+    """Return a layer with another epsilon in its norm."""
+    return [replace(node, args=node.args.replace("1e-05", value)) for node in layer(number)]
+
+
+def test_layers_with_numbers_of_their_own_are_folded_and_say_which():
+    snapshot = run(*(numbered(number, f"0.{number}") for number in range(6)))
+    _, others = lists(snapshot)
+    assert (others.path, others.same_as, others.differs) == ("layers.1 – 5", "layers.0", "")
+    assert others.numbers == "layer_norm in norm with 0.1 – 0.5 instead of 0"
+    assert "1 – 5 ×5 same as layers.0 but for numbers" in " ".join(text(snapshot, 160).split())
+    assert others.numbers in text(snapshot, 160)
+    alternating = run(*(numbered(number, f"0.{number % 2}") for number in range(6)))
+    assert [row.path for row in lists(alternating)] == ["layers.0", "layers.1", "layers.2, 4", "layers.3, 5"]
+    assert not any(row.numbers for row in module_rows(alternating))
+
+
 def test_a_layer_of_another_class_and_one_with_a_break_differ():
     snapshot = run(*map(layer, range(5)))
     (captured,) = snapshot.graphs

@@ -166,7 +166,7 @@ def _note(graph: GraphOf, block: Block) -> str:
         return ""
     same = graph.folds.same.get(block.path)
     if block.members and same is not None:
-        return f"×{sum(member.path is not None for member in block.members)} same as {same.same_as}"
+        return f"×{sum(member.path is not None for member in block.members)} {same.equals}"
     return graph.folds.types.get(block.path, "")
 
 

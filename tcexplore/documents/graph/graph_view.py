@@ -74,7 +74,7 @@ def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str],
     opened = (f"graph {captured.graph}" not in toggled) != (same is not None)
     heading = graph_heading(snapshot, captured, opened)
     if same is not None:
-        note = Span(f"  {captured.module} same as {same.same_as}", "muted")
+        note = Span(f"  {captured.module} {same.equals}", "muted")
         kept = heading.kept or 0
         heading = heading._replace(spans=(*heading.spans[:kept], note, *heading.spans[kept:]))
     yield fixed([heading], f"graph {captured.graph}")

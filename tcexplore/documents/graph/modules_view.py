@@ -57,9 +57,11 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
         opened = (f"module {module.path}" in toggled) != (not module.differs and module.depth < deepest)
         hidden = None if opened or not has_children else module.depth
         yield _module_row(module, room, shown, opened=opened, has_children=has_children)
+        lead = " " * (2 * module.depth + 3)
         if module.differs:
-            lead = " " * (2 * module.depth + 3)
             yield from wrapped(f"differs: {module.differs}", width - len(lead), "changed", indent=len(lead))
+        elif module.numbers:
+            yield from wrapped(module.numbers, width - len(lead), "muted", indent=len(lead))
     for rest in tree.rest:
         times = _duration(rest.eager_us), _duration(rest.compiled_us)
         yield row((f"   {rest.name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]).rstrip(), no_wrap=True)
@@ -96,7 +98,7 @@ def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_c
     mark = ("▾ " if opened else "▸ ") if has_children else "  "
     name = module.path.removeprefix(".".join(first.path[:-1])).removeprefix(".") or "model"
     facts = [f"×{module.repeats}"] if module.repeats > 1 else []
-    facts += [f"same as {module.same_as}"] if module.same_as else [module.type] if module.type else []
+    facts += [module.equals] if module.equals else [module.type] if module.type else []
     facts += [] if module.ops else ["in no graph"]
     lead = " " * (2 * module.depth + 1) + mark
     left = room + 1 - cell_len(lead)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from tcexplore.accuracy.python_state import PythonState
 from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, ComparedValue, compare_value
 from tcexplore.capture.entry import Call
+from tcexplore.capture.python_state import PythonState
 from tcexplore.capture.tensor_descriptions import dtype_text
 
 Function = Callable[..., Any]

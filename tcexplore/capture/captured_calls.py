@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 import torch
 from torch.utils import _pytree as pytree
 
 from tcexplore.capture.entry import Call, CallContext, Entry, describe_call
+from tcexplore.capture.python_state import ArgumentState, objects_with_tensors, tensors_inside
 from tcexplore.capture.random_state import RandomState
 from tcexplore.capture.region_queries import CallState
 from tcexplore.events import RegionKind
@@ -169,6 +171,8 @@ class CapturedCall:
     elements: int
     """Elements of all tensors among the arguments."""
     state: ModuleState | None = None
+    objects: ArgumentState | None = None
+    """State of the arguments that are objects with tensors, such as a key-value cache."""
     copied_bytes: int = 0
     written_inputs: frozenset[int] = frozenset()
     """Positions of arguments with a gradient that the call itself wrote to."""
@@ -203,6 +207,9 @@ class CapturedCall:
         if any(kept.changed for kept in self.arguments.values()):
             raise NotCapturedError("the program wrote to an argument after the call, and the call was not repeated")
         notes = []
+        if self.objects is not None:
+            self.objects.restore()
+            self.objects.detach()
         if self.state is not None and not self.state.set_back():
             notes.append("Parameters have their values from the end of the script: a copy of them would be too large.")
         gradients = {position: kept.tensor for position, kept in self.gradients.items() if not kept.changed}
@@ -392,18 +399,21 @@ class CallCapture:
         budget = self._budget(call)
         arguments = _Arguments(written, copied=self._replay)
         kept = call.map_leaves(arguments.keep)
-        spent = arguments.bytes
+        objects = objects_with_tensors(pytree.tree_leaves((call.args, dict(call.kwargs))))
+        inside = {id(tensor): tensor for tensor in chain(*map(tensors_inside, objects))}
+        spent = arguments.bytes + sum(map(_bytes, inside.values()))
         if spent > budget:
             raise NotCapturedError(
                 f"its inputs take {size(spent)}; captured calls may hold {size(self._limit_bytes or 0)}"
             )
         module = module_of(target)
-        if module is None and not arguments.kept:
+        if module is None and not arguments.kept and not objects:
             raise NotCapturedError("it has no tensor among its arguments, so what it reads and writes is not known")
         captured = CapturedCall(
             region=region.number, name=region.name, number=region.calls + region.eager + 1, target=target,
             compiled=compiled, inputs=count.inputs, call=kept, arguments=arguments.kept, modes=CallState.current(),
             random=RandomState(), count=count, elements=_elements(call.args, dict(call.kwargs)),
+            objects=ArgumentState(objects) if objects else None,
         )  # fmt: skip
         if module is not None:
             changing = {name: tensor for name, tensor in named_tensors(module) if self._replay or name in written}
@@ -440,8 +450,6 @@ class _Arguments:
         """Return a leaf for the captured call. A tensor that is passed twice stays one."""
         self._position += 1
         if not isinstance(leaf, torch.Tensor):
-            if _holds_tensors(leaf):
-                raise NotCapturedError(f"an argument, {type(leaf).__name__}, is an object that holds tensors")
             return leaf
         if id(leaf) not in self._known:
             self._known[id(leaf)] = self._keep_tensor(leaf)
@@ -527,22 +535,6 @@ def _compiles_autograd() -> bool:
 
     enabled = getattr(compiled_autograd, "compiled_autograd_enabled", False)
     return bool(enabled or getattr(config, "compiled_autograd", False))
-
-
-DEPTH = 2
-"""Levels of attributes of an argument that are searched for tensors."""
-
-
-def _holds_tensors(value: Any, depth: int = DEPTH) -> bool:
-    """Return whether an object that is no container known to pytree, module or function has tensors as attributes."""
-    if isinstance(value, torch.Tensor):
-        return True
-    if isinstance(value, torch.nn.Module | type) or callable(value):
-        return False
-    if isinstance(value, list | tuple | set):
-        return any(_holds_tensors(item, depth) for item in value)
-    attributes = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    return depth > 0 and any(_holds_tensors(item, depth - 1) for item in attributes.values())
 
 
 def _elements(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:

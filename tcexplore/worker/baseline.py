@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.configuration_comparison import compare_configurations
-from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture.hooks import Emit, Hooks
+from tcexplore.capture.python_state import PythonState
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
 from tcexplore.events import ChangeChecked, ChangeTimed, Config, Event, Job, TimingEstimate

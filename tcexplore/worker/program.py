@@ -17,11 +17,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tcexplore.accuracy.observation import Subject
-from tcexplore.accuracy.python_state import PythonState, copy_small, set_values
 from tcexplore.capture.compile_phases import ActivityTimer
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
 from tcexplore.capture.entry import Call, Entry, EntryError, collect_tensors
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.python_state import ArgumentState, PythonState, copy_small, objects_with_tensors, set_values
 from tcexplore.capture.random_state import RandomState
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CallMade, Config, GradMode, GradReason, Job, Variant
@@ -87,6 +87,8 @@ class Program:
         self.config = config
         self.entry = entry = with_memory_format(entry, self.module, config)
         self._inputs = [(tensor, tensor.detach().clone()) for tensor in collect_tensors(entry.calls)]
+        objects = objects_with_tensors(pytree.tree_leaves([(call.args, dict(call.kwargs)) for call in entry.calls]))
+        self._objects = ArgumentState(objects) if objects else None
         # The file's own compile is of the whole model.
         own = entry.compiled if config.regions == "whole" else None
         compiled = own or compile_target(entry.target, self.module, config)
@@ -150,6 +152,8 @@ class Program:
 
     def restore(self) -> None:
         """Reset inputs that a call changed, and drop gradients."""
+        if self._objects is not None:
+            self._objects.restore()
         mutated = self.mutated()
         with torch.no_grad():
             for (tensor, _), metadata in zip(self._inputs, self._metadata, strict=True):
@@ -162,6 +166,12 @@ class Program:
             for tensor in (*self._parameters(), *(tensor for tensor, _ in self._inputs)):
                 tensor.grad = None
 
+    @property
+    def restored(self) -> frozenset[int]:
+        """The ids of the tensors that `restore` sets back."""
+        inside = self._objects.copied if self._objects is not None else ()
+        return frozenset(id(tensor) for tensor in (*(tensor for tensor, _ in self._inputs), *inside))
+
     def mutated(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return the inputs that changed since the last `restore`, each with its original."""
         pairs = zip(self._inputs, self._versions, self._read_versions(), strict=True)
@@ -173,7 +183,7 @@ class Program:
             eager=self._timed(self.eager),
             compiled=self._timed(self.compiled),
             context=self.grad_context,
-            reset=self.restore if mutates or self.grad else None,
+            reset=self.restore if mutates or self.grad or self._objects is not None else None,
             calls=len(self.entry.calls),
             train=self.train,
             device=self.device,
@@ -359,10 +369,11 @@ def user_state(
     loaded: Collection[str],
     *,
     largest_copied: int | None = None,
+    restored: Collection[int] = (),
 ) -> PythonState:
     """Return the Python state of a program that was just imported: of its model, and of the user's globals.
 
-    `loaded` are the names of modules imported before the model file, `largest_copied` is that of `PythonState`.
+    `loaded` are the names of modules imported before the model file, the last two are those of `PythonState`.
     """
     roots: dict[str, object] = {} if model is None else {"self": model}
     # Not those of a library that defines the model: it has hundreds of modules.
@@ -376,7 +387,7 @@ def user_state(
         source = getattr(sys.modules.get(getattr(value, "__module__", None) or ""), "__file__", None) or ""
         return bool(source) and user_files.owns(os.path.abspath(source))
 
-    return PythonState(roots, owned, largest_copied=largest_copied)
+    return PythonState(roots, owned, largest_copied=largest_copied, restored=restored)
 
 
 class ProgramState:
@@ -393,7 +404,9 @@ class ProgramState:
         loaded: Collection[str],
     ) -> None:
         model = program.module
-        self._python = user_state(model, file, user_files, loaded, largest_copied=LARGEST_COPIED)
+        self._python = user_state(
+            model, file, user_files, loaded, largest_copied=LARGEST_COPIED, restored=program.restored
+        )
         if program.entry.context is not None:
             self._python.detach()
         self._random = RandomState()

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
 from tcexplore.capture.captured_calls import CallCapture
 from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
@@ -27,6 +26,7 @@ from tcexplore.capture.inductor.inductor_trace import install_graph_scripts
 from tcexplore.capture.inductor.unloaded_code import UnloadedCode
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.module_paths import name_modules
+from tcexplore.capture.python_state import PythonState
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit

@@ -17,8 +17,8 @@ import torch
 from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.observation import Function, Subject
-from tcexplore.accuracy.python_state import PythonState, copy_small
 from tcexplore.capture.entry import Call
+from tcexplore.capture.python_state import PythonState, copy_small
 from tcexplore.events import BranchTest, ChangeChecked
 
 pytestmark = pytest.mark.torch

@@ -192,15 +192,45 @@ def test_one_call_is_kept_of_each_of_the_first_signatures_and_the_largest() -> N
     }  # fmt: skip
 
 
-def test_an_object_that_holds_tensors_is_refused() -> None:
-    class Cache:
-        def __init__(self) -> None:
-            self.keys = [torch.zeros(2)]
+class Layer:
+    """A layer of a cache, whose tensor a call replaces."""
 
-    captures = large()
+    def __init__(self) -> None:
+        self.keys = torch.zeros(LARGE)
+        self.length = 0
+
+
+class Cache:
+    """An argument that no container of torch is."""
+
+    def __init__(self) -> None:
+        self.layers = [Layer()]
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_an_object_that_holds_tensors_is_set_back(inference: bool) -> None:
+    with torch.inference_mode(inference):
+        captures, cache = large(), Cache()
+        call(captures, Region(lambda _: None, "function"), cache)
+        (layer,) = cache.layers
+        keys = layer.keys
+        layer.keys.add_(1)
+        layer.keys, layer.length = torch.ones(3), 1
+        cache.layers.append(Layer())
+    (captured,) = kept(captures)
+    captured.entry()
+    assert captured.call.args[0] is cache
+    assert cache.layers == [layer]
+    assert (layer.keys is keys, layer.length) == (True, 0)
+    assert not layer.keys.any()
+    assert captured.copied_bytes == keys.nbytes
+
+
+def test_an_object_beyond_the_limit_is_refused() -> None:
+    captures = large(limit=1000)
     call(captures, Region(lambda _: None, "function"), Cache())
     assert not kept(captures)
-    assert "Cache" in captures.reasons["Net"]
+    assert "captured calls may hold" in captures.reasons["Net"]
 
 
 def test_inputs_beyond_the_limit_are_refused() -> None:

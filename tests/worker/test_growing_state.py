@@ -14,6 +14,7 @@ from tcexplore.events import (
     GraphCaptured,
     PhaseTimed,
     Recompiled,
+    TimingEstimate,
 )
 from tests.supervisor.runs import Runs
 
@@ -80,3 +81,39 @@ inputs = (torch.ones(4),)
     (accuracy,) = [event for event in events if isinstance(event, Accuracy)]
     assert accuracy.verdict == "not judged"
     assert "steps" in accuracy.reason
+
+
+CACHE = """\
+import torch
+from torch import nn
+
+class Layer:
+    def __init__(self):
+        self.keys = torch.zeros(16, 1 << 16)
+        self.length = torch.tensor([0])
+
+class Cache:
+    def __init__(self):
+        self.layers = [Layer()]
+
+class Net(nn.Module):
+    def forward(self, x, cache):
+        layer = cache.layers[0]
+        layer.keys.index_copy_(0, layer.length, x)
+        layer.length.add_(1)
+        return layer.keys.sum(0)
+
+model = Net()
+inputs = (torch.ones(1, 1 << 16), Cache())
+"""
+
+
+async def test_a_cache_among_the_arguments_has_room_for_every_call(runs: Runs) -> None:
+    """Each call writes the next row of 16; timing makes hundreds."""
+    events = await runs.run(CACHE, backend="aot_eager", time_for=0.2)
+    assert not [event for event in events if isinstance(event, FactMissing) and "eager calls" in event.fact]
+    (accuracy,) = [event for event in events if isinstance(event, Accuracy)]
+    assert accuracy.verdict == "identical"
+    estimates = [event for event in events if isinstance(event, TimingEstimate)]
+    assert estimates
+    assert estimates[-1].pairs > 4

@@ -13,8 +13,8 @@ import random
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from types import FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
@@ -36,11 +36,17 @@ class PythonState:
     """State that can be reached from named roots; `restore` sets it back to what it was at the start.
 
     `owned` decides whether the attributes of an object are followed, by the object's type or function. Tensors of more
-    than `largest_copied` bytes are not copied, and so not set back; without it, all are copied or none.
+    than `largest_copied` bytes are not copied, and so not set back; without it, all are copied or none. Something else
+    sets the tensors with the ids `restored` back.
     """
 
     def __init__(
-        self, roots: Mapping[str, object], owned: Callable[[Any], bool], *, largest_copied: int | None = None
+        self,
+        roots: Mapping[str, object],
+        owned: Callable[[Any], bool],
+        *,
+        largest_copied: int | None = None,
+        restored: Collection[int] = (),
     ) -> None:
         self._roots = dict(roots)
         self._owned = owned
@@ -48,7 +54,7 @@ class PythonState:
         containers: list[Any] = []
         leaves = list(self._walk(containers))
         self._saved = [(container, _contents(container)) for container in containers if _is_mutable(container)]
-        own = self._without_registered(leaves)
+        own = [(path, tensor) for path, tensor in self._without_registered(leaves) if id(tensor) not in restored]
         self._tensors, self._versions = copy_small(
             _limited(own).items() if largest_copied is None else own, largest_copied or TENSOR_BYTES
         )
@@ -161,6 +167,63 @@ class PythonState:
         return None
 
 
+class ArgumentState(PythonState):
+    """State of objects among the arguments of a call, such as a key-value cache. All of their tensors are copied.
+
+    Modules, classes and functions that they refer to are not part of it.
+    """
+
+    def __init__(self, objects: Iterable[object]) -> None:
+        roots = {f"object {number}": value for number, value in enumerate(objects)}
+        super().__init__(roots, lambda _: True, largest_copied=sys.maxsize)
+
+    @property
+    def copied(self) -> list[torch.Tensor]:
+        """The tensors that are set back."""
+        return [tensor for tensor, _ in self._tensors]
+
+    def _children(self, path: str, value: Any) -> Iterator[tuple[str, Any]] | None:
+        return None if isinstance(value, _NO_OBJECTS) else super()._children(path, value)
+
+
+_NO_OBJECTS = (torch.Tensor, torch.nn.Module, ModuleType, MethodType, FunctionType, type)
+
+OBJECT_DEPTH = 5
+"""Levels of attributes and items of an object that are searched for tensors."""
+
+
+def tensors_inside(value: object) -> Iterator[torch.Tensor]:
+    """Yield each tensor that an object has as an attribute, or inside of one."""
+    known: set[int] = set()
+    waiting = deque([(value, OBJECT_DEPTH)])
+    while waiting and len(known) < NODE_LIMIT:
+        value, depth = waiting.popleft()
+        if isinstance(value, SIMPLE) or id(value) in known:
+            continue
+        known.add(id(value))
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif depth and not isinstance(value, _NO_OBJECTS):
+            waiting.extend((item, depth - 1) for item in _inside(value))
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    match value:
+        case dict():
+            return iter(dict.values(value))
+        case list() | tuple() | deque():
+            return iter(_builtin_type(value).__iter__(value))
+        case set() | frozenset():
+            return iter(())
+    return iter({**getattr(value, "__dict__", {}), **_slots(value)}.values())
+
+
+def objects_with_tensors(leaves: Iterable[object]) -> list[object]:
+    """Return the objects among the leaves of arguments that hold tensors, without duplicates."""
+    objects = {id(leaf): leaf for leaf in leaves if not isinstance(leaf, (*SIMPLE, *_NO_OBJECTS))}
+    return [leaf for leaf in objects.values() if any(True for _ in tensors_inside(leaf))]
+
+
 def _is_mutable(container: object) -> bool:
     return isinstance(container, dict | list | set | deque) or _has_attributes(container)
 
@@ -208,7 +271,8 @@ def copy_small(
 def set_values(tensor: torch.Tensor, value: torch.Tensor) -> None:
     """Set the values of a tensor back; values of another shape stay."""
     if tensor.shape == value.shape and not torch.equal(tensor, value):
-        tensor.copy_(value)
+        with torch.inference_mode() if tensor.is_inference() else nullcontext():
+            tensor.copy_(value)
 
 
 def _module_children(path: str, module: torch.nn.Module) -> Iterator[tuple[str, Any]]:

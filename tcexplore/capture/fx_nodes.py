@@ -31,7 +31,7 @@ def fx_node(node: Node, user_files: UserFiles) -> FxNode:
     meta = node.meta
     facts = tensor_facts(meta.get("example_value", meta.get("val")))
     computed = node.op not in _NOT_COMPUTED
-    stack = user_frames(node.stack_trace, user_files) if computed else ()
+    stack = user_frames(node, user_files) if computed else ()
     return FxNode(
         name=node.name,
         op=node.op,

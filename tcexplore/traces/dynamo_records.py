@@ -105,7 +105,7 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
     """Emit a Dynamo graph."""
     graph, code = record.graph, context.payload(record)
     place = partial(context.location, graph)
-    nodes = context.with_collective_lines(graph, read_graph(code, place, context.input_names))
+    nodes = context.with_lines(graph, read_graph(code, place, context.input_names))
     nodes = tuple(_qualified(context, node) for node in name_sizes(nodes))
     start = context.starts.get(graph)
     frame = start.frame if start else None

@@ -124,7 +124,7 @@ def _subgraphs(
 
 
 def _nodes(context: TraceContext, graph: str, code: str) -> tuple[ev.FxNode, ...]:
-    return context.with_collective_lines(graph, read_graph(code, partial(context.location, graph)))
+    return context.with_lines(graph, read_graph(code, partial(context.location, graph)))
 
 
 def _partition(graph: str, forward: tuple[ev.FxNode, ...], backward: tuple[ev.FxNode, ...]) -> ev.Partitioned:

@@ -25,6 +25,7 @@ from tcexplore.torch_text.guard_text import (
     kind_of_check,
     required_value,
 )
+from tcexplore.traces.graph_text import CALLS
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex, decode_json
 from tcexplore.traces.trace_modules import GraphModules, GraphPart
 from tcexplore.traces.trace_sources import TraceSources
@@ -292,12 +293,20 @@ class TraceContext:
         start = self.starts.get(graph) or FrameStart()
         return line_in_frame(self.sources, start.frame, start.caller, file, line, function, code)
 
-    def with_collective_lines(self, graph: str, nodes: tuple[ev.FxNode, ...]) -> tuple[ev.FxNode, ...]:
-        """Return the nodes; collectives that have the line of their function get that of the user's call."""
-        start = self.starts.get(graph)
-        frame = start.frame if start is not None else None
-        if frame is None or not self.sources.owns(frame.file):
+    def with_lines(self, graph: str, nodes: tuple[ev.FxNode, ...]) -> tuple[ev.FxNode, ...]:
+        """Return the nodes with lines of the user that the text of the graph does not have."""
+        start = self.starts.get(graph) or FrameStart()
+        if start.frame is None:
             return nodes
+        if self.sources.owns(start.frame.file):
+            return self._with_collective_lines(start.frame, nodes)
+        if start.caller is None or any(node.location for node in nodes):
+            return nodes
+        # torch writes no line for the nodes of its own modules, such as a `Sequential`.
+        return tuple(replace(node, location=start.caller) if node.op in CALLS else node for node in nodes)
+
+    def _with_collective_lines(self, frame: ev.Location, nodes: tuple[ev.FxNode, ...]) -> tuple[ev.FxNode, ...]:
+        """Return the nodes; collectives that have the line of their function get that of the user's call."""
         calls = [node for node in nodes if is_collective(node)]
         if any(node.location is not None and node.location.line != frame.line for node in calls):
             return nodes

@@ -251,3 +251,23 @@ def _guard(guard: ev.Guard) -> tuple[str, ...]:
 def _kernel(kernel: ev.Kernel) -> tuple[object, ...]:
     """Return a kernel without figures of the scheduler, which a trace lacks; its ops come from its name there."""
     return kernel.graph, kernel.phase, kernel.name, kernel.language, kernel.source, kernel.nodes
+
+
+LIBRARY = """\
+import torch
+
+net = torch.compile(torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)))
+net(torch.randn(8, 16)).sum().backward()
+"""
+"""torch writes no line for the nodes of its own modules."""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_module_of_torch_has_the_line_that_calls_it(shared_runs: Runs, tmp_path: Path) -> None:
+    live, trace = await live_run(shared_runs, LIBRARY), trace_of(LIBRARY, tmp_path)
+    for run in (live, trace):
+        kernels = run.code.kernels
+        assert {kernel.phase for kernel in kernels} == {"forward", "backward"}
+        assert {tuple(line.line for line in kernel.source_lines) for kernel in kernels} == {(4,)}
+        nodes = [node for captured in run.graphs for node in captured.nodes if node.op == "call_function"]
+        assert {node.location.line if node.location else None for node in nodes} == {4}

@@ -87,14 +87,19 @@ def record_caller(graph: str, user_files: UserFiles) -> None:
         user_files.callers.setdefault(graph, outside[-1])
 
 
-def user_frames(stack_trace: str | None, user_files: UserFiles) -> tuple[Location, ...]:
-    """Return the user's frames in an FX node's `stack_trace`, outermost first.
+def user_frames(node: Any, user_files: UserFiles) -> tuple[Location, ...]:
+    """Return the user's frames of an FX node, outermost first.
 
-    If it has no frame of the user, return the line that called the function being compiled. A node without a
-    stack trace has no frames.
+    If it has no frame of the user, return the line that called the function being compiled: torch's own modules have an
+    empty stack trace in Dynamo's graph, and none later. What descends from no Dynamo node has no frames.
     """
-    frames = user_files.frames_of_text(stack_trace)
-    if frames or not stack_trace:
+    text = node.stack_trace
+    frames = user_files.frames_of_text(text)
+    if frames or not (text or _FUNCTIONS & node.meta.keys()):
         return frames
     caller = user_files.callers.get(current_compile_id() or "")
     return (caller,) if caller else ()
+
+
+_FUNCTIONS = {"source_fn_stack", "fwd_source_fn_stack"}
+"""Metadata of a node that descends from one of Dynamo's: the functions that the program calls for it."""

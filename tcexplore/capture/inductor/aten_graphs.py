@@ -108,7 +108,7 @@ def _partition(forward: Any, backward: Any, user_files: UserFiles) -> Partitione
 
 
 def _saved(node: Any, user_files: UserFiles) -> SavedTensor:
-    frames = user_frames(node.stack_trace, user_files) if node.op != "placeholder" else ()
+    frames = user_frames(node, user_files) if node.op != "placeholder" else ()
     return SavedTensor(
         name=node.name,
         bytes=_bytes(node.meta.get("val")),

@@ -129,7 +129,7 @@ def user_lines(node: Any, user_files: UserFiles) -> tuple[Location, ...]:
 
 
 def _source_lines(node: Any, user_files: UserFiles) -> tuple[Location, ...]:
-    stacks = (user_frames(source.stack_trace, user_files) for source in source_nodes(node))
+    stacks = (user_frames(source, user_files) for source in source_nodes(node))
     return tuple(dict.fromkeys(frames[-1] for frames in stacks if frames))
 
 

@@ -129,6 +129,24 @@ def _read_call(value: Any, name: str) -> Call:
     raise EntryError(f"`{name}` is {article} {type_name}, not a tuple or dict of arguments.", _KINDS)
 
 
+def modules_of(target: Callable[..., Any], calls: Sequence[Call]) -> tuple[torch.nn.Module, ...]:
+    """Return the modules whose parameters a call uses: the target, the owner of a method, else what a function names.
+
+    A function may read modules from its arguments, from the functions around it, and from the globals of its file.
+    """
+    owner = getattr(target, "__self__", target)
+    if isinstance(owner, torch.nn.Module):
+        return (owner,)
+    values: list[Any] = pytree.tree_leaves([(call.args, dict(call.kwargs)) for call in calls])
+    try:
+        read = inspect.getclosurevars(inspect.unwrap(target))
+    except (TypeError, ValueError):  # a built-in function, or an object that is called
+        pass
+    else:
+        values += [*read.nonlocals.values(), *read.globals.values()]
+    return tuple({id(value): value for value in values if isinstance(value, torch.nn.Module)}.values())
+
+
 def collect_tensors(calls: tuple[Call, ...]) -> list[torch.Tensor]:
     """Return every tensor in the arguments, without duplicates."""
     leaves = pytree.tree_leaves([(call.args, dict(call.kwargs)) for call in calls])

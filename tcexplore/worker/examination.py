@@ -107,8 +107,7 @@ class Examination:
         sides = (program.eager, program.compiled)
         peaks = [self._frames.measure_warm(partial(allocator.peak, partial(self._call_all, side))) for side in sides]
         peaks[1] += self._cuda_graph_peak()
-        module = program.module
-        weights = [] if module is None else [*module.parameters(), *module.buffers()]
+        weights = program.weights()
         self._hooks.emit(
             Memory(
                 device=program.device.type,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from inspect import signature
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from tcexplore.accuracy.observation import Subject
 from tcexplore.capture.compile_phases import ActivityTimer
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
-from tcexplore.capture.entry import Call, Entry, EntryError, collect_tensors
+from tcexplore.capture.entry import Call, Entry, EntryError, collect_tensors, modules_of
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.python_state import ArgumentState, PythonState, copy_small, objects_with_tensors, set_values
 from tcexplore.capture.random_state import RandomState
@@ -247,12 +247,22 @@ class Program:
         target = getattr(self.entry.target, "__self__", self.entry.target)
         return target if isinstance(target, torch.nn.Module) else None
 
+    @cached_property
+    def modules(self) -> tuple[torch.nn.Module, ...]:
+        """The modules whose parameters the calls use, also those that a function names."""
+        return modules_of(self.entry.target, self.entry.calls)
+
+    def weights(self) -> list[torch.Tensor]:
+        """Return the parameters and buffers that the calls use."""
+        buffers = [buffer for module in self.modules for buffer in module.buffers()]
+        return list({id(tensor): tensor for tensor in (*self._parameters(), *buffers)}.values())
+
     def tensors(self) -> list[torch.Tensor]:
         """Return the input tensors."""
         return [tensor for tensor, _ in self._inputs]
 
     def _parameters(self) -> list[torch.Tensor]:
-        return list(self.module.parameters()) if self.module else []
+        return [parameter for module in self.modules for parameter in module.parameters()]
 
     @property
     def device(self) -> torch.device:

@@ -296,3 +296,26 @@ async def test_ops_outside_the_users_files_belong_to_the_line_that_calls_the_reg
     timed = grow(1, events, LIBRARY).eager_lines
     assert timed is not None
     assert {(line.location.line, line.phase) for line in timed.lines} == {(4, "forward"), (4, "backward")}
+
+
+LOSS_FUNCTION = """\
+import torch
+net = torch.nn.Linear(16, 4)
+@torch.compile(backend="aot_eager")
+def loss_of(x):
+    return net(x).square().mean()
+for _ in range(6):
+    net.zero_grad()
+    loss_of(torch.randn(8, 16)).backward()
+"""
+
+
+async def test_the_parameters_that_a_function_reads_are_its_weights(runs: Runs) -> None:
+    events = await runs.run(LOSS_FUNCTION, no_eager_steps=True, time_for=0.2)
+    examined = only(events, CallExamined)[-1]
+    assert examined.memory is not None
+    assert examined.memory.weights == 4 * (16 * 4 + 4)
+    assert examined.memory.saved_for_backward == 4 * 8 * 4, "the result of the layer, not its weight"
+    assert examined.profile is not None
+    ops = {part.name for part in examined.profile.parts if part.kind == "eager op"}
+    assert "aten.add_" not in ops, "gradients of earlier calls are dropped"

@@ -300,6 +300,8 @@ class Regions:
     def _wrap_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def compile_target(context: Any, target: Any) -> Any:
+            if self._thread.calls and self._thread.calls[-1].eager:
+                return original(context, target)  # of torch itself, as by `torch.cond` in a call that is eager for us
             target = getattr(target, STEP_FUNCTION, target) if _is_function(target) else target
             module = self._thread.module
             self._thread.module = module if module is not None else _module_or_none(target)

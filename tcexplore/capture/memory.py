@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from tcexplore.capture.dynamo.eager_ops import quiet_profiler
 from tcexplore.events import Allocation, PeakAllocations
@@ -60,6 +61,8 @@ def saved_for_backward(forward: Callable[[], object], known: Iterable[torch.Tens
     references: list[torch.Tensor] = []
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if isinstance(tensor, FakeTensor) or torch._is_functional_tensor(tensor):
+            return tensor  # of a compile during the call, as `torch.cond` makes one
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in known_storages:
             saved[storage.data_ptr()] = storage.nbytes()

@@ -324,6 +324,13 @@ def failure(failed: ev.Failed | None) -> Fields | None:
     return fields("error", failed) if failed else None
 
 
+def _of_captured_call(snapshot: Snapshot, fact: str) -> str:
+    """Return why a fact of the captured call is missing that stands for the script."""
+    reasons = snapshot.captured_calls[0].missing if snapshot.captured_calls else ()
+    start = f"{fact}: "
+    return next((reason.removeprefix(start) for reason in reasons if reason.startswith(start)), NOT_COMPARED)
+
+
 def _missing(snapshot: Snapshot) -> Iterable[Fields]:
     """Yield why facts are null: those that torch does not provide, then those that were not measured."""
     for missing in snapshot.missing_facts:
@@ -332,10 +339,10 @@ def _missing(snapshot: Snapshot) -> Iterable[Fields]:
     if snapshot.timing is None and snapshot.timing_skipped:
         yield {"fact": ev.RunFact.TIMING, "symbol": None, "reason": snapshot.timing_skipped}
     if accuracy_fields(snapshot.accuracy) is None and ev.RunFact.ACCURACY not in known:
-        reason = snapshot.accuracy.reason if snapshot.accuracy else NOT_COMPARED
+        reason = snapshot.accuracy.reason if snapshot.accuracy else _of_captured_call(snapshot, ev.RunFact.ACCURACY)
         yield {"fact": ev.RunFact.ACCURACY, "symbol": None, "reason": reason}
     if snapshot.memory is None and ev.RunFact.MEMORY not in known:
-        yield {"fact": ev.RunFact.MEMORY, "symbol": None, "reason": NOT_COMPARED}
+        yield {"fact": ev.RunFact.MEMORY, "symbol": None, "reason": _of_captured_call(snapshot, ev.RunFact.MEMORY)}
     cpp = any(kernel.language == "cpp" for kernel in snapshot.code_for(NATIVE).kernels)
     if cpp and not snapshot.config.assembly:
         for fact in ("resources", "stages"):

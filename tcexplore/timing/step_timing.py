@@ -122,6 +122,7 @@ COMPILED_AUTOGRAD = (
     "compiled autograd compiles the backward of the forward that ran: eager steps would make it compile more"
 )
 DISTRIBUTED = "the script is one rank of a distributed job, in which all ranks would have to switch at the same step"
+COMPILES_EAGERLY = "its eager steps compile something each time, as torch.cond does outside compiled code"
 FORCED_EAGER = "force_eager"
 
 
@@ -506,6 +507,9 @@ class StepTiming:
         self._counts = replace(self._counts, warm_up=self._counts.warm_up or self._counts.steps)
         self._entered()
         eager_ns = yield from self._warm_up_eager()
+        if eager_ns is None:
+            self._stop(COMPILES_EAGERLY)
+            return
         least = CPU_BLOCK_NS if self._device.type == "cpu" else GPU_BLOCK_NS
         self._target_ns = max(least, RESOLUTIONS * self._clock.resolution_ns)
         self._fastest = self._sized_for = eager_ns, steady
@@ -562,8 +566,11 @@ class StepTiming:
         self._room = MemoryRoom(self._device)
         return self._room.reason_not_to_begin()
 
-    def _warm_up_eager(self) -> Generator[NextStep, Step, float]:
-        """Run the first eager steps; return the shortest time. Find out whether regions draw random numbers."""
+    def _warm_up_eager(self) -> Generator[NextStep, Step, float | None]:
+        """Run the first eager steps; return the shortest time. Find out whether regions draw random numbers.
+
+        Return None if each of them compiled something.
+        """
         times: list[int] = []
         for _ in range(MAX_CALLS):
             self._watch_random = True
@@ -575,7 +582,7 @@ class StepTiming:
             times.append(step.ns)
             if len(times) >= EAGER_WARM_UP:
                 break
-        return min(times, default=1)
+        return min(times, default=None)
 
     def _size_blocks(self) -> None:
         """Size the blocks for the fastest steps, whose times have the fewest interruptions."""

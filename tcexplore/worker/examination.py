@@ -108,6 +108,11 @@ class Examination:
         peaks = [self._frames.measure_warm(partial(allocator.peak, partial(self._call_all, side))) for side in sides]
         peaks[1] += self._cuda_graph_peak()
         weights = program.weights()
+        saved, notes = None, self._notes()
+        try:
+            saved = self._saved_bytes(weights) if program.train else None
+        except RuntimeError as error:  # torch.func has no hooks for what is saved
+            notes = (*notes, f"What eager saves for the backward is not known: {str(error).partition('. ')[0]}")
         self._hooks.emit(
             Memory(
                 device=program.device.type,
@@ -118,8 +123,8 @@ class Examination:
                 compiled_peak=peaks[1],
                 compiling_adds=self._compile_bytes,
                 compiling_method=self._allocated.method,
-                saved_for_backward=self._saved_bytes(weights) if program.train else None,
-                notes=self._notes(),
+                saved_for_backward=saved,
+                notes=notes,
             )
         )
 

@@ -386,6 +386,18 @@ def test_an_eager_call_without_memory_ends_the_alternation():
     assert "memory" in script.timing.stopped
 
 
+def test_eager_steps_that_compile_each_time_are_not_compared():
+    """`torch.cond` compiles its branches in each eager call."""
+    script, net = Script(), region()
+    for _ in range(120):
+        eager = script.timing.begin_call(net, (torch.empty(8, 2),), {})
+        script.clock.work(5e6)
+        script.timing.end_call(int(eager))
+    estimate, _ = script.finish()
+    assert estimate is None
+    assert script.timing.stopped == step_timing.COMPILES_EAGERLY
+
+
 def test_after_a_change_of_the_sizes_the_new_steps_are_timed():
     script = Script(time_for=60.0)
     net = region()

@@ -319,3 +319,23 @@ async def test_the_parameters_that_a_function_reads_are_its_weights(runs: Runs) 
     assert examined.profile is not None
     ops = {part.name for part in examined.profile.parts if part.kind == "eager op"}
     assert "aten.add_" not in ops, "gradients of earlier calls are dropped"
+
+
+GRADIENTS = """\
+import torch
+@torch.compile(backend="aot_eager")
+def step(w, x):
+    return torch.func.grad(lambda w: (x @ w).square().mean())(w).sum()
+w = torch.nn.Parameter(torch.ones(4))
+for _ in range(6):
+    step(w, torch.randn(8, 4)).backward()
+"""
+
+
+async def test_memory_is_measured_where_what_is_saved_for_the_backward_is_not_known(runs: Runs) -> None:
+    events = await runs.run(GRADIENTS, no_eager_steps=True, time_for=0)
+    examined = only(events, CallExamined)[-1]
+    assert examined.memory is not None, examined.missing
+    assert examined.memory.eager_peak
+    assert examined.memory.saved_for_backward is None
+    assert "saved tensor hooks" in examined.memory.notes[-1]

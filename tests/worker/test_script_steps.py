@@ -176,3 +176,21 @@ async def test_steps_without_anything_compiled_have_the_true_reason(runs: Runs) 
     eager = TRAINING.replace("fullgraph=True", "disable=True").replace("range(50)", "range(2)")
     events = await run_steps(runs, eager, time_for=0.2)
     assert only(events, TimingSkipped)[-1].reason.startswith("the script calls nothing that torch.compile made")
+
+
+BRANCHES = """\
+import torch
+class Gate(torch.nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+gate = torch.compile(Gate(), backend="aot_eager")
+with torch.no_grad():
+    for _ in range(80):
+        gate(torch.randn(1 << 16))
+"""
+
+
+async def test_what_torch_compiles_for_itself_in_an_eager_step_is_no_region(runs: Runs) -> None:
+    events = await runs.run(BRANCHES, time_for=0.5, no_captured_calls=True)
+    assert only(events, RegionCalls)[-1].eager
+    assert [region.name for region in only(events, RegionCreated)] == ["Gate"]

@@ -148,8 +148,8 @@ class ModuleRow:
     eager_us: float | None = None
     """Of one call: its ops, on a CPU with the time between them. None if not measured."""
     compiled_us: float | None = None
-    """Of one call: the time of each kernel and of its launches, split over its modules by bytes or FLOPs. None if not
-    measured.
+    """Of one call: the time of each kernel, on a CPU with that of its launches, split over its modules by bytes or
+    FLOPs. None if not measured.
 
     That of the outermost module is the whole call.
     """
@@ -340,8 +340,9 @@ class _TreeBuilder:
         launches = 0.0
         for part in account.parts if account is not None else ():
             if part.kind == "kernel":
-                parts[part.graph, part.phase, part.name] += part.us + part.launch_us
-                launches += part.launch_us
+                launch = 0.0 if account is None or account.on_device else part.launch_us
+                parts[part.graph, part.phase, part.name] += part.us + launch
+                launches += launch
             else:
                 yield RestTime(_rest_name(part.kind), None, part.us)
         for kernel in self._facts.kernels:

@@ -236,6 +236,12 @@ def test_modules_have_the_launches_of_their_kernels_and_add_up_to_the_call():
     assert rows == {"layers.0": pytest.approx(35.0), "layers.1": pytest.approx(36.0)}
     assert {rest.name: rest.compiled_us for rest in tree.rest} == {"launch": pytest.approx(19.0)}
     assert tree.rows[0].compiled_us == 90.0
+    on_device = replace(profiled, parts=tuple(parts[1:]), device_busy_us=40.0)
+    tree = timed_tree(snapshot.apply(on_device))
+    assert [row.compiled_us for row in tree.rows if row.depth == 2] == [20.0, 20.0], (
+        "eager modules have no waits either"
+    )
+    assert sum(rest.compiled_us or 0.0 for rest in tree.rest) == pytest.approx(50.0)
 
 
 def test_an_eager_module_that_runs_in_no_graph_is_outside_the_modules():

@@ -139,4 +139,4 @@ def _compiled_note(tree: ModuleTree) -> str:
     known = any(module.compiled_us is not None for module in tree.rows)
     if not known:
         return ""
-    return "Compiled: each kernel and its launch by the wrapper, split over its modules by bytes or FLOPs."
+    return "Compiled: each kernel, on a CPU with its launch by the wrapper, split over its modules by bytes or FLOPs."

@@ -235,12 +235,11 @@ def script_fields(snapshot: Snapshot) -> Fields:
     graphs: dict[int, list[str]] = defaultdict(list)
     for known in snapshot.region_graphs:
         graphs[known.region].append(known.graph)
-    modules = {known.region: known.path for known in snapshot.region_modules}
     regions = [
         fields(
             "region",
             known.region,
-            module=modules.get(known.region.region),
+            module=known.module,
             graphs=graphs[known.region.region],
             calls=known.calls,
             compiles=known.marks,

@@ -362,6 +362,13 @@ class RegionTimeline:
     """None before the first call."""
     marks: tuple[CompileMark, ...]
     """In chronological order."""
+    module: str | None = None
+    """Path of the module that it compiles; None if there is none, or it is unknown."""
+
+    @property
+    def name(self) -> str:
+        """Its name, with the path of the module: `Block layers.0`."""
+        return f"{self.region.name} {self.module}" if self.module else self.region.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +389,11 @@ def timeline(snapshot: Snapshot) -> Timeline:
     """Return the timeline of a run; empty if the entry is not a script."""
     calls = {known.region: known for known in snapshot.region_calls}
     marks = _marks(snapshot)
-    regions = [RegionTimeline(r, calls.get(r.region), tuple(marks.get(r.region, ()))) for r in snapshot.regions]
+    paths = {known.region: known.path for known in snapshot.region_modules}
+    regions = [
+        RegionTimeline(r, calls.get(r.region), tuple(marks.get(r.region, ())), paths.get(r.region))
+        for r in snapshot.regions
+    ]
     regions.sort(key=lambda region: region.calls is None)
     return Timeline(tuple(regions), max([0.0, *(end for region in regions for end in _ends(region))]))
 

@@ -247,11 +247,13 @@ def query_regions(snapshot: Snapshot) -> tuple[QueryRegion, ...]:
 
 
 def region_name(snapshot: Snapshot, number: int | None) -> str:
-    """Return a region's name as `Regression line 30`; empty if there is no such region."""
+    """Return a region's name as `Block layers.0 line 30`; empty if there is no such region."""
     region = next((region for region in snapshot.regions if region.region == number), None)
     if region is None:
         return ""
-    return f"{region.name} line {region.location.line}" if region.location else region.name
+    path = next((known.path for known in snapshot.region_modules if known.region == number), "")
+    line = f"line {region.location.line}" if region.location else ""
+    return " ".join(filter(None, (region.name, path, line)))
 
 
 def select_region(snapshot: Snapshot, links: Sequence[Link]) -> QueryRegion | None:

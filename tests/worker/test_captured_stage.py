@@ -20,6 +20,7 @@ from tcexplore.events import (
     TimingEstimate,
 )
 from tcexplore.report.json_report import script_fields
+from tcexplore.session.links import region_name
 from tests.snapshots.runs import grow
 from tests.supervisor.runs import Runs, only, printed
 
@@ -274,6 +275,7 @@ async def test_layers_that_are_compiled_one_by_one_are_in_one_tree(runs: Runs) -
     run = grow(1, events, LAYERS)
     regions = {known["region"]: known["module"] for known in script_fields(run)["regions"]}
     assert regions == {number: f"layers.{number}" for number in range(5)}
+    assert region_name(run, 1) == f"Block layers.1 line {LAYERS.splitlines().index('for layer in model.layers:') + 2}"
     rows = {row.path: row for row in timed_tree(run).rows if row.depth == 2}
     assert list(rows) == ["layers.0", "layers.1, 3 – 4", "layers.2"]
     assert rows["layers.1, 3 – 4"].same_as == "layers.0", "they run its code"

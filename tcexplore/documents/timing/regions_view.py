@@ -74,7 +74,7 @@ def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     for lane in timeline(snapshot).regions:
         at = lane.region.location
         links = line_links(at)
-        yield row((f" {lane.region.name}", "title"), (f"  {where.describe(at)}", "muted"), links=links, location=at)
+        yield row((f" {lane.name}", "title"), (f"  {where.describe(at)}", "muted"), links=links, location=at)
         yield from wrapped(" · ".join(region_figures(lane)), width, indent=3, links=links, location=at)
 
 
@@ -92,7 +92,7 @@ def _lane(lane: RegionTimeline, seconds: float, where: Places, toggled: frozense
     at = lane.region.location
     links = line_links(at)
     kind = "" if lane.region.kind == "function" else f"  {lane.region.kind}"
-    yield row((f" {lane.region.name}", "title"), (f"{kind}  {where.describe(at)}", "muted"), links=links, location=at)
+    yield row((f" {lane.name}", "title"), (f"{kind}  {where.describe(at)}", "muted"), links=links, location=at)
     if lane.calls is not None:
         yield row(" ", *draw_lane(lane, seconds, max(8, width - 2)), links=links, location=at)
     if lane.region.arguments:

@@ -11,6 +11,7 @@ from tcexplore.documents.verdicts import MARKS, VERDICT_STYLES
 from tcexplore.events import StepRegion, StepsTimed
 from tcexplore.quantities import count, duration, rounded
 from tcexplore.session import Snapshot
+from tcexplore.session.compile_time import timeline
 from tcexplore.session.economics import economics
 from tcexplore.session.links import line_links
 
@@ -101,9 +102,9 @@ def _parts(snapshot: Snapshot, steps: StepsTimed, width: int) -> Iterator[Row]:
 
 
 def _region(snapshot: Snapshot, region: StepRegion, width: int, *, alone: bool) -> Iterator[Row]:
-    created = next((known for known in snapshot.regions if known.region == region.region), None)
-    at = created.location if created is not None else None
-    name = created.name if created is not None else f"region {region.region}"
+    lane = next((known for known in timeline(snapshot).regions if known.region.region == region.region), None)
+    at = lane.region.location if lane is not None else None
+    name = lane.name if lane is not None else f"region {region.region}"
     where = places(snapshot.file).describe(at)
     share = "" if region.share is None else f"{region.share:.0%}"
     times = "" if region.calls == 1 else f" ×{region.calls:g}"

@@ -500,7 +500,7 @@ def _keep(tensor: torch.Tensor, copied: bool) -> KeptTensor:
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
     """Return a copy with the same sizes and strides, which guards check; of an inference tensor an inference tensor."""
     with torch.inference_mode() if tensor.is_inference() else _normal_tensors():
-        if tensor.layout is not torch.strided:
+        if tensor.layout is not torch.strided or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
             return tensor.detach().clone()
         # A clone of a slice would be contiguous. What is expanded is copied once.
         values = tensor.detach()

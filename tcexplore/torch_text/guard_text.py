@@ -435,12 +435,20 @@ def _global_state(text: str, grad_enabled: bool) -> Cause | None:
     return Cause(", ".join(names), "", "", reason, "global state")
 
 
+_OF_NORMAL_TENSORS = ("ADInplaceOrView", "Autograd")
+"""Beginnings of dispatch keys that inference tensors lack: the first in inference mode, the second outside of it."""
+
+
 def _shorten(old: str, new: str) -> tuple[str, str]:
     """Return short names of two dtypes, or the dispatch keys that only one of two sets has."""
     old_keys, new_keys = _KEY_SET.match(old), _KEY_SET.match(new)
     if old_keys and new_keys:
         before, after = old_keys[1].split(", "), new_keys[1].split(", ")
-        return ", ".join(k for k in before if k not in after), ", ".join(k for k in after if k not in before)
+        lost, gained = [k for k in before if k not in after], [k for k in after if k not in before]
+        if not (lost and gained) and all(key.startswith(_OF_NORMAL_TENSORS) for key in (*lost, *gained)):
+            kinds = "a normal tensor", "an inference tensor"
+            return kinds if lost else kinds[::-1]
+        return ", ".join(lost), ", ".join(gained)
     return _short_dtype(old), _short_dtype(new)
 
 

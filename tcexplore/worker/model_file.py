@@ -163,11 +163,17 @@ def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[],
         emit(ScriptEnded(seconds=time.perf_counter() - start, time_limit=limit if limited else None))
 
 
-_COMPILERS = {"torch.compile", "torch._dynamo.optimize", "torch.compiler.compile"}
+_COMPILERS = {
+    "torch.compile", "torch._dynamo.optimize", "torch.compiler.compile", "accelerate.utils.compile_regions"
+}  # fmt: skip
 
+_COMPILE_METHODS = {"compile", "compile_repeated_blocks"}
+"""Methods of a module that compile it; the second one is that of `diffusers`."""
 
-_COMPILE_ARGUMENTS = {"torch_compile", "torch_compile_backend", "torch_compile_mode", "dynamo_backend", "dynamo_plugin"}
-"""Arguments with which `transformers.TrainingArguments` and `accelerate.Accelerator` compile the model."""
+_COMPILE_ARGUMENTS = {
+    "torch_compile", "torch_compile_backend", "torch_compile_mode", "dynamo_backend", "dynamo_plugin", "compile_config"
+}  # fmt: skip
+"""Arguments with which trainers and `generate` of `transformers`, and `accelerate.Accelerator`, compile the model."""
 
 
 def compiles_itself(tree: ast.Module) -> bool:
@@ -244,4 +250,4 @@ def _is_compiler(node: ast.Attribute | ast.Name, imports: dict[str, str]) -> boo
     root, dot, rest = dotted.partition(".")
     if root in imports:
         return imports[root] + dot + rest in _COMPILERS
-    return isinstance(node, ast.Attribute) and node.attr == "compile"
+    return isinstance(node, ast.Attribute) and node.attr in _COMPILE_METHODS

@@ -37,6 +37,9 @@ SCRIPTS = [
     "class A:\n  def go(self):\n    self.net.inner.compile(mode='x')",
     "from transformers import TrainingArguments\nTrainingArguments('out', torch_compile=True)",
     "from accelerate import Accelerator\nAccelerator(dynamo_backend='inductor')",
+    "from accelerate.utils import compile_regions\nnet = compile_regions(make())",
+    "pipe.transformer.compile_repeated_blocks(fullgraph=True)",
+    "net.generate(ids, compile_config=CompileConfig())",
 ]
 NOT_SCRIPTS = ["import re\np = re.compile('x')", "from re import compile\ncompile('x')", "compile('x', '', 'exec')", "",
                "TrainingArguments('out', torch_compile=False)", "Accelerator(dynamo_backend='no')"]  # fmt: skip

@@ -24,6 +24,8 @@ from tests.capture.dynamo_capture import capture, capture_events, hook_failures,
 pytestmark = pytest.mark.torch
 
 X = torch.ones(4, 4)
+with torch.inference_mode():
+    INFERENCE = torch.ones(4, 4)
 
 
 def recompile_after(change: Callable[[], Any], program: Callable[..., Any]) -> Recompiled:
@@ -66,6 +68,7 @@ def nested(*sizes: int) -> list[torch.Tensor]:
             "Meta, AutogradMeta",
             "another kind of tensor",
         ),
+        (guard_programs.plain, (X,), (INFERENCE,), "a normal tensor", "an inference tensor", "another kind of tensor"),
         (guard_programs.multiplies, (X, 3), (X, 4), "3", "4", "`k` is 4; it was compiled for 3."),
         (guard_programs.multiplies, (X, 2.5), (X, 3.5), "2.5", "3.5", "`k` is 3.5"),
         (guard_programs.takes_a_flag, (X, True), (X, False), "True", "False", "`flag` is False"),

@@ -184,7 +184,7 @@ Aspect = Literal["value", "type", "code"]
 Evaluate = Callable[[str, Aspect], str]
 """Returns the text of a passed value from its source, empty if it is unknown."""
 
-_IDENTITY = re.compile(r"^___check_(type|obj)_id\((.+), \d+\)(?:, type=<class '(?:.*\.)?(.+?)'>)?")
+_IDENTITY = re.compile(r"^___check_(type|obj)_id\((.+), \d+\)(?:, type=<\w+ '(?:.*\.)?(.+?)'>)?")
 
 
 ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {

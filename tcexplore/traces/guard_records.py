@@ -24,7 +24,8 @@ from tcexplore.traces.trace_context import TraceContext
 
 _LINE = re.compile(r"^((?:\| )*)\+- (\w+)(?:: ?(.*))?$")
 _MANAGER = re.compile(r"source=(.*?), (?:accessed_by|type)=")
-_TYPE = re.compile(r"type=<class '(.+?)'>")
+_TYPE = re.compile(r"type=<\w+ '(.+?)'>")
+"""The class of an object: `<class 'int'>`, `<enum 'Color'>`, or what another metaclass writes."""
 _LATENCY = re.compile(r"Guard latency = ([\d.]+) us")
 _TENSOR = re.compile(
     r"^check_tensor\((.+?), \w+, DispatchKeySet\((.+?)\), torch\.(\w+), device=(\w+), requires_grad=\w+, "

@@ -51,8 +51,10 @@ class KernelRecords:
     graphs: GraphRecords
     _pending: list[list[_Pending]] = field(default_factory=list)
     """Of each generated module, the code of its graph and that of each subgraph."""
-    _nodes_of: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
-    """Post-grad nodes by handle, by compile id."""
+    _nodes_of: dict[tuple[str, str], dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Post-grad nodes by handle, by compile id and phase."""
+    _newest: dict[str, str] = field(default_factory=dict)
+    """Phase of the newest module, by compile id."""
     _names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     """Sources by the kernels' unique names, by compile id and phase."""
 
@@ -73,6 +75,7 @@ class KernelRecords:
                 reused=tuple(text.reused),
             )
         )
+        self._newest[record.graph] = phase
         functions = [_Pending(record.graph, phase, text, nodes, prefix)]
         for name, function in text.functions.items():
             own = _own_nodes(bodies[name])
@@ -80,13 +83,17 @@ class KernelRecords:
         self._pending.append(functions)
 
     def read_mappings(self, context: TraceContext, record: Record) -> None:
-        """Keep which post-grad nodes are in each kernel."""
+        """Keep which post-grad nodes are in each kernel of the module before the record.
+
+        The handles of a backward are those of its forward again, and its record may have no nodes.
+        """
+        phase = self._newest.get(record.graph, "forward")
         facts = context.json(record) if record.checksum else None
         mapping = facts.get("cppCodeToPost") if isinstance(facts, dict) else None
         for handle, names in mapping.items() if isinstance(mapping, dict) else ():
             if isinstance(names, list):
                 nodes = tuple(ev.clean(str(name)) for name in names)
-                self._nodes_of.setdefault(record.graph, {})[ev.clean(str(handle))] = nodes
+                self._nodes_of.setdefault((record.graph, phase), {})[ev.clean(str(handle))] = nodes
 
     def flush(self, context: TraceContext, graph: str | None = None) -> None:
         """Emit the kernels of a compile, of all if None."""
@@ -95,7 +102,7 @@ class KernelRecords:
         for functions in due:
             module = functions[0]
             names = self._names.setdefault((module.graph, module.phase), {})
-            handles = self._nodes_of.get(module.graph, {})
+            handles = self._nodes_of.get((module.graph, module.phase), {})
             made = [call for function in functions for call in _Kernels(context, function, handles).calls()]
             for kernel in _events(module, sorted(made, key=lambda call: call.event.order), names):
                 context.emit(kernel)

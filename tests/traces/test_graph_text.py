@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.traces import graph_text
+from tcexplore.torch_text.guard_text import Check
+from tcexplore.traces import graph_text, guard_records
 from tcexplore.traces.graph_text import name_sizes, read_graph, read_subgraphs, read_tensor
 from tcexplore.traces.guard_records import guard_checks
-from tcexplore.traces.kernel_records import read_wrapper
+from tcexplore.traces.kernel_records import KernelRecords, read_wrapper
 from tcexplore.traces.trace_modules import with_modules
 from tcexplore.traces.trace_sources import TraceSources
 
@@ -176,6 +179,16 @@ def test_conditions_after_the_tree_and_repeated_relations_are_recognized():
     ]
 
 
+def test_a_guard_on_a_member_of_an_enum_names_its_class():
+    (leaf,) = guard_records._leaves(
+        "+- RootGuardManager\n"
+        "| +- GuardManager: source=G['Action'].STOP, accessed_by=GetAttrGuardAccessor(STOP), type=<enum 'Action'>\n"
+        "| | +- ID_MATCH: ___check_obj_id(G['Action'].STOP, 123), type=<enum 'Action'>\n"
+    )
+    check = Check(code=leaf.check, comment="")
+    assert guard_records._summary(leaf, check, None, {}) == "is the same Action"
+
+
 MODULE = """\
 # AOT ID: ['0_inference']
 cpp_fused_lt_0 = async_compile.cpp_pybinding(['bool*'], r'''
@@ -246,3 +259,23 @@ def test_parameters_of_a_module_tell_it_and_those_that_an_optimizer_holds_do_not
         ev.FxNode(name="z", op="call_function", target="add", inputs=("g",)),
     ]
     assert [node.module for node in with_modules(nodes, TraceSources(), None)] == [None, None, "self.head", None]
+
+
+class Mappings:
+    """A context whose records map handles to nodes."""
+
+    def __init__(self, facts: dict[str, object]) -> None:
+        self.facts = facts
+
+    def json(self, _record: object) -> object:
+        return self.facts
+
+
+def test_a_backward_without_nodes_in_its_record_has_not_those_of_its_forward():
+    """Both number the handles of their library calls from 1; a node of the forward is an input of the backward."""
+    records, record = KernelRecords(cast(Any, None)), cast(Any, SimpleNamespace(graph="0/0", checksum="1"))
+    records._newest["0/0"] = "forward"
+    records.read_mappings(cast(Any, Mappings({"cppCodeToPost": {"extern_kernels.mm:1": ["mm"]}})), record)
+    records._newest["0/0"] = "backward"
+    records.read_mappings(cast(Any, Mappings({"version": 2.0})), record)
+    assert records._nodes_of == {("0/0", "forward"): {"extern_kernels.mm:1": ("mm",)}}

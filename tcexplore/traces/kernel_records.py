@@ -322,6 +322,7 @@ class _Kernels:
         own = {_packet(node) for node in self._module.nodes if node.op == "call_function"}
         called = self._context.functions.get(self._module.graph, frozenset()) | _INDEXING | _DECOMPOSED
         called |= {name.rpartition(".")[2] for name in own}
+        called |= {name.removesuffix("_") for name in called}  # AOTAutograd makes `index_copy` of `index_copy_`
         forms = (
             "{}", "_{}", "{}_backward", "_{}_backward_data", "native_{}", "native_{}_backward",
             "_native_{}_legit", "_native_{}_legit_no_training", "{}_with_indices", "unsafe_{}", "_unsafe_{}",

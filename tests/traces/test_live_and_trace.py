@@ -271,3 +271,25 @@ async def test_a_module_of_torch_has_the_line_that_calls_it(shared_runs: Runs, t
         assert {tuple(line.line for line in kernel.source_lines) for kernel in kernels} == {(4,)}
         nodes = [node for captured in run.graphs for node in captured.nodes if node.op == "call_function"]
         assert {node.location.line if node.location else None for node in nodes} == {4}
+
+
+WRITES = """\
+import torch
+
+@torch.compile
+def write(cache, index, x):
+    cache.index_copy_(0, index, x.sin())
+    return cache.sum(0)
+
+with torch.no_grad():
+    write(torch.zeros(16, 64), torch.tensor([3]), torch.ones(1, 64))
+"""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_an_op_in_place_has_its_name_in_the_kernels(shared_runs: Runs, tmp_path: Path) -> None:
+    """A kernel's name has no dots: `index_copy` is no `index` and `copy`."""
+    live, trace = await live_run(shared_runs, WRITES), trace_of(WRITES, tmp_path)
+    known = {op for kernel in live.code.kernels for op in kernel.ops}
+    assert "aten.index_copy" in known
+    assert {op for kernel in trace.code.kernels for op in kernel.ops} == known

@@ -215,3 +215,29 @@ def test_cache_lookups_come_from_the_trace(name: str, cache: str, outcome: Cache
     trace.handle(record)
     hooks.remove()
     assert events == [CacheLookup(graph="1/0", cache=cache, outcome=outcome, reason="unsupported")]
+
+
+class SharedWeight(torch.nn.Module):
+    """Its weight has two gradients, whose sum a pass computes with one of the products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(32, 32, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.layer(x).tanh())
+
+
+@pytest.mark.torch
+def test_a_sum_of_gradients_that_a_pass_fuses_has_the_origins_of_the_product() -> None:
+    events = captured(SharedWeight(), (torch.randn(16, 32),), __file__, train=True)
+    calls = [
+        node
+        for graph in events
+        if isinstance(graph, AtenGraph) and (graph.stage, graph.phase) == ("post_grad", "backward")
+        for node in graph.nodes
+        if node.op == "call_function"
+    ]
+    fused = [node for node in calls if "addmm" in node.target]
+    assert fused, [node.target for node in calls]
+    assert all(node.origins for node in fused)

@@ -28,15 +28,14 @@ _PATTERN_ENTRIES = ("GraphPatternEntry", "LoweringPatternEntry", "ReplacementPat
 
 
 def record_replacements(hooks: Hooks) -> None:
-    """Record in each new node without a stack trace which nodes it replaces, and save metadata before torch
-    overwrites it."""
-    unplaced: list[set[Any]] = []
+    """Record in each new node which nodes it replaces, and save metadata before torch overwrites it."""
+    before: list[set[Any]] = []
 
     def pattern_begins(_entry: Any, _match: Any, graph: Any, *_: Any, **__: Any) -> None:
-        unplaced.append(_without_stack(graph))
+        before.append(_calls(graph))
 
     def pattern_applied(_result: Any, _entry: Any, match: Any, graph: Any, *_: Any, **__: Any) -> None:
-        for node in _without_stack(graph) - unplaced.pop():
+        for node in _calls(graph) - before.pop():
             node.meta[_REPLACED] = tuple(match.nodes)
 
     def uses_replaced(old: Any, new: Any, *_: Any, **__: Any) -> None:
@@ -56,8 +55,8 @@ def record_replacements(hooks: Hooks) -> None:
     hooks.watch(_FACT, "torch.fx.node:Node.replace_all_uses_with", before=uses_replaced)
 
 
-def _without_stack(graph: Any) -> set[Any]:
-    return {node for node in graph.nodes if node.op == "call_function" and "stack_trace" not in node.meta}
+def _calls(graph: Any) -> set[Any]:
+    return {node for node in graph.nodes if node.op == "call_function"}
 
 
 class _OriginalNode:
@@ -111,11 +110,19 @@ def aten_node(node: Any, user_files: UserFiles) -> FxNode:
     if node.op == "placeholder":
         return record
     places = (record.location,) if record.location else user_lines(node, user_files)
+    # A pass may give a new node the stack trace of one that it replaces, but not what that descends from.
+    replaced = map(original_node, _predecessors(node))
+    known = (tuple(_origins_of(sources, user_files)) for sources in (source_nodes(node), replaced))
     return replace(
         record,
-        origins=tuple(dict.fromkeys(name for source in source_nodes(node) for name in _origins(source, user_files))),
+        origins=next(filter(None, known), ()),
         location=places[0] if len(places) == 1 else None,
     )
+
+
+def _origins_of(nodes: Iterable[Any], user_files: UserFiles) -> Iterable[str]:
+    """Return the names of the Dynamo nodes that any of the nodes comes from."""
+    return dict.fromkeys(name for node in nodes for name in _origins(node, user_files))
 
 
 def user_lines(node: Any, user_files: UserFiles) -> tuple[Location, ...]:

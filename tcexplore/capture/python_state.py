@@ -218,6 +218,18 @@ def _inside(value: Any) -> Iterator[Any]:
     return iter({**getattr(value, "__dict__", {}), **_slots(value)}.values())
 
 
+def argument_state(leaves: Iterable[object]) -> ArgumentState | None:
+    """Return the state of the objects among the leaves of arguments that hold tensors.
+
+    Return None if there are none, or if their attributes raise.
+    """
+    try:
+        objects = objects_with_tensors(leaves)
+        return ArgumentState(objects) if objects else None
+    except Exception:  # noqa: BLE001  the program's own attributes may raise anything
+        return None
+
+
 def objects_with_tensors(leaves: Iterable[object]) -> list[object]:
     """Return the objects among the leaves of arguments that hold tensors, without duplicates."""
     objects = {id(leaf): leaf for leaf in leaves if not isinstance(leaf, (*SIMPLE, *_NO_OBJECTS))}

@@ -21,7 +21,7 @@ from tcexplore.capture.compile_phases import ActivityTimer
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
 from tcexplore.capture.entry import Call, Entry, EntryError, collect_tensors, modules_of
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.python_state import ArgumentState, PythonState, copy_small, objects_with_tensors, set_values
+from tcexplore.capture.python_state import PythonState, argument_state, copy_small, set_values
 from tcexplore.capture.random_state import RandomState
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CallMade, Config, GradMode, GradReason, Job, Variant
@@ -87,8 +87,7 @@ class Program:
         self.config = config
         self.entry = entry = with_memory_format(entry, self.module, config)
         self._inputs = [(tensor, tensor.detach().clone()) for tensor in collect_tensors(entry.calls)]
-        objects = objects_with_tensors(pytree.tree_leaves([(call.args, dict(call.kwargs)) for call in entry.calls]))
-        self._objects = ArgumentState(objects) if objects else None
+        self._objects = argument_state(pytree.tree_leaves([(call.args, dict(call.kwargs)) for call in entry.calls]))
         # The file's own compile is of the whole model.
         own = entry.compiled if config.regions == "whole" else None
         compiled = own or compile_target(entry.target, self.module, config)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tcexplore.capture.captured_calls import MAX_CALLS, CallCapture, CapturedCall, NotCapturedError
+from tcexplore.capture.python_state import argument_state
 from tcexplore.events import RegionKind
 
 pytestmark = pytest.mark.torch
@@ -252,3 +253,13 @@ def test_nothing_is_held_once_the_calls_are_released() -> None:
     assert tensor() is None
     assert alias() is None
     assert reference() is None
+
+
+def test_an_object_whose_attributes_raise_has_no_state() -> None:
+    class Proxy:
+        @property
+        def __dict__(self) -> dict[str, object]:  # type: ignore[override]
+            raise RuntimeError("not loaded")
+
+    assert argument_state([torch.ones(2), 3, "text", Proxy()]) is None
+    assert argument_state([Cache(), Cache()]) is not None

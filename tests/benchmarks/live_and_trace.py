@@ -27,6 +27,7 @@ UNSEEN = Path(__file__).with_name("unseen")
 TCEXPLORE = [sys.executable, "-m", "tcexplore"]
 EXPLAINED = {
     "while_loop": "torch compiles `while_loop` in tcexplore's eager calls too; the trace of the same process has that",
+    "flex": "the same for FlexAttention, whose calls are captured",
 }
 """Programs whose traces hold more than the live report."""
 

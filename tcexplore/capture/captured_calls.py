@@ -14,6 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tcexplore.capture.entry import Call, CallContext, Entry, describe_call
+from tcexplore.capture.module_paths import module_of
 from tcexplore.capture.python_state import ArgumentState, objects_with_tensors, tensors_inside
 from tcexplore.capture.random_state import RandomState
 from tcexplore.capture.region_queries import CallState
@@ -479,12 +480,6 @@ class _Arguments:
 def version_of(tensor: torch.Tensor) -> int:
     """Return how often a tensor was written to; 0 for an inference tensor, which does not count it."""
     return 0 if tensor.is_inference() else tensor._version
-
-
-def module_of(target: Any) -> torch.nn.Module | None:
-    """Return the module that a compiled function is, or is a method of."""
-    owner = getattr(target, "__self__", target)
-    return owner if isinstance(owner, torch.nn.Module) else None
 
 
 def named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

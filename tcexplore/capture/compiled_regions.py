@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
-from tcexplore.capture.captured_calls import CallCapture, CapturedCall, module_of
+from tcexplore.capture.captured_calls import CallCapture, CapturedCall
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.dynamo.frame_entries import watch_entries
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.module_paths import name_modules, place_of
+from tcexplore.capture.module_paths import module_of, name_modules, place_of
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
+from tcexplore.capture.module_paths import module_of
 from tcexplore.capture.tensor_descriptions import dtype_text, tensor_facts
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Config, Job, Location
@@ -134,9 +135,8 @@ def modules_of(target: Callable[..., Any], calls: Sequence[Call]) -> tuple[torch
 
     A function may read modules from its arguments, from the functions around it, and from the globals of its file.
     """
-    owner = getattr(target, "__self__", target)
-    if isinstance(owner, torch.nn.Module):
-        return (owner,)
+    if (module := module_of(target)) is not None:
+        return (module,)
     values: list[Any] = pytree.tree_leaves([(call.args, dict(call.kwargs)) for call in calls])
     try:
         read = inspect.getclosurevars(inspect.unwrap(target))

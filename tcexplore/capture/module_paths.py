@@ -49,9 +49,14 @@ def name_modules(root: object) -> None:
 
     The root may also be a method of a module.
     """
-    module = getattr(root, "__self__", root)
-    if isinstance(module, Module):
+    if (module := module_of(root)) is not None:
         _compiled.append(weakref.ref(module))
+
+
+def module_of(target: object) -> Module | None:
+    """Return the module that a compiled object is, or is a method of."""
+    owner = getattr(target, "__self__", target)
+    return owner if isinstance(owner, Module) else None
 
 
 def paths_inside(root: Module) -> dict[int, ModulePath]:
@@ -92,10 +97,14 @@ def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Modu
 def place_of(module: Module) -> RunModule | None:
     """Return the place of a module that is called now; None if no module that runs or is compiled contains it."""
     module = _unwrapped(module)
-    for root in _running_or_compiled():
-        if (path := paths_inside(root).get(id(module))) is not None:
-            return RunModule(path, type(module).__name__)
-    return None
+    paths = _first_around(module, _running_or_compiled())
+    return None if paths is None else RunModule(paths[id(module)], type(module).__name__)
+
+
+def _first_around(module: Module, roots: Iterable[Module]) -> dict[int, ModulePath] | None:
+    """Return the paths inside the first of the roots that contains a module; None if none does."""
+    inside = map(paths_inside, roots)
+    return next((paths for paths in inside if id(module) in paths), None)
 
 
 class FramePaths:
@@ -163,7 +172,12 @@ class FramePaths:
 def _running_or_compiled() -> Iterator[Module]:
     """Yield the modules that run, outermost first, then those that the program compiles."""
     yield from reversed(list(_running()))
-    yield from filter(None, (reference() for reference in _compiled))
+    yield from _alive(_compiled)
+
+
+def _alive(references: Iterable[weakref.ref[Module]]) -> Iterator[Module]:
+    """Yield the modules that still exist. Their truth is not asked: it may be a length of the user's own."""
+    return (module for reference in references if (module := reference()) is not None)
 
 
 def _running() -> Iterator[Module]:
@@ -179,10 +193,7 @@ def _running() -> Iterator[Module]:
 
 def _paths_around(module: Module) -> dict[int, ModulePath]:
     """Return the paths inside the outermost module of the graphs that contains a module; inside it if none does."""
-    for reference in _outermost.values():
-        if (root := reference()) is not None and id(module) in (paths := paths_inside(root)):
-            return paths
-    return paths_inside(module)
+    return _first_around(module, _alive(_outermost.values())) or paths_inside(module)
 
 
 class RunModule(NamedTuple):

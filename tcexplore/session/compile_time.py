@@ -10,6 +10,7 @@ from typing import Final, Literal
 from tcexplore import events as ev
 from tcexplore.events.base import backward_number
 from tcexplore.session.cache_entries import newest_causes
+from tcexplore.session.links import region_path, region_title
 from tcexplore.session.snapshot import Snapshot
 
 CHAIN = 0.97
@@ -368,7 +369,7 @@ class RegionTimeline:
     @property
     def name(self) -> str:
         """Its name, with the path of the module: `Block layers.0`."""
-        return f"{self.region.name} {self.module}" if self.module else self.region.name
+        return region_title(self.region, self.module)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,9 +390,8 @@ def timeline(snapshot: Snapshot) -> Timeline:
     """Return the timeline of a run; empty if the entry is not a script."""
     calls = {known.region: known for known in snapshot.region_calls}
     marks = _marks(snapshot)
-    paths = {known.region: known.path for known in snapshot.region_modules}
     regions = [
-        RegionTimeline(r, calls.get(r.region), tuple(marks.get(r.region, ())), paths.get(r.region))
+        RegionTimeline(r, calls.get(r.region), tuple(marks.get(r.region, ())), region_path(snapshot, r.region))
         for r in snapshot.regions
     ]
     regions.sort(key=lambda region: region.calls is None)

@@ -251,9 +251,18 @@ def region_name(snapshot: Snapshot, number: int | None) -> str:
     region = next((region for region in snapshot.regions if region.region == number), None)
     if region is None:
         return ""
-    path = next((known.path for known in snapshot.region_modules if known.region == number), "")
-    line = f"line {region.location.line}" if region.location else ""
-    return " ".join(filter(None, (region.name, path, line)))
+    title = region_title(region, region_path(snapshot, region.region))
+    return f"{title} line {region.location.line}" if region.location else title
+
+
+def region_path(snapshot: Snapshot, number: int) -> str | None:
+    """Return the path of the module that a region compiles; None if there is none, or it is unknown."""
+    return next((known.path for known in snapshot.region_modules if known.region == number), None)
+
+
+def region_title(region: ev.RegionCreated, path: str | None) -> str:
+    """Return a region's name with the path of its module: `Block layers.0`."""
+    return f"{region.name} {path}" if path else region.name
 
 
 def select_region(snapshot: Snapshot, links: Sequence[Link]) -> QueryRegion | None:

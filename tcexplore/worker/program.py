@@ -21,6 +21,7 @@ from tcexplore.capture.compile_phases import ActivityTimer
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
 from tcexplore.capture.entry import Call, Entry, EntryError, collect_tensors, modules_of
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.module_paths import module_of
 from tcexplore.capture.python_state import PythonState, argument_state, copy_small, set_values
 from tcexplore.capture.random_state import RandomState
 from tcexplore.capture.user_files import UserFiles
@@ -243,8 +244,7 @@ class Program:
     @property
     def module(self) -> torch.nn.Module | None:
         """The module that has the parameters; None for a function."""
-        target = getattr(self.entry.target, "__self__", self.entry.target)
-        return target if isinstance(target, torch.nn.Module) else None
+        return module_of(self.entry.target)
 
     @cached_property
     def modules(self) -> tuple[torch.nn.Module, ...]:

@@ -92,7 +92,7 @@ def source_nodes(node: Any) -> tuple[Any, ...]:
 
 
 def _predecessors(node: Any) -> tuple[Any, ...]:
-    """Return the nodes that a node without a stack trace replaces.
+    """Return the nodes that a node replaces.
 
     AOTAutograd ends a graph with a `copy_` for each mutated input: its origin is that of the copied value.
     """
@@ -111,18 +111,18 @@ def aten_node(node: Any, user_files: UserFiles) -> FxNode:
         return record
     places = (record.location,) if record.location else user_lines(node, user_files)
     # A pass may give a new node the stack trace of one that it replaces, but not what that descends from.
-    replaced = map(original_node, _predecessors(node))
-    known = (tuple(_origins_of(sources, user_files)) for sources in (source_nodes(node), replaced))
+    origins = _origins_of(source_nodes(node), user_files)
+    origins = origins or _origins_of(map(original_node, _predecessors(node)), user_files)
     return replace(
         record,
-        origins=next(filter(None, known), ()),
+        origins=origins,
         location=places[0] if len(places) == 1 else None,
     )
 
 
-def _origins_of(nodes: Iterable[Any], user_files: UserFiles) -> Iterable[str]:
+def _origins_of(nodes: Iterable[Any], user_files: UserFiles) -> tuple[str, ...]:
     """Return the names of the Dynamo nodes that any of the nodes comes from."""
-    return dict.fromkeys(name for node in nodes for name in _origins(node, user_files))
+    return tuple(dict.fromkeys(name for node in nodes for name in _origins(node, user_files)))
 
 
 def user_lines(node: Any, user_files: UserFiles) -> tuple[Location, ...]:

@@ -11,9 +11,8 @@ from tcexplore.documents.verdicts import MARKS, VERDICT_STYLES
 from tcexplore.events import StepRegion, StepsTimed
 from tcexplore.quantities import count, duration, rounded
 from tcexplore.session import Snapshot
-from tcexplore.session.compile_time import timeline
 from tcexplore.session.economics import economics
-from tcexplore.session.links import line_links
+from tcexplore.session.links import line_links, region_path, region_title
 
 RANDOM = (
     "A region draws random numbers, such as for dropout. Eager and compiled code draw different ones, so the steps "
@@ -102,9 +101,10 @@ def _parts(snapshot: Snapshot, steps: StepsTimed, width: int) -> Iterator[Row]:
 
 
 def _region(snapshot: Snapshot, region: StepRegion, width: int, *, alone: bool) -> Iterator[Row]:
-    lane = next((known for known in timeline(snapshot).regions if known.region.region == region.region), None)
-    at = lane.region.location if lane is not None else None
-    name = lane.name if lane is not None else f"region {region.region}"
+    created = next((known for known in snapshot.regions if known.region == region.region), None)
+    at = created.location if created is not None else None
+    path = region_path(snapshot, region.region)
+    name = region_title(created, path) if created is not None else f"region {region.region}"
     where = places(snapshot.file).describe(at)
     share = "" if region.share is None else f"{region.share:.0%}"
     times = "" if region.calls == 1 else f" ×{region.calls:g}"

@@ -8,13 +8,15 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tcexplore.events import Location
 from tcexplore.torch_text.dynamo_names import function_name
+
+Frame = TypeVar("Frame", bound=Any)
 
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
@@ -39,6 +41,14 @@ def _python_folders() -> tuple[str, ...]:
     return (*(paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")), tcexplore)
 
 
+class StackFrame(NamedTuple):
+    """A frame as `traceback.FrameSummary` names its fields."""
+
+    filename: str
+    lineno: int | None
+    name: str
+
+
 class NodeNames(NamedTuple):
     """The node names of a Dynamo graph."""
 
@@ -58,20 +68,24 @@ class NodeNames(NamedTuple):
 class UserFiles:
     """The model file and every module that is neither installed nor part of the standard library.
 
-    A model whose class an installed library defines (GPT-2 from `transformers`) has no line in the model file: `adopt`
-    then counts that library as the user's.
+    A model whose class an installed library defines (GPT-2 from `transformers`) has no line in these files: its frames
+    are those of the library, if a stack has none of the user. `adopt` counts the library of the model file's own model
+    as the user's altogether.
     """
 
     def __init__(self, file: str) -> None:
         self.file = os.path.abspath(file)
         self._owned: dict[str, bool] = {}
+        self._of_library: dict[str, bool] = {}
         self._adopted: str | None = None
-        self._by_stack_trace: dict[str, tuple[Location, ...]] = {}
-        """The user's frames by the text of a stack: each stage repeats those of the stage before it."""
+        self._by_stack_trace: dict[tuple[str, bool], tuple[Location, ...]] = {}
+        """Frames by the text of a stack and `libraries`: each stage repeats those of the stage before it."""
         self._located: dict[str, str] = {}
         """Absolute paths of the files that have a location, by the path in the frame."""
         self.callers: dict[str, Location] = {}
         """By compile id, the user's line that was running when the frame was compiled."""
+        self.of_libraries: dict[str, bool] = {}
+        """By compile id, whether no code of the user calls the frame inside its region: it may be a library's."""
         self.readers: dict[str, dict[str, Location]] = {}
         """By compile id, the line of the first node that reads each input, by the readable name of the input."""
         self.node_names: dict[str, NodeNames] = {}
@@ -92,6 +106,15 @@ class UserFiles:
         if generated:
             roots.add(generated)
         return tuple(_real_path(r) + os.sep for r in roots)
+
+    @cached_property
+    def _compiler_folders(self) -> tuple[str, ...]:
+        """The folders of torch, Triton and tcexplore."""
+        folders = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+        for name in ("torch", "triton"):
+            file = getattr(sys.modules.get(name), "__file__", None)
+            folders += [os.path.dirname(file)] if file else []
+        return tuple(_real_path(folder) + os.sep for folder in folders)
 
     def adopt(self, function: Any) -> None:
         """Count the installed package that defines `function` as the user's, unless it is torch or Python itself."""
@@ -125,19 +148,41 @@ class UserFiles:
             self._owned[file] = owned
         return owned
 
-    def frames(self, stack: Iterable[Any] | None) -> tuple[Location, ...]:
-        """Return the user's frames of a `traceback.StackSummary`, or of any frames with filename, lineno and name."""
-        return tuple(self.location(f.filename, f.lineno, f.name) for f in stack or () if self.owns(f.filename))
+    def _in_library(self, file: str) -> bool:
+        """Return whether a file is of an installed library, other than torch and Triton."""
+        in_library = self._of_library.get(file)
+        if in_library is None:
+            real = _real_path(file)
+            in_library = self._of_library[file] = any(
+                f"{os.sep}{folder}{os.sep}" in real for folder in _PACKAGE_FOLDERS
+            ) and not real.startswith(self._compiler_folders)
+        return in_library
 
-    def frames_of_text(self, stack_trace: str | None) -> tuple[Location, ...]:
-        """Return the user's frames in the text of an FX node's `stack_trace`."""
+    def frames(self, stack: Iterable[Any] | None, *, libraries: bool = False) -> tuple[Location, ...]:
+        """Return the user's frames of a `traceback.StackSummary`, or of any frames with filename, lineno and name.
+
+        With `libraries`, they are those of installed libraries if there are none of the user.
+        """
+        return self.locations(self.shown(tuple(stack or ()), libraries=libraries))
+
+    def shown(self, stack: Sequence[Frame], *, libraries: bool) -> list[Frame]:
+        """Return the frames that `frames` locates."""
+        own = [frame for frame in stack if self.owns(frame.filename)]
+        return own if own or not libraries else [frame for frame in stack if self._in_library(frame.filename)]
+
+    def locations(self, stack: Iterable[Any]) -> tuple[Location, ...]:
+        """Return the locations of frames with filename, lineno and name."""
+        return tuple(self.location(frame.filename, frame.lineno, frame.name) for frame in stack)
+
+    def frames_of_text(self, stack_trace: str | None, *, libraries: bool = False) -> tuple[Location, ...]:
+        """Return the frames in the text of an FX node's `stack_trace`, as `frames` does."""
         if not stack_trace:
             return ()
-        frames = self._by_stack_trace.get(stack_trace)
+        key = stack_trace, libraries
+        frames = self._by_stack_trace.get(key)
         if frames is None:
-            matches = _FRAME.findall(stack_trace)
-            frames = tuple(self.location(file, int(line), name) for file, line, name in matches if self.owns(file))
-            self._by_stack_trace[stack_trace] = frames
+            stack = [StackFrame(file, int(line), name) for file, line, name in _FRAME.findall(stack_trace)]
+            frames = self._by_stack_trace[key] = self.frames(stack, libraries=libraries)
         return frames
 
     def sources(self) -> tuple[tuple[str, str], ...]:
@@ -148,6 +193,12 @@ class UserFiles:
     def innermost(self, frame: FrameType | None) -> FrameType | None:
         """Return the innermost frame of the user's files, from a frame on outwards; None if there is none."""
         while frame is not None and not self.owns(frame.f_code.co_filename):
+            frame = frame.f_back
+        return frame
+
+    def innermost_of_library(self, frame: FrameType | None) -> FrameType | None:
+        """Return the innermost frame of an installed library, from a frame on outwards; None if there is none."""
+        while frame is not None and not self._in_library(frame.f_code.co_filename):
             frame = frame.f_back
         return frame
 
@@ -163,8 +214,12 @@ class UserFiles:
         return self.location(code.co_filename, code.co_firstlineno, code.co_name)
 
     def find(self, ending: str, line: int, function: str) -> Location | None:
-        """Return the location in the user's file whose path has this ending, None if no such file is known."""
-        candidates = (file for file, owned in self._owned.items() if owned and file.endswith(ending))
+        """Return the location in the file whose path has this ending, None if no such file is known.
+
+        It is the user's file, or that of a library of which other locations are known.
+        """
+        known = (*(file for file, owned in self._owned.items() if owned), *filter(self._in_library, self._located))
+        candidates = (file for file in known if file.endswith(ending))
         file = self.file if self.file.endswith(ending) else next(candidates, None)
         return self.location(file, line, function) if file else None
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
@@ -58,6 +59,8 @@ _FRAME = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)\n(?:    (.*))?', re.
 _LINK = re.compile(r"please visit: (https?://\S+)")
 _REASON = re.compile(r"^(!?[\d/]+): (.*)$", re.S)
 _ATTRIBUTE = re.compile(r"^(?:L|G)\['[^']+'\][.\[]")
+_EVAL_FRAME = "eval_frame.py"
+"""The file of torch whose frames are the calls of compiled regions."""
 _SIZE_SOURCE = re.compile(r"^(.*)\.(size|stride)\(\)\[(\d+)\]$")
 
 
@@ -69,7 +72,10 @@ def read_start(context: TraceContext, record: Record) -> None:
         context.sources.observe_line(frame.file, frame.line, code)
     owned = [frame for frame, _ in frames[:-1] if context.sources.owns(frame.file)]
     own = frames[-1][0] if frames else None
-    start = FrameStart(own, owned[-1] if owned else None)
+    in_region = dropwhile(lambda frame: not frame[0].file.endswith(_EVAL_FRAME), frames[:-1])
+    of_library = own is not None and context.sources.in_library(own.file)
+    of_library = of_library and not any(context.sources.owns(frame.file) for frame, _ in in_region)
+    start = FrameStart(own, owned[-1] if owned else None, of_library)
     context.starts[record.graph] = start
     if record.attempt or own is None:
         return
@@ -165,7 +171,8 @@ def read_break(context: TraceContext, record: Record) -> None:
         return
     start = context.starts.get(record.graph)
     own, caller = (start.frame, start.caller) if start else (None, None)
-    stack = _break_stack(context.sources, text, own, caller)
+    of_library = start is not None and start.of_library
+    stack = _break_stack(context.sources, text, own, caller, of_library=of_library)
     location = stack[-1] if stack else break_line(context.sources, text, own, caller)
     context.break_lines.setdefault((record.graph, reasons.first.kind), location)
     key = (own, stack, reasons.first.kind)
@@ -202,24 +209,38 @@ def _message(logged: str) -> tuple[str, str]:
 
 
 def _user_frames(sources: TraceSources, text: str, start: re.Pattern[str] = _BREAK_STACK) -> Iterator[ev.Location]:
-    stack = start.search(text)
-    for file, line, function, code in _FRAME.findall(stack[1] if stack else ""):
-        place = sources.place(file, int(line), function, code)
+    for frame in _stack_frames(text, start):
+        place = sources.place(*frame)
         if place is not None:
             yield place
 
 
+def _stack_frames(text: str, start: re.Pattern[str] = _BREAK_STACK) -> list[tuple[str, int, str, str]]:
+    """Return file, line, function and code of each frame of the stack in a text, outermost first."""
+    stack = start.search(text)
+    frames = _FRAME.findall(stack[1] if stack else "")
+    return [(file, int(line), function, code) for file, line, function, code in frames]
+
+
 def _break_stack(
-    sources: TraceSources, text: str, own: ev.Location | None, caller: ev.Location | None
+    sources: TraceSources, text: str, own: ev.Location | None, caller: ev.Location | None, *, of_library: bool = False
 ) -> tuple[ev.Location, ...]:
-    """Return the user's frames; those that called a frame of a library may be only in the stack of its compile."""
+    """Return the user's frames; those that called a frame of a library may be only in the stack of its compile.
+
+    `of_library` is that of `FrameStart`: inside the frame, those of libraries count if none is the user's.
+    """
     stack = tuple(_user_frames(sources, text))
-    if own is None or caller is None or caller in stack or sources.owns(own.file):
+    if own is None or sources.owns(own.file):
         return stack
-    logged = _BREAK_STACK.search(text)
-    files = [frame[0] for frame in _FRAME.findall(logged[1] if logged else "")]
-    inside = files[len(files) - files[::-1].index(own.file) :] if own.file in files else []
-    return stack if any(map(sources.owns, inside)) else (*stack, caller)
+    frames = _stack_frames(text)
+    first = next((n for n, frame in enumerate(frames) if frame[0] == own.file), len(frames))
+    callers = tuple(place for frame in frames[:first] if (place := sources.place(*frame)) is not None)
+    if caller is not None and caller not in callers:
+        callers = (*callers, caller)
+    inside = tuple(place for frame in frames[first:] if (place := sources.place(*frame)) is not None)
+    if not inside and of_library:
+        inside = tuple(place for frame in frames[first:] if (place := sources.place_inside(*frame)) is not None)
+    return callers + inside
 
 
 def break_line(
@@ -278,6 +299,16 @@ def read_recompile(context: TraceContext, record: Record) -> None:
         context.recompile_values.add(recompile, code)
 
 
+def _line_of_check(sources: TraceSources, start: FrameStart, check: Check) -> ev.Location | None:
+    """Return the line of a check in a frame of a library: the one in its comment, or that of the function."""
+    own = start.frame
+    if own is None:
+        return None
+    if check.place and own.file.endswith(check.place[0]):
+        return sources.place_inside(own.file, *check.place[1:])
+    return sources.place_inside(own.file, own.line, own.function)
+
+
 def _recompiled(context: TraceContext, record: Record, entry: str, text: str) -> tuple[str, ev.Recompiled]:
     """Return the code of the failed guard, and the recompile."""
     check = Check("", "") if text.startswith(BACKEND_MATCH) else split_check(text.split("\nUser stack trace:")[0])
@@ -288,7 +319,9 @@ def _recompiled(context: TraceContext, record: Record, entry: str, text: str) ->
     place = stack[-1] if stack else context.guard_places.get((entry, cause.name))
     place = place or (context.sources.find(*check.place) if check.place else None)
     if place is None and frame is not None:
-        place = context.sources.place(frame.file, frame.line, frame.function) or (start.caller if start else None)
+        place = _line_of_check(context.sources, start, check) if start is not None and start.of_library else None
+        place = place or context.sources.place(frame.file, frame.line, frame.function)
+        place = place or (start.caller if start else None)
     number = record.envelope.get("frame_compile_id")
     return check.code, ev.Recompiled(
         graph=record.graph,

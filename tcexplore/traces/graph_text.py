@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from sys import intern
@@ -524,8 +525,11 @@ def _dict(value: ast.Dict) -> str:
 
 
 def _builtin_call(value: ast.Call) -> str:
-    """Return a slice as `1:2`, a device as `cuda:0`, any other call as it is."""
+    """Return a slice as `1:2`, a device as `cuda:0`, a complex number as `1j`, any other call as it is."""
     name = _dotted(value.func)
+    if name == "complex" and len(value.args) == 2:
+        with suppress(ValueError):
+            return repr(complex(*(float(ast.unparse(part)) for part in value.args)))
     if name == "slice" and 2 <= len(value.args) <= 3:
         start, stop, *step = ("" if _is_none(arg) else _text(arg) for arg in value.args)
         return f"{start}:{stop}" + (f":{step[0]}" if step and step[0] else "")

@@ -213,7 +213,7 @@ class _Kernels:
     def _flow(self) -> Dataflow:
         """The calls with the nodes that their buffers tell."""
         text = self._module.text
-        ops = {call.name: _extern_op(call.name) for call in text.calls}
+        ops = {call.name: self._extern_op(call.name) for call in text.calls}
         comments = (call.comment.source_nodes for call in text.calls)
         return match_nodes(self._module.nodes, text.steps, text.kernels, ops, comments)
 
@@ -270,13 +270,24 @@ class _Kernels:
         if not names:
             names = self._extern_nodes(name, comment) if extern else self._only_nodes(name)
         if extern:  # a comment also names what torch reads the inputs from
-            own = [node for node in names if node in self._by_name and _packet(self._by_name[node]) == _extern_op(name)]
+            op = self._extern_op(name)
+            own = [node for node in names if node in self._by_name and _packet(self._by_name[node]) == op]
             names = tuple(own) if len(own) == 1 else names
         return tuple(sorted({node for node in names if node in self._places}, key=self._places.__getitem__))
 
+    def _extern_op(self, name: str) -> str:
+        """Return the op of a library call: the graph has `aten.bernoulli` for a call of `aten.bernoulli_`."""
+        op = _extern_op(name)
+        functional = op.removesuffix("_")
+        return functional if op not in self._packets and functional in self._packets else op
+
+    @cached_property
+    def _packets(self) -> frozenset[str]:
+        return frozenset(map(_packet, self._module.nodes))
+
     def _extern_nodes(self, name: str, comment: CommentBlock) -> tuple[str, ...]:
         """Return the node of a library call if its op and its lines leave one."""
-        op = _extern_op(name)
+        op = self._extern_op(name)
         lines = set(self._source_lines(comment))
         nodes = [node for node in self._module.nodes if _packet(node) == op]
         placed = [node for node in nodes if node.location in lines] or nodes
@@ -289,7 +300,7 @@ class _Kernels:
 
     def _ops(self, name: str, comment: CommentBlock, nodes: tuple[str, ...], *, extern: bool) -> tuple[str, ...]:
         if extern:
-            return tuple(dict.fromkeys(_packet(self._by_name[node]) for node in nodes)) or (_extern_op(name),)
+            return tuple(dict.fromkeys(_packet(self._by_name[node]) for node in nodes)) or (self._extern_op(name),)
         return comment.ops or self._named_ops(name)
 
     def _named_ops(self, kernel: str) -> tuple[str, ...]:
@@ -325,8 +336,8 @@ class _Kernels:
         called |= {name.removesuffix("_") for name in called}  # AOTAutograd makes `index_copy` of `index_copy_`
         forms = (
             "{}", "_{}", "{}_backward", "_{}_backward_data", "native_{}", "native_{}_backward",
-            "_native_{}_legit", "_native_{}_legit_no_training", "{}_with_indices", "unsafe_{}", "_unsafe_{}",
-            "_safe_{}", "{}_interface", "linalg_{}", "linalg_vector_{}",
+            "_native_{}_legit", "_native_{}_legit_no_training", "_native_{}_legit_functional", "{}_with_indices",
+            "unsafe_{}", "_unsafe_{}", "_safe_{}", "{}_interface", "linalg_{}", "linalg_vector_{}",
         )  # fmt: skip
         known = {form.format(name): f"aten.{form.format(name)}" for name in called for form in forms}
         return {**known, **{name.rpartition(".")[2]: name for name in own if "." in name}}
@@ -378,6 +389,8 @@ _HANDLE = re.compile(r"\[Provenance debug handles\] (\S+)")
 _MAPPING = re.compile(r"^#\s{2,}(\S+) => (.+)$")
 _FRAGMENT = re.compile(r"^#\s+%(\w+) : .*= call_function\[target=([\w.]+)\]")
 _EXTERN = re.compile(r"^(?:(\w+) = )?((?:extern_kernels|aten|torch\.ops)\.[\w.]+)\((.*)$")
+_COPY = re.compile(r"^\w+\.copy_\(\w+, (?:True|False)\)")
+"""A copy to another device or layout: `buf4.copy_(arg0_1, False)`."""
 _DEFINED_SIZE = re.compile(r"^(?:u|zuf)\d+ = (\w+)[.\[]")
 """A size or value that torch reads from the result of a call: `u0 = buf5.size(0)`."""
 _REUSE = re.compile(r"^(\w+) = (\w+); del \2  # reuse$|^(\w+) = reinterpret_tensor\((\w+), .*\); del \4  # reuse$")
@@ -588,4 +601,4 @@ def _call(code: str, wrapper: WrapperText) -> str | None:
     if dot and library in wrapper.kernels:  # a function of a compiled library: mps_lib_0.generated_kernel
         return library
     match = _EXTERN.match(code)
-    return match[2] if match else None
+    return match[2] if match else "aten.copy_" if _COPY.match(code) else None

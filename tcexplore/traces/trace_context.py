@@ -196,13 +196,22 @@ class FrameStart:
     """The compiled function, in any file."""
     caller: ev.Location | None = None
     """Innermost line of the user that led to the compile."""
+    of_library: bool = False
+    """Whether the function is in a library, and no code of the user calls it inside the region: it has no line of the
+    user."""
 
 
 def line_in_frame(
     sources: TraceSources, own: ev.Location | None, caller: ev.Location | None,
-    file: str, line: int, function: str = "", code: str = "",
+    file: str, line: int, function: str = "", code: str = "", *, of_library: bool = False,
 ) -> ev.Location | None:  # fmt: skip
-    """Return the user's location of a line of a compiled frame: of library code, the frame's, or its caller's."""
+    """Return the location of a line of a compiled frame: of library code, the frame's, or its caller's.
+
+    `of_library` is that of `FrameStart`: lines of libraries count too.
+    """
+    if own is not None and of_library:
+        place = sources.place_inside(file, line, function, code)
+        return place or sources.place_inside(own.file, own.line, own.function)
     place = sources.place(file, line, function, code)
     if place is not None or own is None:
         return place or caller
@@ -287,11 +296,13 @@ class TraceContext:
     def location(self, graph: str, file: str, line: int, function: str, code: str) -> ev.Location | None:
         """Return the user's location of a line of a graph.
 
-        A trace has only the innermost line. For library code, it is the compiled function if that is the user's, else
-        the line that led to the compile.
+        A trace has only the innermost line. For torch's code, and a library's in a function of the user, it is the
+        compiled function if that is the user's, else the line that led to the compile.
         """
         start = self.starts.get(graph) or FrameStart()
-        return line_in_frame(self.sources, start.frame, start.caller, file, line, function, code)
+        return line_in_frame(
+            self.sources, start.frame, start.caller, file, line, function, code, of_library=start.of_library
+        )
 
     def with_lines(self, graph: str, nodes: tuple[ev.FxNode, ...]) -> tuple[ev.FxNode, ...]:
         """Return the nodes with lines of the user that the text of the graph does not have."""

@@ -55,6 +55,10 @@ class TraceSources:
             owned = self._owned[file] = bool(file) and pattern.search(file) is None
         return owned
 
+    def in_library(self, file: str) -> bool:
+        """Return whether a file is of a library, other than torch, Triton and Python's own."""
+        return bool(file) and not self.owns(file) and _TORCH_OR_PYTHON.search(file) is None
+
     def observe_stack(self, frames: Iterable[Location]) -> None:
         """Learn the main file from the stack of a compile, outermost frame first."""
         if self.main:
@@ -69,14 +73,20 @@ class TraceSources:
 
     def observe_line(self, file: str, line: int, code: str) -> None:
         """Learn the text of a line."""
-        if code and line > 0 and self.owns(file):
-            self._lines[file].setdefault(line, code)
+        if self.owns(file):
+            self._located(file, line, "", code)
 
     def place(self, file: str, line: int, function: str, code: str = "") -> Location | None:
         """Return the location of a line of the user; None for any other."""
-        if not self.owns(file):
-            return None
-        self.observe_line(file, line, code)
+        return self._located(file, line, function, code) if self.owns(file) else None
+
+    def place_inside(self, file: str, line: int, function: str, code: str = "") -> Location | None:
+        """Return the location of a line of a library's function that was compiled: of the user or of a library."""
+        return self._located(file, line, function, code) if self.owns(file) or self.in_library(file) else None
+
+    def _located(self, file: str, line: int, function: str, code: str) -> Location:
+        if code and line > 0:
+            self._lines[file].setdefault(line, code)
         key = file, line, function
         place = self._places.get(key)
         if place is None:

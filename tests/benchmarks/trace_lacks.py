@@ -87,18 +87,19 @@ def _kernel_lack(fields: set[str], mine: Row, other: Row, live: Rows, traced: Ro
 
 
 def _ops_lack(mine: Row, other: Row, live: Rows) -> str:
-    """Return the lack if the trace has ops of the live run only, and misses only targets of the kernel's own nodes."""
+    """Return the lack if the trace has ops of the live run only, and misses only those that the name does not have."""
     targets = {
         ".".join(row["target"].split(".")[:2])
         for row in live["aten"]
         if row["graph"] == mine["graph"] and row["name"] in mine["nodes"]
     }
     missing = set(mine["ops"]) - set(other["ops"])
-    return OPS if set(other["ops"]) <= set(mine["ops"]) and missing <= targets else ""
+    unnamed = {op for op in missing if op.rpartition(".")[2] not in mine["name"]}
+    return OPS if set(other["ops"]) <= set(mine["ops"]) and missing <= targets | unnamed else ""
 
 
 def _lines_lack(mine: Row, other: Row, live: Rows, traced: Rows) -> str:
-    """Return the lack if all nodes with another line lack theirs."""
+    """Return the lack if all nodes with another line lack theirs, or are unknown in the trace."""
     if not other["nodes"] or not mine["source_lines"]:
         return KERNEL_LINES
     places = {
@@ -111,6 +112,7 @@ def _lines_lack(mine: Row, other: Row, live: Rows, traced: Rows) -> str:
         for place in ((row["file"], row["line"]), places.get((row["stage"], row["name"])))
         if (row["file"], row["line"]) != places.get((row["stage"], row["name"]))
     }
+    unequal |= {place for (_, name), place in places.items() if name in {*mine["nodes"]} - {*other["nodes"]}}
     wrong = {tuple(line) for line in mine["source_lines"]} ^ {tuple(line) for line in other["source_lines"]}
     return KERNEL_LINES if wrong <= unequal else ""
 

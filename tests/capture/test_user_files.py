@@ -80,3 +80,17 @@ def test_a_user_function_adopts_no_library() -> None:
     user_files = UserFiles(__file__)
     user_files.adopt(stack_of)
     assert not user_files.owns(pytest.__file__)
+
+
+def test_a_stack_without_the_user_has_the_frames_of_libraries(library: Path) -> None:
+    import lib.model
+
+    user_files = UserFiles(__file__)
+    stack = stack_of(lib.model.forward)
+    assert [frame.line for frame in user_files.frames(stack, libraries=True)] == [stack[0].lineno]
+    inside = [frame for frame in stack if frame.filename != __file__]
+    assert [frame.line for frame in user_files.frames(inside, libraries=True)] == [2, 6]
+    assert user_files.frames(inside) == ()
+    assert not user_files.owns(lib.model.__file__)
+    torch_frame = traceback.FrameSummary(nn.modules.linear.__file__ or "", 125, "forward")
+    assert user_files.frames([torch_frame], libraries=True) == ()

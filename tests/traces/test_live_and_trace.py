@@ -114,6 +114,57 @@ with torch.no_grad():
 """The code of its layers, but for the first, stands once: its nodes have the names of other nodes."""
 
 
+LIBRARY = """\
+import torch
+from torch import nn
+
+
+class Mask(nn.Module):
+    def forward(self, x):
+        kept = torch.empty_like(x).bernoulli_(0.5)
+        return x * kept
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.mask = nn.Linear(8, 16), Mask()
+
+    def forward(self, x):
+        x = self.up(x)
+        torch._dynamo.graph_break()
+        return self.mask(x)
+"""
+
+OF_LIBRARY = f"""\
+import pathlib
+import sys
+
+import torch
+
+folder = pathlib.Path(__file__).parent / "site-packages"
+folder.mkdir(exist_ok=True)
+(folder / "zoo.py").write_text({LIBRARY!r})
+sys.path.insert(0, str(folder))
+import zoo
+
+
+class Own(zoo.Mask):
+    def forward(self, x):
+        return super().forward(x) + 1
+
+
+torch.manual_seed(0)
+torch._inductor.config.fallback_random = True
+net = zoo.Net()
+with torch.no_grad():
+    torch.compile(net)(torch.randn(4, 8))
+    net.mask = Own()
+    torch.compile(net)(torch.randn(5, 8))
+"""
+"""Compiles a library's model, which breaks; then with a layer of its own that calls the library."""
+
+
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     return trace_of(PROGRAM, tmp_path_factory.mktemp("traced"))
@@ -185,6 +236,27 @@ async def test_the_parts_of_a_graph_have_nodes_and_lines_of_their_own(shared_run
             if node.location and node.module and node.module.endswith(("0", "1"))
         }
         assert modules == {(13, "up0"), (14, "down0"), (15, "up1"), (16, "down1")}
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_model_of_a_library_has_the_lines_of_the_library(shared_runs: Runs, tmp_path: Path):
+    live = await live_run(shared_runs, OF_LIBRARY)
+    own = OF_LIBRARY.splitlines().index("        return super().forward(x) + 1") + 1
+    for run in (live, trace_of(OF_LIBRARY, tmp_path)):
+        called = [_place(node) for graph in run.graphs for node in graph.nodes if node.op.startswith("call")]
+        assert called[:5] == [("zoo.py", line) for line in (17, 7, 7, 8, 17)]
+        # A trace has only the innermost line of what the user's layer calls.
+        inner = [("model.py", own)] * 3 if run is live else [("zoo.py", line) for line in (7, 7, 8)]
+        assert called[5:] == [*inner, ("model.py", own)]
+        assert {_place(known) for known in run.breaks} == {("zoo.py", 18)}
+        calls = [kernel for kernel in run.code.kernels if kernel.language == "extern" and "bernoulli" in kernel.name]
+        places = [{(Path(place.file).name, place.line) for place in kernel.source_lines} for kernel in calls]
+        assert places == [{("zoo.py", 7)}, {inner[0]}], "a call that changes its argument is a kernel too"
+        assert "zoo.py" in {Path(source.file).name for source in run.sources}
+
+
+def _place(fact: ev.FxNode | ev.GraphBreak) -> tuple[str, int] | None:
+    return (Path(fact.location.file).name, fact.location.line) if fact.location else None
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -18,9 +18,10 @@ from tcexplore.capture.dynamo.eager_ops import (
     quiet_profiler,
     replaced_graphs,
 )
+from tcexplore.capture.dynamo.trace_position import shows_libraries
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
-from tcexplore.capture.user_files import UserFiles
+from tcexplore.capture.user_files import StackFrame, UserFiles
 from tcexplore.events import BreakCost, BreakCosts, Location
 
 FACT = "graph break costs"
@@ -230,12 +231,13 @@ def _break_at_end(output: Any, user_files: UserFiles) -> Location | None:
     reason = getattr(output, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
         return None
-    return next(reversed(user_files.frames(reason.user_stack)), None)
+    return next(reversed(user_files.frames(reason.user_stack, libraries=shows_libraries(user_files))), None)
 
 
 def _break_at_start(output: Any, user_files: UserFiles) -> Location | None:
     code = output.root_tx.f_code
     resumed = _RESUMED.match(code.co_name)
-    if resumed is None or not user_files.owns(code.co_filename):
+    if resumed is None:
         return None
-    return user_files.location(code.co_filename, int(resumed[2]), resumed[1])
+    frame = StackFrame(code.co_filename, int(resumed[2]), resumed[1])
+    return next(iter(user_files.frames([frame], libraries=shows_libraries(user_files))), None)

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from tcexplore.capture.dynamo.trace_position import current_compile_id
+from tcexplore.capture.dynamo.trace_position import current_compile_id, shows_libraries
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.tensor_descriptions import TensorFacts, tensor_facts
@@ -98,6 +98,7 @@ class _GuardRecords:
     def __init__(self, builder: Any, user_files: UserFiles) -> None:
         self._builder = builder
         self._user_files = user_files
+        self._libraries = shows_libraries(user_files)
         output_graph = builder.check_fn_manager.output_graph
         code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
         self.wraps_module = code is not None and wraps_module(code)
@@ -129,7 +130,7 @@ class _GuardRecords:
 
     def location(self, record: Any | None, checks: list[Check]) -> Location | None:
         """Return the user's line that required the guard, from the record or from torch's comment."""
-        stack = self._user_files.frames(getattr(record, "user_stack", None))
+        stack = self._user_files.frames(getattr(record, "user_stack", None), libraries=self._libraries)
         if stack:
             return stack[-1]
         return next(filter(None, (self._line_in_comment(check.comment) for check in checks)), None)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from torch._guards import CompileContext
 
-from tcexplore.capture.user_files import UserFiles
+from tcexplore.capture.user_files import StackFrame, UserFiles
 from tcexplore.events import Location
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed
 
@@ -35,40 +35,46 @@ class UserStack(NamedTuple):
         return self.callers + self.inside
 
 
-class _Frame(NamedTuple):
-    filename: str
-    lineno: int | None
-    name: str
-
-
 def user_stack(user_files: UserFiles, traced: Iterable[Any] | None) -> UserStack:
     """Return the Python frames above Dynamo, then the frames that it traces (`exc.real_stack`).
 
     The resume function after a graph break and the function that it continues are shown as one frame.
     """
     callers, running = _python_frames(user_files)
-    traced_frames = [_Frame(f.filename, f.lineno, f.name) for f in traced or () if user_files.owns(f.filename)]
-    inside = _merge_resumed([*running, *traced_frames])
-    return UserStack(user_files.frames(callers), user_files.frames(inside))
+    traced_frames = [StackFrame(f.filename, f.lineno, f.name) for f in traced or ()]
+    inside = _merge_resumed([*running, *user_files.shown(traced_frames, libraries=not running)])
+    return UserStack(user_files.locations(callers), user_files.locations(inside))
 
 
-def _python_frames(user_files: UserFiles) -> tuple[list[_Frame], list[_Frame]]:
+def _python_frames(user_files: UserFiles) -> tuple[list[StackFrame], list[StackFrame]]:
     """Return the user's frames outside and inside the outermost call into Dynamo, outermost first."""
-    callers: list[_Frame] = []
-    running: list[_Frame] = []
+    callers: list[StackFrame] = []
+    running: list[StackFrame] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_filename.endswith(_EVAL_FRAME):
             running, callers = [*callers, *running], []
         elif user_files.owns(code.co_filename):
-            callers.insert(0, _Frame(code.co_filename, frame.f_lineno, code.co_name))
+            callers.insert(0, StackFrame(code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back
     return callers, running
 
 
-def _merge_resumed(frames: list[_Frame]) -> list[_Frame]:
-    merged: list[_Frame] = []
+def shows_libraries(user_files: UserFiles) -> bool:
+    """Return whether the frame being compiled is in a library, unless code of the user calls it inside its region.
+
+    A model of a library has no line of the user. What the user's model calls in a library is on the line that calls it.
+    """
+    graph = current_compile_id() or ""
+    known = user_files.of_libraries.get(graph)
+    if known is None:
+        known = user_files.of_libraries[graph] = not _python_frames(user_files)[1]
+    return known
+
+
+def _merge_resumed(frames: list[StackFrame]) -> list[StackFrame]:
+    merged: list[StackFrame] = []
     for frame in frames:
         last = merged[-1] if merged and is_resumed(frame.name) else None
         if last and (last.filename, function_name(last.name)) == (frame.filename, function_name(frame.name)):
@@ -82,6 +88,7 @@ def record_caller(graph: str, user_files: UserFiles) -> None:
 
     A frame that is called from several lines counts for the first of them.
     """
+    shows_libraries(user_files)
     outside = user_stack(user_files, ()).whole
     if outside:
         user_files.callers.setdefault(graph, outside[-1])
@@ -94,7 +101,7 @@ def user_frames(node: Any, user_files: UserFiles) -> tuple[Location, ...]:
     empty stack trace in Dynamo's graph, and none later. What descends from no Dynamo node has no frames.
     """
     text = node.stack_trace
-    frames = user_files.frames_of_text(text)
+    frames = user_files.frames_of_text(text, libraries=shows_libraries(user_files))
     if frames or not (text or _FUNCTIONS & node.meta.keys()):
         return frames
     caller = user_files.callers.get(current_compile_id() or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -39,7 +39,7 @@ class KernelCapture:
         self._user_files = user_files
         self._wrappers: WeakKeyDictionary[Any, WrapperCalls] = WeakKeyDictionary()
         self._post_grad: WeakKeyDictionary[Any, PostGradNodes] = WeakKeyDictionary()
-        self._extern_text = ExternCallText()
+        self._extern_text = ExternCallText(self._called)
         self._line_ops = mark_lines(hooks)
 
     def install(self) -> None:
@@ -143,6 +143,9 @@ Item = TypeVar("Item")
 
 _OTHER_LINES = ("MemoryPlanningLine", "FreeLine", "CommentLine", "AssertSizeStrideLine")
 """Wrapper lines around a call that are not part of it: allocations, frees, comments, checks of the result."""
+
+_OTHER_TEXT = ("#", "assert_")
+"""Beginnings of such lines that torch writes as text."""
 
 
 @dataclass(slots=True)
@@ -249,7 +252,8 @@ class ExternCallText:
     It finds the wrapper lines that belong to the call that is being generated.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, called: Callable[[Any, str, bool], None]) -> None:
+        self._called = called
         self._kernel: CalledKernel | None = None
         self._first_line = 0
 
@@ -272,19 +276,29 @@ class ExternCallText:
         self._kernel = None
         self._first_line = len(V.graph.wrapper_code.lines)
 
-    def _generated(self, *_: Any) -> None:
+    def _generated(self, _result: Any, _scheduler: Any, node: Any, *_: Any) -> None:
         from torch._inductor.virtualized import V
 
+        lines = V.graph.wrapper_code.lines[self._first_line :]
+        name = None if self._kernel is not None else _untracked_name(getattr(node, "node", None))
+        if name is not None and lines:
+            self._called(node.node, name, True)
         if self._kernel is not None:
-            for line in V.graph.wrapper_code.lines[self._first_line :]:
+            for line in lines:
                 _collect_text(line, self._kernel.text)
         self._kernel = None
+
+
+def _untracked_name(operation: Any) -> str | None:
+    """Return the name of a call that torch does not tell its call tracker: of most ops that change an argument."""
+    name = getattr(operation, "try_get_kernel_name", lambda: None)()
+    return name if isinstance(name, str) else None
 
 
 def _collect_text(line: Any, text: list[str]) -> None:
     """Append a wrapper line to `text`, now or when torch writes it out."""
     if isinstance(line, str):
-        if line.strip() and not line.lstrip().startswith("#"):
+        if line.strip() and not line.lstrip().startswith(_OTHER_TEXT):
             text.append(line.strip())
         return
     if not hasattr(line, "codegen") or any(base.__name__ in _OTHER_LINES for base in type(line).__mro__):

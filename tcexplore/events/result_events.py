@@ -224,6 +224,18 @@ class CallPart:
     """Line of an eager op, from a profile with Python functions."""
 
 
+@dataclass(frozen=True, slots=True)
+class GraphCaller:
+    """A module on which the code of a graph runs in one unit of calls: equal layers may share it."""
+
+    graph: str
+    """Compile id."""
+    root: str
+    path: str
+    """The module whose `forward` calls the graph, as in `GraphCaptured`."""
+    calls: int = 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProfiled(Event):
     """Where the time of one warm compiled unit goes: the mean of several profiled units, without the profiler's cost.
@@ -255,6 +267,8 @@ class CallProfiled(Event):
     """Launches that replay a CUDA graph."""
     replayed_tasks: int = 0
     """Tasks of these replays."""
+    callers: tuple[GraphCaller, ...] = ()
+    """In the order of their first calls, without what no module calls; from a call before the profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

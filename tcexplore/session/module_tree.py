@@ -237,6 +237,7 @@ class _TreeBuilder:
         """Path of each Dynamo node, by graph and name: of one in a subgraph, in the first module that calls it."""
         self._callers: dict[tuple[str, str], list[Path]] = {}
         """Paths of the calls of each subgraph, by graph and name."""
+        self._modules = self._modules_of_graphs()
 
     def _module(self, path: Path) -> Module:
         module = self.root
@@ -263,11 +264,25 @@ class _TreeBuilder:
             yield module
             module = module.children.get(name)
 
+    def _modules_of_graphs(self) -> dict[str, dict[Path, int]]:
+        """Return the modules on which the code of each graph runs in one unit of calls, and how often."""
+        account = self._facts.account
+        modules: dict[str, dict[Path, int]] = defaultdict(dict)
+        for caller in account.profile.callers if account is not None else ():
+            modules[caller.graph][self._paths.of_place(caller.root, caller.path)] = caller.calls
+        return modules
+
+    def _modules_of(self, captured: ev.GraphCaptured) -> dict[Path, int]:
+        """Return the modules on which the code of a graph runs; the one that it was compiled for if no call shows."""
+        own = self._paths.of_frame(captured)
+        return (self._modules.get(captured.graph) if captured.module is not None else None) or {own: 1}
+
     def read_graphs(self) -> None:
         """Add each op to its module, in the order of execution, and each parameter to the module that has it."""
         read = set[Path]()
         for captured in self._graphs:
-            self._read_ops(captured)
+            for path in self._modules_of(captured):
+                self._read_ops(captured, path)
             self._read_modules(captured)
             for node in captured.nodes:
                 if node.op == "placeholder" and "." in node.target and self._paths.is_inside(captured, node.target):
@@ -290,22 +305,24 @@ class _TreeBuilder:
             if all(sibling.is_member for sibling in parent.children.values()):
                 parent.children = dict(sorted(parent.children.items(), key=lambda child: int(child[0])))
 
-    def _read_ops(self, captured: ev.GraphCaptured) -> None:
-        nodes = {node.name: node for node in captured.all_nodes}
+    def _read_ops(self, captured: ev.GraphCaptured, module: Path) -> None:
+        """Add the ops of a graph whose code runs on a module."""
+        own, nodes = self._paths.of_frame(captured), {node.name: node for node in captured.all_nodes}
         orders: dict[str, int] = {}
         bodies: dict[str, list[ev.FxNode]] = defaultdict(list)
         for node in captured.all_nodes:
             if node.op in _CALLS:
                 path = self._of_node[captured.graph, node.name] = self._paths.of_node(captured, node)
-                self._add_op(captured.graph, node, path, nodes, orders)
+                self._add_op(captured.graph, node, _moved(path, own, module), nodes, orders)
                 bodies[subgraph_of([node.name])].append(node)
+        callers: dict[str, list[Path]] = defaultdict(list)
         for node, called in _calls_of_subgraphs(captured.nodes):
-            caller = self._of_node[captured.graph, node.name]
-            callers = self._callers.setdefault((captured.graph, called), [])
-            for inner in bodies[called] if callers else ():  # those of the first caller are there
-                path = _moved(self._of_node[captured.graph, inner.name], callers[0], caller)
-                self._add_op(captured.graph, inner, path, nodes, orders)
-            callers.append(caller)
+            caller, first = self._of_node[captured.graph, node.name], callers[called][:1]
+            for inner in bodies[called] if first else ():  # those of the first caller are there
+                path = _moved(self._of_node[captured.graph, inner.name], first[0], caller)
+                self._add_op(captured.graph, inner, _moved(path, own, module), nodes, orders)
+            callers[called].append(caller)
+        self._callers |= {(captured.graph, called): paths for called, paths in callers.items()}
 
     def _add_op(
         self, graph: str, node: ev.FxNode, path: Path, nodes: Mapping[str, ev.FxNode], orders: dict[str, int]
@@ -336,6 +353,8 @@ class _TreeBuilder:
         account = self._facts.account
         nodes = post_grad_nodes(self._facts.aten_graphs)
         callers = self._post_grad_callers()
+        frames = {captured.graph: self._paths.of_frame(captured) for captured in self._facts.graphs}
+        modules = {captured.graph: self._modules_of(captured) for captured in self._facts.graphs}
         parts: dict[NodeKey, float] = defaultdict(float)
         launches = 0.0
         for part in account.parts if account is not None else ():
@@ -351,9 +370,11 @@ class _TreeBuilder:
             for call in kernel.calls or (kernel,):
                 for caller in callers.get((kernel.graph, kernel.phase, subgraph_of(call.nodes)), [None]):
                     of_call = self._weights(kernel, call.nodes, nodes, caller)
-                    for path, weight in of_call.items():
-                        weights[path] += weight
-                    self._count_launch(tuple(of_call), kernel, call.ops)
+                    for module, times in modules[kernel.graph].items():
+                        moved = {_moved(path, frames[kernel.graph], module): w * times for path, w in of_call.items()}
+                        for path, weight in moved.items():
+                            weights[path] += weight
+                        self._count_launch(tuple(moved), kernel, call.ops, times)
             own = self._add_time(weights, us) if us is not None else 0.0
             yield RestTime(OWN if weights else OUTSIDE, None, own)
         yield RestTime(OUTSIDE, None, sum(parts.values()))
@@ -389,12 +410,12 @@ class _TreeBuilder:
                 weights[path] += (node_weight(kernel, node, nodes) if node else 0.0) / len(known) or 1e-9
         return weights
 
-    def _count_launch(self, paths: Sequence[Path], kernel: ev.Kernel, ops: Sequence[str]) -> None:
+    def _count_launch(self, paths: Sequence[Path], kernel: ev.Kernel, ops: Sequence[str], times: int) -> None:
         modules = {module.path: module for path in paths for module in self._with_parents(path)}
         for module in modules.values():
-            module.kernels += 1
+            module.kernels += times
             if all(path[: len(module.path)] == module.path for path in paths):
-                module.inner_kernels[_kernel_name(kernel, ops)] += 1
+                module.inner_kernels[_kernel_name(kernel, ops)] += times
 
     def _add_time(self, weights: Mapping[Path, float], us: float) -> float:
         """Add the time of a kernel to its modules; return what is that of none but the root."""
@@ -477,8 +498,9 @@ class _TreeBuilder:
         """Count breaks and recompiles for the module of their frame, and guards for the module that they are about."""
         frames = {captured.graph: captured for captured in self._facts.graphs}
         for graph_break in self._facts.breaks:
-            captured = frames.get(graph_break.graph)
-            for module in self._known_parents(self._paths.of_break(graph_break, captured)):
+            path = self._paths.of_break(graph_break, frames.get(graph_break.graph))
+            paths = self._same_code(path)
+            for module in {id(module): module for path in paths for module in self._known_parents(path)}.values():
                 module.breaks = (*module.breaks, graph_break)
         for graph in dict.fromkeys(recompiled.graph for recompiled in self._facts.recompiles):
             captured = frames.get(graph)
@@ -495,9 +517,26 @@ class _TreeBuilder:
                 for module in self._known_parents(path):
                     module.guards += 1
 
+    def _same_code(self, path: Path) -> list[Path]:
+        """Return a module, and those that break as it does: it, or one around it, was compiled in the same parts.
+
+        A break is that of the first frame in which torch met it, which may have no graph.
+        """
+        parts: dict[Path, set[ev.Location | None]] = defaultdict(set)
+        for captured in self._graphs:
+            for module in self._modules_of(captured) if captured.module is not None else ():
+                parts[module].add(captured.frame)
+        own = max((module for module in parts if path[: len(module)] == module), key=len, default=None)
+        if own is None:
+            return [path]
+        return [path, *(_moved(path, own, module) for module in parts if module != own and parts[module] == parts[own])]
+
 
 def _counted_graphs(facts: TreeFacts) -> list[ev.GraphCaptured]:
-    """Return the graphs without those that a later compile of the same frame and module replaces in warm calls."""
+    """Return the graphs without those that later compiles replace in warm calls.
+
+    They are of the same frame and module, or, once the callers of the graphs are known, of the modules inside it.
+    """
     account = facts.account
     timed = {part.graph for part in account.parts if part.kind == "kernel"} if account is not None else set()
     newest: dict[object, str] = {}
@@ -506,11 +545,22 @@ def _counted_graphs(facts: TreeFacts) -> list[ev.GraphCaptured]:
         frame = captured.graph.partition("/")[0]
         keys[captured.graph] = frame, captured.root, captured.module, tuple(m.path for m in captured.modules)
         newest[keys[captured.graph]] = captured.graph
+    callers = account.profile.callers if account is not None else ()
+    called = {caller.graph for caller in callers} | timed
+    inside = {(caller.root, outer) for caller in callers for outer in _outer_paths(caller.path)}
     return [
         captured
         for captured in facts.graphs
-        if captured.graph in timed or newest[keys[captured.graph]] == captured.graph
+        if captured.graph in called
+        or (newest[keys[captured.graph]] == captured.graph and (captured.root, captured.module) not in inside)
     ]
+
+
+def _outer_paths(path: str) -> Iterator[str]:
+    """Yield a path in the program and those of the modules around it, but for the outermost one."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
 
 
 def _kernel_name(kernel: ev.Kernel, ops: Sequence[str]) -> str:
@@ -541,6 +591,9 @@ class _Paths:
         """Return the path of a module; None if its outermost one runs in no graph, as a loss outside of it."""
         is_known = not self._roots or not module.root or module.root in self._roots
         return self._from(module.root, module.path) if is_known else None
+
+    def of_place(self, root: str, path: str) -> Path:
+        return self._from(root, path)
 
     def of_region(self, region: ev.RegionModule) -> Path:
         return self._from(region.root, region.path)

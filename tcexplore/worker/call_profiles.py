@@ -62,19 +62,21 @@ class CallProfiles:
             self.hooks.emit(self.frames.measure_warm(measure))
 
     def _emit_call_profile(self, workload: Workload) -> None:
-        from tcexplore.capture.inductor.call_profile import measure_device_busy, profile_call
+        from tcexplore.capture.inductor.call_profile import graph_callers, measure_device_busy, profile_call
 
         timing, reset = self.recorder.timing, workload.reset or (lambda: None)
+        call = workload.in_context(workload.compiled)
+        callers = self.frames.measure_warm(partial(graph_callers, call, reset, self.recorder.wrappers))
         measure = partial(
             profile_call,
-            workload.in_context(workload.compiled),
+            call,
             reset,
             self.recorder.kernels,
             self.recorder.wrappers,
             timing.unit_us if timing is not None else None,
             on_device=workload.device.type != "cpu",
         )
-        profile = self.frames.measure_warm(measure)
+        profile = replace(self.frames.measure_warm(measure), callers=callers)
         if profile.device_busy_us is not None:
             eager = partial(measure_device_busy, workload.in_context(workload.eager), reset)
             profile = replace(profile, eager_device_busy_us=self.frames.measure_warm(eager))

@@ -82,7 +82,8 @@ def test_a_user_function_adopts_no_library() -> None:
     assert not user_files.owns(pytest.__file__)
 
 
-def test_a_stack_without_the_user_has_the_frames_of_libraries(library: Path) -> None:
+@pytest.mark.usefixtures("library")
+def test_a_stack_without_the_user_has_the_frames_of_libraries() -> None:
     import lib.model
 
     user_files = UserFiles(__file__)

@@ -81,3 +81,51 @@ async def test_each_layer_that_calls_a_nested_compile_region_has_its_kernels_and
     assert (others.kernels, others.ops) == (3 * first.kernels, 3 * first.ops)
     assert first.compiled_us
     assert others.compiled_us
+
+
+BROKEN = """\
+import torch
+from torch import nn
+class Layer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up, self.down = nn.Linear(16, width), nn.Linear(width, 16)
+    def forward(self, x):
+        y = torch.relu(self.up(x))
+        print(end="")
+        return x + self.down(y)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(64 if n == 2 else 32) for n in range(5))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x.sum()
+model, inputs = Net(), (torch.randn(8, 16),)
+"""
+"""Torch compiles the code of a layer for the first one, and again for the wide one and, by a symbol, for all others."""
+
+
+async def test_layers_that_share_the_code_of_a_graph_have_a_share_of_its_time_each(runs: Runs) -> None:
+    events = await runs.run(BROKEN, backend="inductor", time_for=0.2)
+    (profile,) = only(events, CallProfiled)
+    callers: dict[str, int] = {}
+    for caller in profile.callers:
+        callers[caller.path] = callers.get(caller.path, 0) + caller.calls
+    assert callers == {f"layers.{number}": 2 for number in range(5)}, "before and after the break"
+    tree = timed_tree(grow(1, events, BROKEN))
+    members = [module for _, module in sorted(tree.root.children["layers"].children.items())]
+    assert [len(module.breaks) for module in members] == [1] * 5
+    assert len(tree.root.breaks) == 1
+    assert {len(module.ops) for module in members} == {4}
+    rows = {row.path: row for row in tree.rows if row.depth == 2}
+    assert rows["layers.2"].differs
+    assert rows["layers.1, 3 – 4"].same_as == "layers.0"
+    account = sum(part.us + part.launch_us for part in profile.parts if part.kind == "kernel") / profile.total_us
+    times = [module.compiled_us for module in members]
+    assert all(times)
+    assert sum(us for us in times if us is not None) == pytest.approx(account * (tree.root.compiled_us or 0.0), rel=0.2)
+    wide = times.pop(2)
+    assert len({round(us, 6) for us in times if us is not None}) == 1
+    assert wide not in times

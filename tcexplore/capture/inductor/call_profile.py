@@ -26,9 +26,11 @@ from tcexplore.capture.inductor.profiler_tree import (
     busy_us,
     device_work,
     faster_half,
+    graph_of_mark,
     profiler_tree,
 )
-from tcexplore.events import CallProfiled, Kernel, Wrapper
+from tcexplore.capture.module_paths import RunModule, running_module
+from tcexplore.events import CallProfiled, GraphCaller, Kernel, Wrapper
 
 CALLS = 9
 """Profiled calls on a device."""
@@ -68,6 +70,24 @@ def profile_call(
             events = profiler_tree(run_profiled(call, reset, ROUND_CALLS))
         rounds.append(Round(events, [*plain, *_plain(call, reset)], ops_us))
     return call_parts(rounds, kernels, timed_us)
+
+
+def graph_callers(call: Call, reset: Callable[[], None], wrappers: Sequence[Wrapper]) -> tuple[GraphCaller, ...]:
+    """Return the modules that call each graph in one `call()`. Exceptions of `call` propagate."""
+    counts: Counter[tuple[str, RunModule]] = Counter()
+
+    @contextmanager
+    def count(name: str) -> Iterator[None]:
+        graph, phase = graph_of_mark(name)[0].split(" ")
+        if phase == "forward" and (caller := running_module()) is not None:
+            counts[graph, caller] += 1
+        yield
+
+    with ExitStack() as stack:
+        _mark_graphs(stack, _graph_names(wrappers), count)
+        call()
+    reset()
+    return tuple(GraphCaller(graph, *caller.place, calls) for (graph, caller), calls in counts.items())
 
 
 def _plain(call: Call, reset: Callable[[], None]) -> list[float]:
@@ -154,7 +174,7 @@ def _marks(wrappers: Sequence[Wrapper]) -> Iterator[None]:
     with ExitStack() as stack:
         if not wrappers:
             stack.enter_context(marked_graphs())
-        _mark_graphs(stack, _graph_names(wrappers))
+        _mark_graphs(stack, _graph_names(wrappers), mark)
         _mark_kernels(stack)
         yield
 
@@ -170,7 +190,9 @@ def _graph_names(wrappers: Sequence[Wrapper]) -> dict[str, str]:
     return names
 
 
-def _mark_graphs(stack: ExitStack, graphs: dict[str, str]) -> None:
+def _mark_graphs(
+    stack: ExitStack, graphs: dict[str, str], mark: Callable[[str], AbstractContextManager[object]]
+) -> None:
     """Mark graphs, which are recognized by their cache key: it is also the name of the wrapper's file."""
     from torch._inductor.output_code import CompiledFxGraph
 

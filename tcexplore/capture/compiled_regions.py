@@ -172,6 +172,10 @@ class StepObserver(Protocol):
         """Note that an eager call failed for want of memory."""
         ...
 
+    def compiles_eagerly(self) -> None:
+        """Note that torch compiles something for itself in an eager call, as `torch.cond` does."""
+        ...
+
     def begin_own_work(self) -> int:
         """Return when tcexplore begins to work for itself."""
         ...
@@ -300,8 +304,10 @@ class Regions:
     def _wrap_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def compile_target(context: Any, target: Any) -> Any:
-            if self._thread.calls and self._thread.calls[-1].eager:
-                return original(context, target)  # of torch itself, as by `torch.cond` in a call that is eager for us
+            if self._thread.calls and self._thread.calls[-1].eager:  # eager for us: torch itself compiles
+                if self._steps is not None:
+                    self._steps.compiles_eagerly()
+                return original(context, target)
             target = getattr(target, STEP_FUNCTION, target) if _is_function(target) else target
             module = self._thread.module
             self._thread.module = module if module is not None else _module_or_none(target)

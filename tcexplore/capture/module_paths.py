@@ -101,17 +101,6 @@ def place_of(module: Module) -> RunModule | None:
     return None if paths is None else RunModule(paths[id(module)], type(module).__name__)
 
 
-def running_module() -> RunModule | None:
-    """Return the innermost module one of whose methods runs; None if there is none, or no known module contains it."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_locals.get("self")
-        if isinstance(module, Module):
-            return place_of(module)
-        frame = frame.f_back
-    return None
-
-
 def _first_around(module: Module, roots: Iterable[Module]) -> dict[int, ModulePath] | None:
     """Return the paths inside the first of the roots that contains a module; None if none does."""
     inside = map(paths_inside, roots)
@@ -213,6 +202,18 @@ class RunModule(NamedTuple):
     place: ModulePath
     type: str
     """Name of its class."""
+
+
+def running_module() -> RunModule | None:
+    """Return the innermost module one of whose methods runs, with the path that it has in graphs; None outside all."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_locals.get("self")
+        if isinstance(module, Module):
+            module = _unwrapped(module)
+            return RunModule(_paths_around(module)[id(module)], type(module).__name__)
+        frame = frame.f_back
+    return None
 
 
 class ModuleStack:

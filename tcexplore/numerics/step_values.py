@@ -98,6 +98,9 @@ class StepValues:
     def ran_out_of_memory(self) -> None:
         """Do nothing: the call is made again, compiled."""
 
+    def compiles_eagerly(self) -> None:
+        """Do nothing."""
+
     def begin_own_work(self) -> int:
         """Return 0: nothing is timed."""
         return 0

@@ -269,7 +269,8 @@ class _TreeBuilder:
         account = self._facts.account
         modules: dict[str, dict[Path, int]] = defaultdict(dict)
         for caller in account.profile.callers if account is not None else ():
-            modules[caller.graph][self._paths.of_place(caller.root, caller.path)] = caller.calls
+            if caller.root in self._roots:
+                modules[caller.graph][self._paths.of_place(caller.root, caller.path)] = caller.calls
         return modules
 
     def _modules_of(self, captured: ev.GraphCaptured) -> dict[Path, int]:

@@ -122,6 +122,7 @@ COMPILED_AUTOGRAD = (
     "compiled autograd compiles the backward of the forward that ran: eager steps would make it compile more"
 )
 DISTRIBUTED = "the script is one rank of a distributed job, in which all ranks would have to switch at the same step"
+COMPILED_OPS = "torch compiles parts of an eager step itself, as for torch.cond: their ops cannot be recorded"
 COMPILES_EAGERLY = "its eager steps compile something each time, as torch.cond does outside compiled code"
 FORCED_EAGER = "force_eager"
 
@@ -325,6 +326,13 @@ class StepTiming:
         self._stop("an eager call ran out of memory, and was made again, compiled")
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
+
+    def compiles_eagerly(self) -> None:
+        """Record no eager steps: torch compiles something in them, and cannot do so in a dispatch mode."""
+        if self._user_files is not None:
+            self._user_files = None
+            self._end_recording()
+            self._hooks.report_missing(EAGER_FACT, DISPATCH_MODE, COMPILED_OPS)
 
     def begin_own_work(self) -> int:
         """Return the clock's time for `end_own_work`; 0 outside steps."""
@@ -765,6 +773,8 @@ class StepTiming:
                 return
             step = yield NextStep(ALL, synchronize=True)
             self._end_recording()
+            if self._user_files is None:
+                return
             if step.compiled or not self._is_usual(step):
                 recorder.drop_step()
             else:

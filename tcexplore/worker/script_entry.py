@@ -84,6 +84,9 @@ class _EagerCalls:
     def ran_out_of_memory(self) -> None:
         """Do nothing."""
 
+    def compiles_eagerly(self) -> None:
+        """Do nothing."""
+
     def begin_own_work(self) -> int:
         """Return 0: nothing is timed."""
         return 0

@@ -283,6 +283,7 @@ async def test_layers_that_are_compiled_one_by_one_are_in_one_tree(runs: Runs) -
     examined = run.captured_calls[0].region
     assert examined in (0, 2), "the layers that compiled something"
     assert [row.path for row in rows.values() if row.eager_us] == [f"layers.{examined}"]
+    assert list(timed_tree(run).root.children) == ["layers"], "the layer that is timed alone is not the program"
 
 
 LIBRARY = """\

@@ -356,6 +356,7 @@ class _TreeBuilder:
         callers = self._post_grad_callers()
         frames = {captured.graph: self._paths.of_frame(captured) for captured in self._facts.graphs}
         modules = {captured.graph: self._modules_of(captured) for captured in self._facts.graphs}
+        unknown: Path = ()  # of a graph that is not known
         parts: dict[NodeKey, float] = defaultdict(float)
         launches = 0.0
         for part in account.parts if account is not None else ():
@@ -371,8 +372,9 @@ class _TreeBuilder:
             for call in kernel.calls or (kernel,):
                 for caller in callers.get((kernel.graph, kernel.phase, subgraph_of(call.nodes)), [None]):
                     of_call = self._weights(kernel, call.nodes, nodes, caller)
-                    for module, times in modules[kernel.graph].items():
-                        moved = {_moved(path, frames[kernel.graph], module): w * times for path, w in of_call.items()}
+                    compiled_for = frames.get(kernel.graph, unknown)
+                    for module, times in modules.get(kernel.graph, {unknown: 1}).items():
+                        moved = {_moved(path, compiled_for, module): w * times for path, w in of_call.items()}
                         for path, weight in moved.items():
                             weights[path] += weight
                         self._count_launch(tuple(moved), kernel, call.ops, times)

@@ -74,10 +74,7 @@ class RecompileFix:
 
 def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
     """Return the fixes for what made this run recompile, or was specialized in it, with the results of trying them."""
-    fixes = _inferred_fixes(snapshot)
-    if not snapshot.recompile_fixes_tried:
-        return fixes
-    merged = list(fixes)
+    merged = [_with_captured_calls(snapshot, fix) for fix in _inferred_fixes(snapshot)]
     for tried in snapshot.recompile_fixes_tried:
         result: dict[str, Any] = {"tried": True, "avoids": tried.avoids, "graphs_before": tried.graphs_before,
                   "graphs_after": tried.graphs_after, "problem": tried.problem}  # fmt: skip
@@ -88,6 +85,20 @@ def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
         if not known:
             merged.append(_tried_fix(snapshot, tried.changes, result))
     return tuple(merged)
+
+
+def _with_captured_calls(snapshot: Snapshot, fix: RecompileFix) -> RecompileFix:
+    """Return a fix for a script's only region with the result of trying it on the captured calls."""
+    trials = snapshot.sizes_tried if len({tried.region for tried in snapshot.sizes_tried}) == 1 else ()
+    for tried in trials if len(snapshot.regions) == 1 else ():
+        if _is_of(fix, tried.changes):
+            solved = tried.graphs_after == 1 and not tried.problem
+            others = tuple((change.name, change.dim or 0) for change in tried.changes[1:])
+            return replace(
+                fix, tried=True, avoids=fix.graphs if solved else (), other_sizes=others or fix.other_sizes,
+                graphs_before=tried.graphs_before, graphs_after=tried.graphs_after, problem=tried.problem,
+            )  # fmt: skip
+    return fix
 
 
 def _is_of(fix: RecompileFix, changes: tuple[ev.RecompileChange, ...]) -> bool:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, zip_longest
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils import _pytree as pytree
 
 from tcexplore.capture.dynamo.frame_entries import forget_frames
 from tcexplore.capture.entry import Call, EntryError
@@ -47,6 +48,9 @@ TRIAL_S = 10.0
 BUDGET_S = 30.0
 """Seconds for all of them; those that are left are not tried."""
 
+_MARK = "_dynamo_propagated_dynamic_indices"
+
+_NAME = re.compile(r"\w+")
 _POSITION = re.compile(r"args\[(\d+)\]")
 _KEYWORD = re.compile(r"kwargs\['(\w+)'\]")
 
@@ -213,7 +217,8 @@ class RecompileTrials:
                         yield tuple(dict.fromkeys(change for part in parts for change in part))
 
     def _is_argument(self, cause: Recompiled) -> bool:
-        return cause.origin == "argument" and _argument(cause.name).isalnum() and not backward_number(cause.graph)
+        is_name = _NAME.fullmatch(_argument(cause.name)) is not None
+        return cause.origin == "argument" and is_name and not backward_number(cause.graph)
 
     def _is_size(self, cause: Recompiled) -> bool:
         return cause.kind == "size" and cause.dim is not None and self._is_argument(cause) and bool(
@@ -247,9 +252,11 @@ class RecompileTrials:
     def _linked(self, name: str, dim: int) -> tuple[tuple[str, int], ...]:
         """Return a size with the other sizes of arguments that are the same number in each call."""
         own, linked = self._sizes(name, dim), [(name, dim)]
-        for other, value in self._tensors(self.program.entry.calls[0]):
+        first = self.program.entry.calls[0]
+        argument = self._value(first, name)
+        for other, value in self._tensors(first):
             sizes = ((other, index) for index in range(value.dim()) if self._sizes(other, index) == own)
-            linked += [size for size in sizes if size != (_argument(name), dim)]
+            linked += [size for size in sizes if value is not argument or size[1] != dim]
         return tuple(linked)
 
     def _owners(self, cause: Recompiled) -> list[tuple[Any, str]]:
@@ -289,6 +296,7 @@ class RecompileTrials:
         self.hooks.emit = events.append
         torch.set_num_threads(1)  # a copy has no other threads
         forget_frames()
+        _forget_marks(self.program.entry.calls)
         attributes = {change.name for change in changes if change.kind == "attribute"}
         known = {cause.name: cause for causes in (self._before.causes, *self._left.values()) for cause in causes}
         for cause in known.values():
@@ -310,11 +318,22 @@ class RecompileTrials:
         program = Program(entry, config, self.module)
         program.grad = self.program.grad
         ends = []
+        # No backward: it recompiles nothing that counts here, and cannot run in a copy once torch built for CUDA has
+        # compiled something, since the fake tensors of a compile add a device to autograd's.
+        make = program.forward if program.train else program.call
         for call in program.entry.calls:
-            program.call(program.compiled, call)
+            make(program.compiled, call)
             program.restore()
             ends.append(len(events))
         return _compiled(events, ends)
+
+
+def _forget_marks(calls: Iterable[Call]) -> None:
+    """Remove the mark of sizes that were dynamic in an earlier call, which torch leaves on what a backward needs."""
+    for tensor in pytree.tree_leaves([(call.args, call.kwargs) for call in calls]):
+        if isinstance(tensor, torch.Tensor):
+            for marked in filter(lambda each: each is not None, (tensor, tensor._base)):
+                vars(marked).pop(_MARK, None)
 
 
 def _compiled(events: Sequence[Event], ends: Sequence[int]) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import FactMissing, Finished, RecompileFixTried
+from tcexplore.session.recompile_fixes import recompile_fixes
 from tests.fixes.recompiling import PROGRAMS
+from tests.snapshots.runs import grow
 from tests.supervisor.runs import Runs
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
@@ -55,3 +57,36 @@ async def test_nothing_is_tried_without_recompiles_or_a_request(runs: Runs) -> N
     number = runs.submit(PROGRAMS["rows"], time_for=0.0)
     await runs.wait_for(Finished)
     assert not [e for e in runs.events if e.run == number and isinstance(e, RecompileFixTried)]
+
+
+TRAINING = """\
+import os
+import torch
+torch.manual_seed(0)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = torch.nn.Embedding(50, 16), torch.nn.Linear(16, 1)
+    def forward(self, input_ids):
+        return self.head(self.table(input_ids)).sum()
+net, process = Net(), os.getpid()
+def only_here(gradient):
+    if os.getpid() != process:
+        raise RuntimeError("a copy cannot run a backward with a torch that is built for CUDA")
+net.head.weight.register_hook(only_here)
+compiled = torch.compile(net, backend="aot_eager")
+for n in range(12):
+    compiled(input_ids=torch.randint(0, 50, (2, 4 + n % 4))).backward()
+"""
+
+
+async def test_a_change_is_tried_on_the_captured_calls_of_a_training_script(runs: Runs) -> None:
+    number = runs.submit(TRAINING, time_for=0.0, no_eager_steps=True, try_recompile_fixes=True)
+    await runs.wait_for(Finished)
+    events = [event for event in runs.events if event.run == number]
+    assert not [event for event in events if isinstance(event, FactMissing) and "recompile" in event.fact]
+    fixes = {fix.kind: fix for fix in recompile_fixes(grow(number, events, TRAINING))}
+    marked = fixes["mark_dynamic"]
+    assert (marked.name, marked.dim, marked.other_sizes) == ("input_ids", 1, ())
+    assert (marked.tried, marked.problem) == (True, "")
+    assert (marked.avoids, marked.graphs_before, marked.graphs_after) == (marked.graphs, 2, 1)

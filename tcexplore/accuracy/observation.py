@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils import _pytree as pytree
 
 from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, ComparedValue, compare_value
 from tcexplore.capture.entry import Call
-from tcexplore.capture.python_state import PythonState
+from tcexplore.capture.python_state import PythonState, named_leaves
 from tcexplore.capture.tensor_descriptions import dtype_text
 
 Function = Callable[..., Any]
@@ -65,8 +64,8 @@ def strided(tensor: torch.Tensor) -> torch.Tensor:
 
 def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield every leaf of nested containers with its name."""
-    for path, leaf in pytree.tree_flatten_with_path(value)[0]:
-        yield name + pytree.keystr(path), leaf
+    for path, leaf in named_leaves(value):
+        yield name + path, leaf
 
 
 def storage_of(tensor: torch.Tensor) -> int | None:

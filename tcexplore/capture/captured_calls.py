@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from tcexplore.capture.entry import Call, CallContext, Entry, describe_call
 from tcexplore.capture.module_paths import module_of
-from tcexplore.capture.python_state import ArgumentState, objects_with_tensors, tensors_inside
+from tcexplore.capture.python_state import ArgumentState, named_leaves, objects_with_tensors, tensors_inside
 from tcexplore.capture.random_state import RandomState
 from tcexplore.capture.region_queries import CallState
 from tcexplore.events import RegionKind
@@ -540,8 +540,8 @@ def _sizes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[str, tu
     """Return position or name, and sizes, of each tensor among the arguments: `0`, `0[1]`, `mask`."""
     named = [(str(index), value) for index, value in enumerate(args)]
     return tuple(
-        (name + pytree.keystr(path), tuple(leaf.shape))
+        (name + path, tuple(leaf.shape))
         for name, value in (*named, *kwargs.items())
-        for path, leaf in pytree.tree_flatten_with_path(value)[0]
+        for path, leaf in named_leaves(value)
         if isinstance(leaf, torch.Tensor)
     )

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch.utils import _pytree as pytree
 
 SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 NODE_LIMIT = 20_000
@@ -190,6 +191,18 @@ _NO_OBJECTS = (torch.Tensor, torch.nn.Module, ModuleType, MethodType, FunctionTy
 
 OBJECT_DEPTH = 5
 """Levels of attributes and items of an object that are searched for tensors."""
+
+
+def named_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of nested containers with their paths, as `pytree.keystr` writes them: `[0]['mask']`."""
+    try:
+        named = pytree.tree_flatten_with_path(value)[0]
+    except ValueError:  # torch knows the parts of one of the containers, not their names, as of outputs of `diffusers`
+        parts = pytree.tree_flatten(value, is_leaf=lambda part: part is not value)[0]
+        for key, part in value.items() if isinstance(value, Mapping) else enumerate(parts):
+            yield from named_leaves(part, f"{path}[{key!r}]")
+    else:
+        yield from ((path + pytree.keystr(keys), leaf) for keys, leaf in named)
 
 
 def tensors_inside(value: object) -> Iterator[torch.Tensor]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 from tcexplore.capture.captured_calls import MAX_CALLS, CallCapture, CapturedCall, NotCapturedError
-from tcexplore.capture.python_state import argument_state
+from tcexplore.capture.python_state import argument_state, named_leaves
 from tcexplore.events import RegionKind
 
 pytestmark = pytest.mark.torch
@@ -263,3 +264,17 @@ def test_an_object_whose_attributes_raise_has_no_state() -> None:
 
     assert argument_state([torch.ones(2), 3, "text", Proxy()]) is None
     assert argument_state([Cache(), Cache()]) is not None
+
+
+class Output(dict[str, torch.Tensor]):
+    """A container of a library that torch knows without the names of its parts."""
+
+
+def test_containers_without_names_have_those_of_their_mapping() -> None:
+    pytree.register_pytree_node(
+        Output, lambda out: (list(out.values()), list(out)), lambda parts, names: Output(zip(names, parts, strict=True))
+    )
+    one, two = torch.ones(1), torch.ones(2)
+    assert [path for path, _ in named_leaves((one, {"a": Output(sample=two)}))] == ["[0]", "[1]['a']['sample']"]
+    assert [path for path, _ in named_leaves({"a": [one, two]})] == ["['a'][0]", "['a'][1]"]
+    assert [path for path, _ in named_leaves(one)] == [""]

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
+from torch.utils import _pytree as pytree
 
 from tcexplore.capture.captured_calls import CallCapture, CapturedCall
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
@@ -201,9 +202,11 @@ class FailedCall(NamedTuple):
     error: BaseException
 
     def make_eagerly(self) -> None:
-        """Make the call again without the compiler."""
+        """Make the call again without the compiler, and with a backward, which the compiler traces together with it."""
         with torch.compiler.set_stance("force_eager"):
-            self.compiled(*self.args, **self.kwargs)
+            result = self.compiled(*self.args, **self.kwargs)
+        outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
 
 
 class Regions:

@@ -49,6 +49,11 @@ class StackFrame(NamedTuple):
     name: str
 
 
+def stack_of_text(text: str) -> list[StackFrame]:
+    """Return the frames in the text of a traceback."""
+    return [StackFrame(file, int(line), name) for file, line, name in _FRAME.findall(text)]
+
+
 class NodeNames(NamedTuple):
     """The node names of a Dynamo graph."""
 
@@ -181,8 +186,7 @@ class UserFiles:
         key = stack_trace, libraries
         frames = self._by_stack_trace.get(key)
         if frames is None:
-            stack = [StackFrame(file, int(line), name) for file, line, name in _FRAME.findall(stack_trace)]
-            frames = self._by_stack_trace[key] = self.frames(stack, libraries=libraries)
+            frames = self._by_stack_trace[key] = self.frames(stack_of_text(stack_trace), libraries=libraries)
         return frames
 
     def sources(self) -> tuple[tuple[str, str], ...]:

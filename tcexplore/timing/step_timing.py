@@ -122,6 +122,9 @@ COMPILED_AUTOGRAD = (
     "compiled autograd compiles the backward of the forward that ran: eager steps would make it compile more"
 )
 DISTRIBUTED = "the script is one rank of a distributed job, in which all ranks would have to switch at the same step"
+MORE_CALLS = 4
+"""Factor by which a thread has made more calls than the one whose steps are timed, to be timed instead."""
+
 COMPILED_OPS = "torch compiles parts of an eager step itself, as for torch.cond: their ops cannot be recorded"
 COMPILES_EAGERLY = "its eager steps compile something each time, as torch.cond does outside compiled code"
 FORCED_EAGER = "force_eager"
@@ -224,6 +227,7 @@ class StepTiming:
         self._room: MemoryRoom | None = None
         self._others = OtherProcesses()
         self._thread: int | None = None
+        self._calls_of_threads: Counter[int] = Counter()
         self._regions: dict[int, Region] = {}
         self._over = False
         self._program: Program | None = None
@@ -290,10 +294,11 @@ class StepTiming:
         if in_backward():
             return self._runs_eagerly(region)
         entered, thread = self._clock.now_ns(), threading.get_ident()
+        self._calls_of_threads[thread] += 1
         if self._thread is None:
             self._thread = thread
             self._use_device(device_of(args, kwargs))
-        elif self._thread != thread:
+        elif self._thread != thread and not self._follow(thread):
             return False
         self._regions[region.number] = region
         kind = CallKind(region.number, torch.is_grad_enabled())
@@ -308,6 +313,20 @@ class StepTiming:
         if self._watch_random:
             self._random_before = random_states(self._device)
         return self._runs_eagerly(region)
+
+    def _follow(self, thread: int) -> bool:
+        """Return whether the steps are those of another thread from now on, which makes most of the calls.
+
+        The thread that calls first compiles, and threads that serve requests call meanwhile.
+        """
+        own = self._calls_of_threads[self._thread or 0]
+        if self._counts.warm_up or self._calls_of_threads[thread] < MORE_CALLS * own:
+            return False
+        self._begin_again()
+        self._thread = thread
+        self._regions.clear()
+        self._finder = StepFinder(self._optimizers, calls_are_steps=self._finder.border != "optimizer")
+        return True
 
     def end_call(self, graphs: int) -> None:
         """Note how many graphs were compiled in a call outside all other regions."""
@@ -860,7 +879,7 @@ class StepTiming:
                 return "the script calls nothing that torch.compile made, so there are no compiled steps to compare"
             return (
                 "the script has no loop of steps: no optimizer worked twice, and no region was called "
-                f"{count(4, 'time')}. --step FUNCTION names the function whose call is a step"
+                f"{count(4, 'time')} by one thread. --step FUNCTION names the function whose call is a step"
             )
         if self._counts.repeats:
             return (

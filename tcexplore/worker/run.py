@@ -6,6 +6,8 @@ import gc
 import os
 import sys
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,7 +32,7 @@ from tcexplore.capture.python_state import PythonState
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit
-from tcexplore.capture.user_files import UserFiles
+from tcexplore.capture.user_files import UserFiles, stack_of_text
 from tcexplore.capture.user_ops import has_custom_ops
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
 from tcexplore.events import (
@@ -176,6 +178,7 @@ class Run:
             UnloadedCode(self._hooks).install()
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
+        torch_settings.follow_threads(self._hooks)
         self._frames = CompiledFrames(trace)
         if self._numerics is not None:
             self._numerics.install()
@@ -318,11 +321,19 @@ class Run:
         self.progress.enter("eager")
         limit = self._stages.limit_s
         try:
-            with self._hooks.paused(), process_limit(limit), time_limit(limit):
+            with (
+                warnings.catch_warnings(record=True) as caught,
+                torch.autograd.set_detect_anomaly(True, check_nan=False),
+                self._hooks.paused(), process_limit(limit), time_limit(limit),
+            ):  # fmt: skip
                 call.make_eagerly()
         except TimeLimitError:
             pass
         except Exception as eager_error:
+            if not self.user_files.frames(traceback.extract_tb(eager_error.__traceback__)):
+                # It is of the backward: torch warns where the forward computed what that needs.
+                forward = stack_of_text("\n".join(str(warning.message) for warning in caught))
+                eager_error.real_stack = forward or traceback.extract_tb(error.__traceback__)  # type: ignore[attr-defined]
             raise eager_error from None
         else:
             self.calls.eager_works = True

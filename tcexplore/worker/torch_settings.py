@@ -13,6 +13,7 @@ import os
 import random
 import re
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 
 from tcexplore.capture.entry import EntryError
-from tcexplore.capture.hooks import Emit
+from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.events import Config, FactMissing, Job
 
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
@@ -148,7 +149,31 @@ def _assign(module: str, option: str, value: Any) -> Any:
         config = getattr(config, part)
     before = getattr(config, name)
     setattr(config, name, value)
+    default, _ = _assigned.get((module, option), (before, value))
+    _assigned[module, option] = default, value
     return before
+
+
+_assigned: dict[tuple[str, str], tuple[Any, Any]] = {}
+"""Values of options before and after they were set, by module and option."""
+
+_in_thread = threading.local()
+
+
+def follow_threads(hooks: Hooks) -> None:
+    """Set the options in each further thread that compiles: since torch 2.13, a thread has its own."""
+    hooks.watch("settings in other threads", "torch._dynamo.convert_frame:_compile", before=_set_in_thread)
+
+
+def _set_in_thread(*_: Any, **__: Any) -> None:
+    if threading.current_thread() is threading.main_thread() or getattr(_in_thread, "set", False):
+        return
+    _in_thread.set = True
+    for (module, option), (default, value) in list(_assigned.items()):
+        config = importlib.import_module(module)
+        if operator.attrgetter(option)(config) == default:  # the program has not set it in this thread
+            *path, name = option.split(".")
+            setattr(functools.reduce(getattr, path, config), name, value)
 
 
 def set_threads(requested: int | None, default: int, emit: Emit) -> None:

@@ -118,3 +118,26 @@ async def test_a_script_whose_failed_call_works_eagerly_blames_the_compiler(runs
     assert failed.blame == "compiler"
     assert failed.message.startswith("Cannot view a tensor"), "the op's exception, without Dynamo's advice"
     assert "works eagerly" in failed.hint
+
+
+IN_PLACE = """\
+import torch
+
+@torch.compile(backend="aot_eager")
+def scaled(x):
+    y = x.relu()
+    return y.mul_(0.5)
+
+for _ in range(3):
+    scaled(torch.ones(4, requires_grad=True)).sum().backward()
+"""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_an_error_of_the_backward_is_of_the_user_and_has_the_line_of_the_forward(runs: Runs) -> None:
+    failed = (await runs.run(IN_PLACE))[-1]
+    assert isinstance(failed, Failed)
+    assert (failed.blame, failed.type) == ("user", "RuntimeError")
+    assert "modified by an inplace operation" in failed.message
+    assert failed.location is not None
+    assert failed.location.line == 5, "what the backward needs, and the next line changes"

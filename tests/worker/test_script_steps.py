@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from tcexplore.events import (
+    CacheLookup,
     Event,
     ExtraCompiles,
     FactMissing,
     Finished,
     GraphCaptured,
+    Kernel,
     Output,
     Recompiled,
     RegionCalls,
@@ -197,3 +199,37 @@ async def test_what_torch_compiles_for_itself_in_an_eager_step_is_no_region(runs
     assert COMPILED_OPS in {missing.reason for missing in only(events, FactMissing)}
     assert only(events, RegionCalls)[-1].eager
     assert [region.name for region in only(events, RegionCreated)] == ["Gate"]
+
+
+THREADS = """\
+import queue
+import threading
+import torch
+net = torch.compile(torch.nn.Linear(64, 64))
+requests = queue.Queue()
+def serve():
+    while (x := requests.get()) is not None:
+        with torch.no_grad():
+            net(x)
+first = threading.Thread(target=serve)
+first.start()
+requests.put(torch.ones(8, 64))
+requests.put(None)
+first.join()
+second = threading.Thread(target=serve)
+second.start()
+for _ in range(200):
+    requests.put(torch.ones(8, 64))
+requests.put(None)
+second.join()
+"""
+"""The thread that compiles makes one call, another one all the others."""
+
+
+async def test_steps_are_those_of_the_thread_that_makes_most_calls(runs: Runs) -> None:
+    events = await runs.run(THREADS, time_for=0.1, no_captured_calls=True)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert only(events, StepsTimed), "the first thread calls once"
+    (captured,) = only(events, GraphCaptured)
+    assert {kernel.graph for kernel in only(events, Kernel)} == {captured.graph}
+    assert not only(events, CacheLookup), "the settings of the run hold in each thread: a cached graph has no kernels"

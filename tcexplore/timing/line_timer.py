@@ -223,7 +223,7 @@ class LineTimer:
         def record_call() -> None:
             recorder.ops.clear()
             with recorder:
-                self.workload.eager()
+                self._call_recorded()
 
         self._timed_us(record_call)
         for _ in _repeats():
@@ -236,7 +236,7 @@ class LineTimer:
 
         def record_call() -> None:
             with self.workload.context(), recorder:
-                self.workload.eager()
+                self._call_recorded()
 
         events = profiler_tree(run_profiled(record_call, self._reset, PROFILED_CALLS))
         recorded: dict[object, ByLine] = {call: {} for call in events if call.host and call.name == CALL}
@@ -256,6 +256,14 @@ class LineTimer:
         )  # fmt: skip
 
     # ---- calls
+
+    def _call_recorded(self) -> None:
+        """Make the eager call in the recorder's dispatch mode. Raise `RuntimeError` if it only works outside of it."""
+        try:
+            self.workload.eager()
+        except Exception as error:
+            reason = "the eager call fails while its ops are recorded, as where torch compiles a part of it itself"
+            raise RuntimeError(f"{reason}: {error}") from error
 
     @property
     def _on_device(self) -> bool:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tcexplore.capture.entry import EntryError
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit
-from tcexplore.capture.user_files import UserFiles
+from tcexplore.capture.user_files import UserFiles, stack_of_text
 from tcexplore.events import Blame, Failed, Location, RunStage, StageStarted
 from tcexplore.events.run_events import BEFORE_COMPILE
 from tcexplore.worker.failed_line import FailedLine, examine_failed_line
@@ -295,6 +297,28 @@ def _location(error: BaseException, user_files: UserFiles) -> Location | None:
         if frames:
             return frames[-1]
     return None
+
+
+def locate_backward(
+    error: BaseException, call: Callable[[], object], user_files: UserFiles, otherwise: BaseException | None = None
+) -> None:
+    """Give an error of a backward, which has no line of the user, the line whose op it is about.
+
+    `call` is repeated, with torch telling where the forward called that op. If it does not, the line is that of the
+    exception `otherwise`.
+    """
+    import torch
+
+    if user_files.frames(traceback.extract_tb(error.__traceback__)):
+        return
+    with warnings.catch_warnings(record=True) as caught, torch.autograd.set_detect_anomaly(True, check_nan=False):
+        warnings.simplefilter("always")
+        with suppress(Exception):
+            call()
+    stack: Any = stack_of_text("\n".join(str(warning.message) for warning in caught))
+    if not stack and otherwise is not None:
+        stack = traceback.extract_tb(otherwise.__traceback__)
+    error.real_stack = stack  # type: ignore[attr-defined]
 
 
 def is_caused_by(error: BaseException, cause: BaseException) -> bool:

@@ -6,8 +6,6 @@ import gc
 import os
 import sys
 import time
-import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,7 +30,7 @@ from tcexplore.capture.python_state import PythonState
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit
-from tcexplore.capture.user_files import UserFiles, stack_of_text
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.user_ops import has_custom_ops
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
 from tcexplore.events import (
@@ -56,7 +54,7 @@ from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination, state_keys
-from tcexplore.worker.failure import OptionalStages, describe_error, is_caused_by, to_failed
+from tcexplore.worker.failure import OptionalStages, describe_error, is_caused_by, locate_backward, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
@@ -321,19 +319,13 @@ class Run:
         self.progress.enter("eager")
         limit = self._stages.limit_s
         try:
-            with (
-                warnings.catch_warnings(record=True) as caught,
-                torch.autograd.set_detect_anomaly(True, check_nan=False),
-                self._hooks.paused(), process_limit(limit), time_limit(limit),
-            ):  # fmt: skip
+            with self._hooks.paused(), process_limit(limit), time_limit(limit):
                 call.make_eagerly()
         except TimeLimitError:
             pass
         except Exception as eager_error:
-            if not self.user_files.frames(traceback.extract_tb(eager_error.__traceback__)):
-                # It is of the backward: torch warns where the forward computed what that needs.
-                forward = stack_of_text("\n".join(str(warning.message) for warning in caught))
-                eager_error.real_stack = forward or traceback.extract_tb(error.__traceback__)  # type: ignore[attr-defined]
+            with self._hooks.paused(), process_limit(limit), time_limit(limit):
+                locate_backward(eager_error, call.make_eagerly, self.user_files, error)
             raise eager_error from None
         else:
             self.calls.eager_works = True
@@ -472,6 +464,9 @@ class Run:
                 raise _RestartError("gradients") from error
             if self._codegen.lacks_target(error):
                 raise _RestartError("target") from error
+            limit = self._stages.limit_s
+            with process_limit(limit), time_limit(limit):
+                locate_backward(error, lambda: program.call_all(program.eager), self.user_files)
             raise error from None
 
     def _check_custom_ops(self, program: Program) -> None:

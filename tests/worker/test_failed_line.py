@@ -141,3 +141,23 @@ async def test_an_error_of_the_backward_is_of_the_user_and_has_the_line_of_the_f
     assert "modified by an inplace operation" in failed.message
     assert failed.location is not None
     assert failed.location.line == 5, "what the backward needs, and the next line changes"
+
+
+IN_PLACE_MODEL = """\
+import torch
+
+def model(x):
+    y = x.relu()
+    return y.mul_(0.5)
+
+inputs = (torch.ones(4, requires_grad=True),)
+"""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_an_eager_error_of_the_backward_has_the_line_of_the_forward(runs: Runs) -> None:
+    failed = (await runs.run(IN_PLACE_MODEL, train=True))[-1]
+    assert isinstance(failed, Failed)
+    assert (failed.blame, failed.stage) == ("user", "eager")
+    assert failed.location is not None
+    assert failed.location.line == 4

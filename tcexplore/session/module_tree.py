@@ -282,15 +282,17 @@ class _TreeBuilder:
         """Add each op to its module, in the order of execution, and each parameter to the module that has it."""
         read = set[Path]()
         for captured in self._graphs:
-            for path in self._modules_of(captured):
+            modules, own = self._modules_of(captured), self._paths.of_frame(captured)
+            for path in modules:
                 self._read_ops(captured, path)
             self._read_modules(captured)
             for node in captured.nodes:
                 if node.op == "placeholder" and "." in node.target and self._paths.is_inside(captured, node.target):
-                    path = self._paths.of_source(captured, node.target)
-                    for module in self._known_parents(path) if path not in read else ():
-                        module.bytes += node.tensor_bytes or 0
-                    read.add(path)
+                    source = self._paths.of_source(captured, node.target)
+                    for path in {_moved(source, own, module) for module in modules} - read:
+                        for module in self._known_parents(path):
+                            module.bytes += node.tensor_bytes or 0
+                        read.add(path)
         for region in self._facts.region_modules:
             self._add_sibling(region)
         if not self.root.type and len(self._roots) == 1:

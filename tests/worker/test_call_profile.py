@@ -119,6 +119,9 @@ async def test_layers_that_share_the_code_of_a_graph_have_a_share_of_its_time_ea
     assert [len(module.breaks) for module in members] == [1] * 5
     assert len(tree.root.breaks) == 1
     assert {len(module.ops) for module in members} == {4}
+    weights = [4 * (2 * 16 * width + width + 16) for width in (32, 32, 64, 32, 32)]
+    assert [module.bytes for module in members] == weights
+    assert tree.root.bytes == sum(weights)
     rows = {row.path: row for row in tree.rows if row.depth == 2}
     assert rows["layers.2"].differs
     assert rows["layers.1, 3 – 4"].same_as == "layers.0"

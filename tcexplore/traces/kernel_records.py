@@ -213,7 +213,8 @@ class _Kernels:
     def _flow(self) -> Dataflow:
         """The calls with the nodes that their buffers tell."""
         text = self._module.text
-        ops = {call.name: self._extern_op(call.name) for call in text.calls}
+        # A copy may be any op that converts.
+        ops = {call.name: "" if call.name == COPY else self._extern_op(call.name) for call in text.calls}
         comments = (call.comment.source_nodes for call in text.calls)
         return match_nodes(self._module.nodes, text.steps, text.kernels, ops, comments)
 
@@ -389,6 +390,7 @@ _HANDLE = re.compile(r"\[Provenance debug handles\] (\S+)")
 _MAPPING = re.compile(r"^#\s{2,}(\S+) => (.+)$")
 _FRAGMENT = re.compile(r"^#\s+%(\w+) : .*= call_function\[target=([\w.]+)\]")
 _EXTERN = re.compile(r"^(?:(\w+) = )?((?:extern_kernels|aten|torch\.ops)\.[\w.]+)\((.*)$")
+COPY = "aten.copy_"
 _COPY = re.compile(r"^\w+\.copy_\(\w+, (?:True|False)\)")
 """A copy to another device or layout: `buf4.copy_(arg0_1, False)`."""
 _DEFINED_SIZE = re.compile(r"^(?:u|zuf)\d+ = (\w+)[.\[]")
@@ -601,4 +603,4 @@ def _call(code: str, wrapper: WrapperText) -> str | None:
     if dot and library in wrapper.kernels:  # a function of a compiled library: mps_lib_0.generated_kernel
         return library
     match = _EXTERN.match(code)
-    return match[2] if match else "aten.copy_" if _COPY.match(code) else None
+    return match[2] if match else COPY if _COPY.match(code) else None

@@ -23,6 +23,7 @@ _VIEWS = frozenset({
 })  # fmt: skip
 _GETITEM = re.compile(r"(?:^|\.)getitem$")
 _ASSIGNED = re.compile(r"^(\w+) = (.*)$", re.S)
+_COPIED = re.compile(r"^(\w+)\.copy_\(")
 _REINTERPRETED = re.compile(r"^reinterpret_tensor\((\w+),")
 _ITEM = re.compile(r"^(\w+)\[\d+\]$")
 _NAME = re.compile(r"\w+")
@@ -112,7 +113,7 @@ class Dataflow:
 
     def library_call(self, name: str, op: str, text: str, names: Iterable[str]) -> None:
         """Add a call of a library."""
-        assigned = _ASSIGNED.match(text.split("\n")[0])
+        assigned = _ASSIGNED.match(text.split("\n")[0]) or _COPIED.match(text)
         call = FlowCall(name, op, names=frozenset(names))
         inside = text[text.index("(") + 1 :]
         for argument in split_arguments(inside):

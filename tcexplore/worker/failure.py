@@ -28,6 +28,7 @@ LONGEST_NAME = 200
 LONGEST_MESSAGE = 4_000
 LONGEST_TRACEBACK = 60_000
 _TCEXPLORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_AUTOGRAD = os.path.join("torch", "autograd", "")
 _LAYERS = frozenset({"_dynamo", "_inductor", "_functorch", "_subclasses"})
 
 
@@ -299,23 +300,26 @@ def _location(error: BaseException, user_files: UserFiles) -> Location | None:
     return None
 
 
-def locate_backward(
+def locate_error(
     error: BaseException, call: Callable[[], object], user_files: UserFiles, otherwise: BaseException | None = None
 ) -> None:
-    """Give an error of a backward, which has no line of the user, the line whose op it is about.
+    """Give an error without a line of the user the line that it is about.
 
-    `call` is repeated, with torch telling where the forward called that op. If it does not, the line is that of the
-    exception `otherwise`.
+    Of a backward, it is that of the forward: `call` is repeated, with torch telling where it called the op. If nothing
+    tells it, the line is that of the exception `otherwise`.
     """
     import torch
 
-    if user_files.frames(traceback.extract_tb(error.__traceback__)):
+    frames = traceback.extract_tb(error.__traceback__)
+    if user_files.frames(frames):
         return
-    with warnings.catch_warnings(record=True) as caught, torch.autograd.set_detect_anomaly(True, check_nan=False):
-        warnings.simplefilter("always")
-        with suppress(Exception):
-            call()
-    stack: Any = stack_of_text("\n".join(str(warning.message) for warning in caught))
+    stack: Any = ()
+    if any(_AUTOGRAD in frame.filename for frame in frames):
+        with warnings.catch_warnings(record=True) as caught, torch.autograd.set_detect_anomaly(True, check_nan=False):
+            warnings.simplefilter("always")
+            with suppress(Exception):
+                call()
+        stack = stack_of_text("\n".join(str(warning.message) for warning in caught))
     if not stack and otherwise is not None:
         stack = traceback.extract_tb(otherwise.__traceback__)
     error.real_stack = stack  # type: ignore[attr-defined]

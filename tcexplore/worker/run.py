@@ -54,7 +54,7 @@ from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination, state_keys
-from tcexplore.worker.failure import OptionalStages, describe_error, is_caused_by, locate_backward, to_failed
+from tcexplore.worker.failure import OptionalStages, describe_error, is_caused_by, locate_error, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
@@ -325,7 +325,7 @@ class Run:
             pass
         except Exception as eager_error:
             with self._hooks.paused(), process_limit(limit), time_limit(limit):
-                locate_backward(eager_error, call.make_eagerly, self.user_files, error)
+                locate_error(eager_error, call.make_eagerly, self.user_files, error)
             raise eager_error from None
         else:
             self.calls.eager_works = True
@@ -466,7 +466,7 @@ class Run:
                 raise _RestartError("target") from error
             limit = self._stages.limit_s
             with process_limit(limit), time_limit(limit):
-                locate_backward(error, lambda: program.call_all(program.eager), self.user_files)
+                locate_error(error, lambda: program.call_all(program.eager), self.user_files)
             raise error from None
 
     def _check_custom_ops(self, program: Program) -> None:

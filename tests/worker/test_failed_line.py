@@ -161,3 +161,13 @@ async def test_an_eager_error_of_the_backward_has_the_line_of_the_forward(runs: 
     assert (failed.blame, failed.stage) == ("user", "eager")
     assert failed.location is not None
     assert failed.location.line == 4
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_an_eager_error_without_a_line_of_the_user_has_that_of_the_script(runs: Runs) -> None:
+    script = "import torch\nnet = torch.compile(torch.nn.Linear(4, 4), backend='eager')\nnet(torch.ones(4), 3)\n"
+    failed = (await runs.run(script))[-1]
+    assert isinstance(failed, Failed)
+    assert (failed.blame, failed.type) == ("user", "TypeError")
+    assert failed.location is not None
+    assert failed.location.line == 3

@@ -52,7 +52,7 @@ def input_tensors(call: Call) -> dict[str, torch.Tensor]:
 
 def tensors_by_name(value: Any, name: str) -> dict[str, torch.Tensor]:
     """Return every tensor in nested containers; a bare tensor has the plain name."""
-    return {path: strided(leaf) for path, leaf in leaves(value, name) if isinstance(leaf, torch.Tensor)}
+    return {path: strided(leaf) for path, leaf in named_leaves(value, name) if isinstance(leaf, torch.Tensor)}
 
 
 def strided(tensor: torch.Tensor) -> torch.Tensor:
@@ -60,12 +60,6 @@ def strided(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_nested:
         return tensor.values()
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
-
-
-def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield every leaf of nested containers with its name."""
-    for path, leaf in named_leaves(value):
-        yield name + path, leaf
 
 
 def storage_of(tensor: torch.Tensor) -> int | None:
@@ -179,7 +173,7 @@ def _observe_state(
 def _observe_outputs(output: Any, inputs: dict[str, torch.Tensor]) -> Observation:
     observation = Observation()
     owners = {storage_of(tensor): name for name, tensor in reversed(inputs.items()) if storage_of(tensor)}
-    for name, leaf in leaves(output, "output"):
+    for name, leaf in named_leaves(output, "output"):
         if isinstance(leaf, torch.Tensor):
             observation.outputs[name] = _copy(strided(leaf))
             storage = storage_of(leaf)

@@ -540,8 +540,8 @@ def _sizes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[str, tu
     """Return position or name, and sizes, of each tensor among the arguments: `0`, `0[1]`, `mask`."""
     named = [(str(index), value) for index, value in enumerate(args)]
     return tuple(
-        (name + path, tuple(leaf.shape))
+        (path, tuple(leaf.shape))
         for name, value in (*named, *kwargs.items())
-        for path, leaf in named_leaves(value)
+        for path, leaf in named_leaves(value, name)
         if isinstance(leaf, torch.Tensor)
     )

@@ -194,7 +194,7 @@ OBJECT_DEPTH = 5
 
 
 def named_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the leaves of nested containers with their paths, as `pytree.keystr` writes them: `[0]['mask']`."""
+    """Yield the leaves of nested containers with their paths from `path` on, as `pytree.keystr` writes them: `x[0]`."""
     try:
         named = pytree.tree_flatten_with_path(value)[0]
     except ValueError:  # torch knows the parts of one of the containers, not their names, as of outputs of `diffusers`

@@ -194,17 +194,18 @@ class UserFiles:
         files = sorted(file for file in set(self._located.values()) if file != self.file)
         return tuple((file, "".join(linecache.getlines(file))) for file in files)
 
-    def innermost(self, frame: FrameType | None) -> FrameType | None:
-        """Return the innermost frame of the user's files, from a frame on outwards; None if there is none."""
-        while frame is not None and not self.owns(frame.f_code.co_filename):
-            frame = frame.f_back
-        return frame
+    def innermost(self, frame: FrameType | None, *, libraries: bool = False) -> FrameType | None:
+        """Return the innermost frame of the user's files, from a frame on outwards; None if there is none.
 
-    def innermost_of_library(self, frame: FrameType | None) -> FrameType | None:
-        """Return the innermost frame of an installed library, from a frame on outwards; None if there is none."""
-        while frame is not None and not self._in_library(frame.f_code.co_filename):
-            frame = frame.f_back
-        return frame
+        With `libraries`, it is that of an installed library if there is none of the user.
+        """
+        for counts in (self.owns, self._in_library) if libraries else (self.owns,):
+            inner = frame
+            while inner is not None and not counts(inner.f_code.co_filename):
+                inner = inner.f_back
+            if inner is not None:
+                return inner
+        return None
 
     def location(self, file: str, line: int | None, function: str) -> Location:
         """Return a location; a resume function gets the name of its original function."""

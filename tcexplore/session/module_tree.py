@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -300,7 +301,7 @@ class _TreeBuilder:
 
     def _add_sibling(self, region: ev.RegionModule) -> None:
         """Add the module of a region that compiled nothing, since a sibling has compiled the same code."""
-        path = self._paths.of_region(region)
+        path = self._paths.of_place(region.root, region.path)
         *_, parent = self._known_parents(path)
         siblings = parent.children.values() if parent.path == path[:-1] else ()
         if any(sibling.has_frame and sibling.type == region.type for sibling in siblings):
@@ -527,14 +528,27 @@ class _TreeBuilder:
 
         A break is that of the first frame in which torch met it, which may have no graph.
         """
+        own = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in self._parts), None)
+        if own is None:
+            return [path]
+        return [path, *(_moved(path, own, module) for module in self._alike[self._parts[own]] if module != own)]
+
+    @cached_property
+    def _parts(self) -> dict[Path, frozenset[ev.Location | None]]:
+        """The frames as which the code of each module was compiled."""
         parts: dict[Path, set[ev.Location | None]] = defaultdict(set)
         for captured in self._graphs:
             for module in self._modules_of(captured) if captured.module is not None else ():
                 parts[module].add(captured.frame)
-        own = max((module for module in parts if path[: len(module)] == module), key=len, default=None)
-        if own is None:
-            return [path]
-        return [path, *(_moved(path, own, module) for module in parts if module != own and parts[module] == parts[own])]
+        return {module: frozenset(frames) for module, frames in parts.items()}
+
+    @cached_property
+    def _alike(self) -> dict[frozenset[ev.Location | None], list[Path]]:
+        """The modules by these frames."""
+        alike: dict[frozenset[ev.Location | None], list[Path]] = defaultdict(list)
+        for module, frames in self._parts.items():
+            alike[frames].append(module)
+        return alike
 
 
 def _counted_graphs(facts: TreeFacts) -> list[ev.GraphCaptured]:
@@ -599,9 +613,6 @@ class _Paths:
 
     def of_place(self, root: str, path: str) -> Path:
         return self._from(root, path)
-
-    def of_region(self, region: ev.RegionModule) -> Path:
-        return self._from(region.root, region.path)
 
     def of_frame(self, captured: ev.GraphCaptured) -> Path:
         return self._from(captured.root, captured.module) if captured.module is not None else ()

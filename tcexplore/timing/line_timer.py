@@ -139,7 +139,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
         return OpLine(location, "forward"), module
 
     def _innermost(self) -> Location | None:
-        frame = self._user_files.innermost(sys._getframe(3)) or self._user_files.innermost_of_library(sys._getframe(3))
+        frame = self._user_files.innermost(sys._getframe(3), libraries=True)
         if frame is None:
             return self._caller
         key = frame.f_code.co_filename, frame.f_lineno

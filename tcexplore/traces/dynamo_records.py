@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import dropwhile
@@ -208,13 +208,6 @@ def _message(logged: str) -> tuple[str, str]:
     return (message, headline) if message and headline.rstrip().endswith(":") else (logged, "")
 
 
-def _user_frames(sources: TraceSources, text: str, start: re.Pattern[str] = _BREAK_STACK) -> Iterator[ev.Location]:
-    for frame in _stack_frames(text, start):
-        place = sources.place(*frame)
-        if place is not None:
-            yield place
-
-
 def _stack_frames(text: str, start: re.Pattern[str] = _BREAK_STACK) -> list[tuple[str, int, str, str]]:
     """Return file, line, function and code of each frame of the stack in a text, outermost first."""
     stack = start.search(text)
@@ -229,17 +222,16 @@ def _break_stack(
 
     `of_library` is that of `FrameStart`: inside the frame, those of libraries count if none is the user's.
     """
-    stack = tuple(_user_frames(sources, text))
-    if own is None or sources.owns(own.file):
-        return stack
     frames = _stack_frames(text)
+    places = [sources.place(*frame) for frame in frames]
+    if own is None or sources.owns(own.file):
+        return tuple(filter(None, places))
     first = next((n for n, frame in enumerate(frames) if frame[0] == own.file), len(frames))
-    callers = tuple(place for frame in frames[:first] if (place := sources.place(*frame)) is not None)
+    callers, inside = (tuple(filter(None, part)) for part in (places[:first], places[first:]))
     if caller is not None and caller not in callers:
         callers = (*callers, caller)
-    inside = tuple(place for frame in frames[first:] if (place := sources.place(*frame)) is not None)
     if not inside and of_library:
-        inside = tuple(place for frame in frames[first:] if (place := sources.place_inside(*frame)) is not None)
+        inside = tuple(filter(None, (sources.place_inside(*frame) for frame in frames[first:])))
     return callers + inside
 
 
@@ -315,7 +307,7 @@ def _recompiled(context: TraceContext, record: Record, entry: str, text: str) ->
     cause = _cause(check.code, text)
     start = context.starts.get(entry)
     frame = start.frame if start else None
-    stack = list(_user_frames(context.sources, text, _RECOMPILE_STACK))
+    stack = [*filter(None, (context.sources.place(*frame) for frame in _stack_frames(text, _RECOMPILE_STACK)))]
     place = stack[-1] if stack else context.guard_places.get((entry, cause.name))
     place = place or (context.sources.find(*check.place) if check.place else None)
     if place is None and frame is not None:

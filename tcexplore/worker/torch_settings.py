@@ -172,8 +172,7 @@ def _set_in_thread(*_: Any, **__: Any) -> None:
     for (module, option), (default, value) in list(_assigned.items()):
         config = importlib.import_module(module)
         if operator.attrgetter(option)(config) == default:  # the program has not set it in this thread
-            *path, name = option.split(".")
-            setattr(functools.reduce(getattr, path, config), name, value)
+            _assign(module, option, value)
 
 
 def set_threads(requested: int | None, default: int, emit: Emit) -> None:

@@ -18,7 +18,7 @@ from tcexplore.capture.dynamo.eager_ops import (
     quiet_profiler,
     replaced_graphs,
 )
-from tcexplore.capture.dynamo.trace_position import shows_libraries
+from tcexplore.capture.dynamo.trace_position import traced_frames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import StackFrame, UserFiles
@@ -231,7 +231,7 @@ def _break_at_end(output: Any, user_files: UserFiles) -> Location | None:
     reason = getattr(output, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
         return None
-    return next(reversed(user_files.frames(reason.user_stack, libraries=shows_libraries(user_files))), None)
+    return next(reversed(traced_frames(reason.user_stack, user_files)), None)
 
 
 def _break_at_start(output: Any, user_files: UserFiles) -> Location | None:
@@ -240,4 +240,4 @@ def _break_at_start(output: Any, user_files: UserFiles) -> Location | None:
     if resumed is None:
         return None
     frame = StackFrame(code.co_filename, int(resumed[2]), resumed[1])
-    return next(iter(user_files.frames([frame], libraries=shows_libraries(user_files))), None)
+    return next(iter(traced_frames([frame], user_files)), None)

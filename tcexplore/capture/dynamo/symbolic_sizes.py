@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import sympy
 from torch._guards import TracingContext
 
-from tcexplore.capture.dynamo.trace_position import current_compile_id, shows_libraries
+from tcexplore.capture.dynamo.trace_position import current_compile_id, traced_frames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
@@ -84,7 +84,7 @@ class _SymbolObserver:
 
     def unbacked_created(self, result: Any, env: Any, *_args: Any, **_kwargs: Any) -> None:
         """Record the line of a symbol for data that is unknown while compiling."""
-        stack = self._frames(TracingContext.extract_stack())
+        stack = traced_frames(TracingContext.extract_stack(), self._user_files)
         symbol = str(getattr(getattr(result, "node", None), "expr", result))
         self._record(env).locations[symbol] = stack[-1] if stack else None
 
@@ -127,7 +127,7 @@ class _SymbolObserver:
         guards = [guard for guard in env.guards if _requires_value(guard.expr, value)]
         guard = next((guard for guard in guards if symbol in guard.expr.free_symbols), guards[0] if guards else None)
         stacks = getattr(env, "specialization_stacks", {})
-        frames = (self._frames(stacks.get(source)) for source in env.var_to_sources.get(symbol, ()))
+        frames = (traced_frames(stacks.get(source), self._user_files) for source in env.var_to_sources.get(symbol, ()))
         location = (guard and self._location(guard)) or next((stack[-1] for stack in frames if stack), None)
         reason = "" if guard is None else _guard_code(guard.expr)
         user_code = self._user_files.line(location)
@@ -138,9 +138,6 @@ class _SymbolObserver:
             if symbol in guard.expr.free_symbols:
                 location, code = self._location(guard), _guard_code(guard.expr)
                 yield SymbolCondition(code=code, location=location, user_code=self._user_files.line(location))
-
-    def _frames(self, stack: Any) -> tuple[Location, ...]:
-        return self._user_files.frames(stack, libraries=shows_libraries(self._user_files))
 
     def _location(self, guard: Any) -> Location | None:
         """Return the line of a guard, which torch keeps as text: the end of the path, the line and the function."""

@@ -61,6 +61,11 @@ def _python_frames(user_files: UserFiles) -> tuple[list[StackFrame], list[StackF
     return callers, running
 
 
+def traced_frames(stack: Iterable[Any] | None, user_files: UserFiles) -> tuple[Location, ...]:
+    """Return the user's frames of a stack in the frame being compiled, those of libraries as `shows_libraries` says."""
+    return user_files.frames(stack, libraries=shows_libraries(user_files))
+
+
 def shows_libraries(user_files: UserFiles) -> bool:
     """Return whether the frame being compiled is in a library, unless code of the user calls it inside its region.
 

@@ -75,6 +75,8 @@ def profile_call(
 def graph_callers(call: Call, reset: Callable[[], None], wrappers: Sequence[Wrapper]) -> tuple[GraphCaller, ...]:
     """Return the modules that call each graph in one `call()`. Exceptions of `call` propagate."""
     counts: Counter[tuple[str, RunModule]] = Counter()
+    if not wrappers:
+        return ()
 
     @contextmanager
     def count(name: str) -> Iterator[None]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Self
 
@@ -24,7 +25,8 @@ from tcexplore.accuracy.observation import (
     fill_rewritten,
     observe,
 )
-from tcexplore.accuracy.tensor_comparison import WRONG, ComparedValue, compare_value, rms
+from tcexplore.accuracy.rounded_ops import FLOATS, UNCHANGED, RoundedOps
+from tcexplore.accuracy.tensor_comparison import LESS_ACCURATE, WRONG, ComparedValue, compare_value, rms
 from tcexplore.capture.entry import Call
 from tcexplore.events import ACCURACY_VERDICTS, Accuracy, AccuracyVerdict, Deviation
 from tcexplore.quantities import size
@@ -39,6 +41,12 @@ MIN_ERROR = torch.finfo(torch.float64).eps
 """Smallest meaningful error against float64."""
 
 KINDS = ("outputs", "gradients", "changed")
+
+ROUNDED_RUNS = 3
+"""Eager runs with other roundings, where the error of compiled exceeds eager's."""
+
+ROUNDED_SLOWDOWN = 8
+"""Worst-case slowdown of such a run."""
 
 
 def check_accuracy(subject: Subject) -> Accuracy:
@@ -87,9 +95,38 @@ class _AccuracyCheck:
             ObservationDiff(prefix + difference.text, difference.wrong)
             for difference in diff_observations(eager, compiled)
         )
-        values = common_values(eager, compiled, exact)
-        self._values += [compare_value(value._replace(name=prefix + value.name)) for value in values]
+        values = [value._replace(name=prefix + value.name) for value in common_values(eager, compiled, exact)]
+        deviations = [compare_value(value) for value in values]
+        if exact is not None and any(deviation.verdict in (WRONG, LESS_ACCURATE) for deviation in deviations):
+            rounded = self._rounded(call, seconds)
+            names = [value.name.removeprefix(prefix) for value in values]
+            deviations = [
+                compare_value(value._replace(rounded=tuple(_same_value(name, value, rounded))))
+                for name, value in zip(names, values, strict=True)
+            ]
+        self._values += deviations
         return True
+
+    def _rounded(self, call: Call, eager_s: float) -> list[Observation]:
+        """Make an eager call that took `eager_s` seconds again, with other roundings of the result of each op.
+
+        One rounding decides on which side of zero a value is. So the gradient of a ReLU, or what a maximum selects, may
+        differ by far more than a rounding, and the error of one eager run is only a sample.
+        """
+        subject, runs = self._subject, []
+        if eager_s * ROUNDED_RUNS * ROUNDED_SLOWDOWN > MAX_CALL_S:
+            return []
+        for seed in range(ROUNDED_RUNS):
+
+            def make(function: Function, call: Call, seed: int = seed) -> Any:
+                with torch.compiler.set_stance("force_eager"), RoundedOps(seed):
+                    return subject.call(function, call)
+
+            try:
+                runs.append(observe(replace(subject, call=make), subject.eager, call, subject.module))
+            except Exception:  # noqa: BLE001  the user's code may refuse a dispatch mode in any way
+                break
+        return runs
 
     def _observe(self, function: Function, call: Call) -> Observation:
         return observe(self._subject, function, call, self._subject.module)
@@ -116,6 +153,7 @@ class _AccuracyCheck:
             max_rel=_largest(value.max_rel for value in values),
             eager_vs_fp64=worst.eager_vs_fp64 if worst else None,
             compiled_vs_fp64=worst.compiled_vs_fp64 if worst else None,
+            rounded_vs_fp64=worst.rounded_vs_fp64 if worst else None,
             worst=worst.name if worst else "",
             values=tuple(sorted(values, key=severity, reverse=True)),
             differences=tuple(difference.text for difference in self._differences),
@@ -127,6 +165,14 @@ class _AccuracyCheck:
             reason=self._too_large or self._reference.reason,
             seconds=time.perf_counter() - self._began,
         )
+
+
+def _same_value(name: str, value: ComparedValue, runs: Sequence[Observation]) -> Iterator[torch.Tensor]:
+    """Yield the value in those runs that have it, with the same shape and dtype."""
+    for run in runs:
+        tensor = next((getattr(run, kind)[name] for kind in KINDS if name in getattr(run, kind)), None)
+        if tensor is not None and tensor.shape == value.eager.shape and tensor.dtype is value.eager.dtype:
+            yield tensor
 
 
 def _too_large(eager: Observation) -> str:
@@ -269,11 +315,6 @@ MAX_CALL_S = 20.0
 """Calls with a longer worst-case duration are not run in float64."""
 
 CAST = "aten._to_copy"
-SILENT = (CAST, "aten.detach", "aten.clone", "aten.alias", "aten.lift_fresh")
-"""Ops to ignore because they do not change values: a float64 run makes fewer casts."""
-
-FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-
 NO_OP = "no further op"
 
 
@@ -361,7 +402,7 @@ class OpTrace(TorchDispatchMode):  # type: ignore[misc]
     ) -> Any:
         options = kwargs or {}
         name = str(getattr(func, "overloadpacket", func))
-        if name not in SILENT:
+        if name not in UNCHANGED:  # a float64 run makes fewer casts
             self.ops.append(name)
         if self._widen and name == CAST and options.get("dtype") in FLOATS:
             options = {**options, "dtype": torch.float64}

@@ -38,11 +38,19 @@ class ComparedValue(NamedTuple):
     scale: float = 0.0
     """The largest root mean square among values of this kind.
 
-    Relative errors of much smaller values, such as a gradient that is zero except for rounding, are relative to this
-    times the square root of the machine epsilon.
+    Relative errors of much smaller values are relative to this times the square root of the machine epsilon. Those of a
+    value that is zero except for rounding, such as the gradient of a bias before a batch norm, are relative to this.
     """
     precision: torch.dtype | None = None
     """The dtype that the tolerance is for; None for that of the values."""
+    rounded: tuple[torch.Tensor, ...] = ()
+    """The values of eager runs with other roundings; empty for none."""
+
+    @property
+    def least_magnitude(self) -> float:
+        """What relative errors are relative to at least."""
+        zero = self.exact is not None and rms(self.exact) < self.scale * math.sqrt(torch.finfo(torch.float64).eps)
+        return self.scale * (1.0 if zero else math.sqrt(torch.finfo(self.eager.dtype).eps))
 
     @property
     def eps(self) -> float:
@@ -53,6 +61,8 @@ class ComparedValue(NamedTuple):
 class _Errors(NamedTuple):
     eager: float | None
     compiled: float | None
+    rounded: float | None = None
+    """The largest of the eager runs with other roundings."""
 
 
 UNKNOWN = _Errors(None, None)
@@ -61,11 +71,12 @@ UNKNOWN = _Errors(None, None)
 def compare_value(value: ComparedValue) -> Deviation:
     """Return the deviation of one value.
 
-    It is wrong if its error exceeds eager's by more than half of the dtype's digits.
+    It is wrong if its error exceeds eager's, also with other roundings, by more than half of the dtype's digits.
     """
     if value.eager.is_complex():
         exact = None if value.exact is None else _parts(value.exact)
-        return compare_value(value._replace(eager=_parts(value.eager), compiled=_parts(value.compiled), exact=exact))
+        parts = value._replace(eager=_parts(value.eager), compiled=_parts(value.compiled), exact=exact)
+        return compare_value(parts._replace(rounded=tuple(map(_parts, value.rounded))))
     if not value.eager.is_floating_point():
         return _discrete(value)
     errors = _errors(value)
@@ -76,8 +87,8 @@ def compare_value(value: ComparedValue) -> Deviation:
         return _deviation(value, WRONG, None, None, errors)
     finite = torch.isfinite(a)
     max_abs = _largest((a - b)[finite])
-    largest = max(_largest(a[finite]), value.scale * math.sqrt(value.eps))
-    verdict = _verdict_by_errors(value, errors) if None not in errors else _verdict_by_eager(value)
+    largest = max(_largest(a[finite]), value.least_magnitude)
+    verdict = _verdict_by_errors(value, errors) if None not in errors[:2] else _verdict_by_eager(value)
     return _deviation(value, verdict, max_abs, max_abs / largest if largest else None, errors)
 
 
@@ -90,7 +101,7 @@ def rms(values: torch.Tensor) -> float:
 
 def _verdict_by_errors(value: ComparedValue, errors: _Errors) -> AccuracyVerdict:
     eps = value.eps
-    allowed, error = MAX_ERROR_RATIO * (errors.eager or 0.0), errors.compiled or 0.0
+    allowed, error = MAX_ERROR_RATIO * max(errors.eager or 0.0, errors.rounded or 0.0), errors.compiled or 0.0
     if error <= allowed + ALLOWED_ROUNDINGS * eps:
         return AS_ACCURATE
     return LESS_ACCURATE if error <= allowed + _wrong_above(eps) else WRONG
@@ -106,27 +117,33 @@ def _verdict_by_eager(value: ComparedValue) -> AccuracyVerdict:
         compiled, eager = (side.to(value.precision or side.dtype) for side in (value.compiled, value.eager))
         torch.testing.assert_close(compiled, eager, equal_nan=True, check_stride=False)
     except AssertionError:
-        error = _relative(value.compiled, _wide(value.eager), value.scale)
+        error = _relative(value.compiled, _wide(value.eager), value.least_magnitude)
         return NOT_CLOSE if error is not None and error <= _wrong_above(value.eps) else WRONG
     return CLOSE
 
 
 def _discrete(value: ComparedValue) -> Deviation:
-    """Compare integers and booleans, which must be equal."""
+    """Compare integers and booleans, which must be equal, unless other roundings change as many of them."""
     max_abs = _largest(_wide(value.eager) - _wide(value.compiled))
     largest = _largest(_wide(value.eager))
-    return _deviation(value, WRONG if max_abs else IDENTICAL, max_abs, max_abs / largest if largest else None)
+    different, *rounded = (int((value.eager != side).sum()) for side in (value.compiled, *value.rounded))
+    verdict: AccuracyVerdict = AS_ACCURATE if different <= MAX_ERROR_RATIO * max(rounded, default=0) else WRONG
+    return _deviation(value, verdict if different else IDENTICAL, max_abs, max_abs / largest if largest else None)
 
 
 def _errors(value: ComparedValue) -> _Errors:
     if value.exact is None:
         return UNKNOWN
-    return _Errors(*(_relative(side, value.exact, value.scale) for side in (value.eager, value.compiled)))
+    exact, least = value.exact, value.least_magnitude
+    eager, compiled, *rounded = (
+        _relative(side, exact, least) for side in (value.eager, value.compiled, *value.rounded)
+    )
+    return _Errors(eager, compiled, max((error for error in rounded if error is not None), default=None))
 
 
-def _relative(value: torch.Tensor, exact: torch.Tensor, scale: float) -> float | None:
+def _relative(value: torch.Tensor, exact: torch.Tensor, least_magnitude: float) -> float | None:
     """Return the RMS of the error over that of the exact values; None if all of those are zero."""
-    magnitude = max(rms(exact), scale * math.sqrt(torch.finfo(value.dtype).eps))
+    magnitude = max(rms(exact), least_magnitude)
     error = rms(_wide(value) - exact)
     return error / magnitude if magnitude else (0.0 if not error else None)
 
@@ -159,4 +176,5 @@ def _deviation(
         max_rel=max_rel,
         eager_vs_fp64=errors.eager,
         compiled_vs_fp64=errors.compiled,
+        rounded_vs_fp64=errors.rounded,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from tcexplore.accuracy import accuracy_check
+from tcexplore.accuracy.rounded_ops import RoundedOps
 from tests.accuracy.subjects import check
 
 pytestmark = pytest.mark.torch
@@ -217,6 +219,46 @@ def test_a_gradient_that_is_zero_except_for_rounding_is_accurate():
     accuracy = check(model, compiled, X, train=True, module=model)
     assert accuracy.verdict in ("identical", "as accurate as eager")
     assert math.isfinite(accuracy.compiled_vs_fp64 or 0.0)
+
+
+def added_one_by_one(x: torch.Tensor) -> torch.Tensor:
+    return reduce(torch.add, x.unbind(-1))
+
+
+def cancelling_rows() -> torch.Tensor:
+    """Return rows whose sum is positive, unless the terms are added one after the other."""
+    rows = torch.randn(4096, 256, generator=torch.Generator().manual_seed(2))
+    rows = rows - rows.mean(-1, keepdim=True)
+    return rows[(total(rows) > 0) & (total(rows.double()) > 0) & (added_one_by_one(rows) < 0)]
+
+
+def test_a_gradient_that_a_rounding_switches_off_is_accurate():
+    x = cancelling_rows().requires_grad_()
+    accuracy = check(
+        lambda x: total(x).relu() + total(x) / 8, lambda x: added_one_by_one(x).relu() + total(x) / 8, x, train=True
+    )
+    assert accuracy.verdict == "as accurate as eager"
+    gradient = next(value for value in accuracy.values if value.name.startswith("gradient"))
+    assert (gradient.eager_vs_fp64 or 0) < 1e-6
+    assert (gradient.compiled_vs_fp64 or 0) > 0.5
+    assert (gradient.rounded_vs_fp64 or 0) > 0.3
+
+
+def test_an_index_that_a_rounding_changes_is_accurate_and_any_other_is_wrong():
+    x = cancelling_rows()
+    signs = check(lambda x: total(x) > 0, lambda x: added_one_by_one(x) > 0, x)
+    assert signs.verdict == "as accurate as eager"
+    assert check(lambda x: total(x + 1) > 0, lambda x: total(x - 1) > 0, x).verdict == "wrong"
+
+
+def test_other_roundings_leave_the_random_numbers_of_the_program_alone():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    with RoundedOps(0):
+        rounded = (X * 3).sum(-1)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.equal(rounded, (X * 3).sum(-1))
+    torch.testing.assert_close(rounded, (X * 3).sum(-1), rtol=1e-4, atol=1e-4)
 
 
 def test_a_program_that_branches_on_the_dtype_is_compared_with_eager_only():

@@ -117,3 +117,34 @@ async def test_a_cache_among_the_arguments_has_room_for_every_call(runs: Runs) -
     estimates = [event for event in events if isinstance(event, TimingEstimate)]
     assert estimates
     assert estimates[-1].pairs > 4
+
+
+REMEMBERED = """\
+import torch
+from torch import nn
+
+KNOWN = {}  # as the backends of einops: the first call adds to it
+
+class Remembers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def forward(self, x):
+        if x.dtype not in KNOWN:
+            KNOWN[x.dtype] = len(KNOWN)
+        return self.second(self.first(x).relu())
+
+model = Remembers()
+inputs = (torch.ones(64, 64),)
+"""
+
+
+async def test_a_graph_that_is_compiled_again_with_the_same_code_has_its_lines(runs: Runs) -> None:
+    events = await runs.run(REMEMBERED, backend="inductor", time_for=0.1)
+    *_, extra = [event for event in events if isinstance(event, ExtraCompiles)]
+    assert extra.compiles == 1
+    (profile,) = [event for event in events if isinstance(event, CallProfiled)]
+    kinds = {part.kind: part for part in profile.parts if part.kind in ("kernel", "library")}
+    assert kinds.keys() == {"kernel"}, "the second graph differs from the known one by its number only"
+    assert kinds["kernel"].graph == "0/0"

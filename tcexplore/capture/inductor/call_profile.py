@@ -86,7 +86,7 @@ def graph_callers(call: Call, reset: Callable[[], None], wrappers: Sequence[Wrap
         yield
 
     with ExitStack() as stack:
-        _mark_graphs(stack, _graph_names(wrappers), count)
+        _mark_graphs(stack, _GraphNames(wrappers), count)
         call()
     reset()
     return tuple(GraphCaller(graph, *caller.place, calls) for (graph, caller), calls in counts.items())
@@ -176,33 +176,58 @@ def _marks(wrappers: Sequence[Wrapper]) -> Iterator[None]:
     with ExitStack() as stack:
         if not wrappers:
             stack.enter_context(marked_graphs())
-        _mark_graphs(stack, _graph_names(wrappers), mark)
+        _mark_graphs(stack, _GraphNames(wrappers), mark)
         _mark_kernels(stack)
         yield
 
 
-def _graph_names(wrappers: Sequence[Wrapper]) -> dict[str, str]:
-    """Return the name of the graph of each wrapper by the name of its file; of further parts with a number."""
-    names: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    for wrapper in wrappers:
-        graph = f"{wrapper.graph} {wrapper.phase}"
-        names[PurePath(wrapper.path).stem] = f"{graph} #{counts[graph]}" if counts[graph] else graph
-        counts[graph] += 1
-    return names
+class _GraphNames:
+    """The graphs of wrappers, by the cache key of their code, which is also the name of the wrapper's file.
+
+    A graph that was compiled again after the observed calls may have the same code: only its number differs.
+    """
+
+    def __init__(self, wrappers: Sequence[Wrapper]) -> None:
+        self._names: dict[str, str] = {}
+        self._wrappers = wrappers
+        counts: Counter[str] = Counter()
+        for wrapper in wrappers:
+            graph = f"{wrapper.graph} {wrapper.phase}"
+            self._names[PurePath(wrapper.path).stem] = f"{graph} #{counts[graph]}" if counts[graph] else graph
+            counts[graph] += 1
+
+    def name(self, key: str) -> str:
+        """Return the name of a graph, further parts of one with a number; empty for unknown code."""
+        if key not in self._names:
+            self._names[key] = self._name_by_code(key)
+        return self._names[key]
+
+    def _name_by_code(self, key: str) -> str:
+        from torch._inductor.codecache import get_path
+
+        try:
+            with open(get_path(key, "py")[2], encoding="utf-8") as file:
+                code = _without_number(file.read())
+        except OSError:
+            return ""
+        same = [wrapper for wrapper in self._wrappers if _without_number(wrapper.source) == code]
+        return self._names[PurePath(same[0].path).stem] if len(same) == 1 else ""
 
 
-def _mark_graphs(
-    stack: ExitStack, graphs: dict[str, str], mark: Callable[[str], AbstractContextManager[object]]
-) -> None:
-    """Mark graphs, which are recognized by their cache key: it is also the name of the wrapper's file."""
+def _without_number(source: str) -> str:
+    """Return the code of a wrapper without its first line, `# AOT ID: ['0_inference']`."""
+    return source.partition("\n")[2].strip()
+
+
+def _mark_graphs(stack: ExitStack, graphs: _GraphNames, mark: Callable[[str], AbstractContextManager[object]]) -> None:
+    """Mark the graphs that have a name."""
     from torch._inductor.output_code import CompiledFxGraph
 
     call = CompiledFxGraph.__call__
 
     def marked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        graph = graphs.get(str(getattr(self, "cache_key", None)))
-        if graph is None:
+        graph = graphs.name(str(getattr(self, "cache_key", "")))
+        if not graph:
             return call(self, *args, **kwargs)
         with mark(GRAPH + graph):
             return call(self, *args, **kwargs)

@@ -102,6 +102,10 @@ class DragSelection:
         return "\n".join(row.text.rstrip() if row.copy is None else row.copy for row in whole)
 
 
+_LONGEST_WORD = 24
+"""Characters that are repeated of a word that is cut."""
+
+
 def _cut(text: str, start: int, end: int) -> str:
     """Return the text in a range of cells."""
     width = cell_len(text)
@@ -176,7 +180,7 @@ class RowView(ScrollView, can_focus=True):
 
     @property
     def hidden_text(self) -> str:
-        """The end of the row under the cursor that is out of view."""
+        """The end of the row under the cursor that is out of view, from the word that is cut."""
         row, room = self.cursor_row, self.text_width
         if row is None or self.column or self.search_query is not None:
             return ""
@@ -184,7 +188,9 @@ class RowView(ScrollView, can_focus=True):
         if cell_len(text) <= room:
             return ""
         shown = shown_part(row, room).cells
-        return text[len(chop_cells(text, shown)[0]) if shown else 0 :].strip()
+        start = len(chop_cells(text, shown)[0]) if shown else 0
+        word = text[:start].rpartition(" ")[2]
+        return text[start - min(len(word), _LONGEST_WORD) :].strip()
 
     @property
     def text_width(self) -> int:

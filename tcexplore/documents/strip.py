@@ -55,7 +55,7 @@ def title_row(session: Session, standby: ev.Standby | None, elapsed: Elapsed, wi
 
 
 def _configuration(seen: Snapshot) -> Iterator[Piece]:
-    yield piece(format_configuration(seen.config), "muted", 3)
+    yield piece(format_configurations(seen), "muted", 3)
     if seen.target != NATIVE:
         yield piece(f"code for {seen.target}", "title", 1)
 
@@ -142,6 +142,8 @@ def verdict_row(session: Session, width: int = 160) -> Row:
         return fitted([piece(" no run yet", "muted")], width)
     before = [*_ranks(session, shown), *_old(session, shown), *_failure(shown)]
     since = list(_since(session, shown))
+    if _ranks_differ(session, shown):  # what was compiled is of the rank in view, as its panes say
+        return fitted([*before, *since], width)
     pieces = [*before, *_results(session, shown, brief=False), *since]
     if not fits(pieces, width):
         pieces = [*before, *_results(session, shown, brief=True), *since]
@@ -171,6 +173,15 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
         yield piece(f" {shown.label}:", "old")
 
 
+def _ranks_differ(session: Session, shown: Snapshot) -> bool:
+    if not shown.trace:
+        return False
+    from tcexplore.documents.rank_alert import newest_comparison  # not imported before the first frame
+
+    comparison = newest_comparison(session, shown)
+    return comparison is not None and (comparison.divergence is not None or comparison.hang is not None)
+
+
 def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
     """Yield whether the ranks of a trace compile the same."""
     if not shown.trace:
@@ -192,8 +203,6 @@ def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
         style = "badge.muted" if so_far or comparison.ended_early else "badge.ok"
         yield piece(f" ✔ {len(comparison.rows)} ranks identical{so_far} ", style)
     yield piece(f"{hint('ranks')} shows the ranks", "muted", KEYS)
-    if comparison.divergence is not None and " of " in shown.trace:
-        yield piece(f"{shown.trace.partition(' of ')[0]}:", "muted")  # what follows is of the rank in view
 
 
 def _failure(shown: Snapshot) -> Iterator[Piece]:

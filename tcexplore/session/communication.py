@@ -54,6 +54,11 @@ def is_collective(node: ev.FxNode) -> bool:
     return node.op in ("call_function", "call_method") and _COLLECTIVE.match(node.target) is not None
 
 
+def is_wait(node: ev.FxNode) -> bool:
+    """Return whether a node waits for the result of a collective."""
+    return node.op == "call_function" and node.target.endswith("c10d_functional.wait_tensor")
+
+
 def collective_calls(snapshot: Snapshot) -> Iterator[CollectiveCall]:
     """Yield the collectives of each graph, from its last known stage."""
     lowered = {(graph.graph, graph.phase): graph.nodes for graph in lowest(snapshot.code.aten_graphs) if graph.nodes}

@@ -319,17 +319,19 @@ class _Comparison:
         number = self.groups[mine.rank]
         ranks = tuple(sorted(rank for rank, group in self.groups.items() if group == number))
         others = tuple(sorted(rank for rank, group in self.groups.items() if group == 0))
+        odd = len(ranks) < len(others)
+        sides = (
+            DivergenceSide(ranks=ranks, text=difference.mine, location=difference.my_line),
+            DivergenceSide(ranks=others, text=difference.other, location=difference.other_line),
+        )
         return Divergence(
             kind=difference.kind,
-            ranks=ranks if len(ranks) < len(others) else tuple(sorted(ranks + others)),
+            ranks=ranks if odd else tuple(sorted(ranks + others)),
             compile_id=difference.graph or None,
             location=difference.condition_line or difference.my_line or difference.other_line,
             condition=difference.condition,
             detail=_detail(difference, ranks if difference.alone == "mine" else others),
-            sides=(
-                DivergenceSide(ranks=ranks, text=difference.mine, location=difference.my_line),
-                DivergenceSide(ranks=others, text=difference.other, location=difference.other_line),
-            ),
+            sides=sides if odd else tuple(sorted(sides, key=lambda side: side.ranks)),
         )
 
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.events.python_source import parse_source
-from tcexplore.session.communication import is_collective
+from tcexplore.session.communication import is_collective, is_wait
 from tcexplore.torch_text.break_text import RegistryEntry, read_registry
 from tcexplore.torch_text.dynamo_names import describe_carried, function_name, readable_source
 from tcexplore.torch_text.guard_text import (
@@ -322,7 +323,7 @@ class TraceContext:
         if any(node.location is not None and node.location.line != frame.line for node in calls):
             return nodes
         lines = collective_lines(self.sources.text(frame.file), frame, calls) if calls else None
-        places = {node.name: line for node, line in zip(calls, lines or (), strict=False)}
+        places = with_waits(nodes, {node.name: line for node, line in zip(calls, lines or (), strict=False)})
         function = function_name(frame.function)
         return tuple(
             replace(node, location=ev.Location(frame.file, places[node.name], function))
@@ -339,6 +340,16 @@ class TraceContext:
             return read_registry(os.path.dirname(spec.origin)) if spec and spec.origin else {}
         except (OSError, ValueError, KeyError, ImportError):
             return {}
+
+
+def with_waits(nodes: Sequence[ev.FxNode], lines: Mapping[str, int]) -> dict[str, int]:
+    """Return the lines of collectives by name, with a wait that directly follows one: torch waits in the same call."""
+    waits = {
+        following.name: lines[node.name]
+        for node, following in pairwise(nodes)
+        if node.name in lines and following.inputs == (node.name,) and is_wait(following)
+    }
+    return {**lines, **waits}
 
 
 _REDUCTION = re.compile(r"'(sum|avg|max|min|product)'")

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tcexplore.traces.graph_differences import RankNodes, graph_difference
 from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints, compare_ranks
 from tcexplore.traces.rank_fingerprint import RankCounts, RankFingerprint
 from tcexplore.traces.rank_normalization import follows_rank, normalize
-from tcexplore.traces.trace_context import collective_lines
+from tcexplore.traces.trace_context import collective_lines, with_waits
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
@@ -62,7 +63,7 @@ def test_an_input_and_a_break_are_named_as_the_user_would(traces: Path):
     assert dtype is not None
     assert graph_break is not None
     assert dtype.detail == "input self.linear.weight has another dtype"
-    assert [side.text for side in dtype.sides] == ["self.linear.weight: f64[8, 8]", "self.linear.weight: f32[8, 8]"]
+    assert [side.text for side in dtype.sides] == ["self.linear.weight: f32[8, 8]", "self.linear.weight: f64[8, 8]"]
     assert graph_break.detail == "only rank 1 has this graph break"
 
 
@@ -87,7 +88,7 @@ def test_a_seeded_difference_is_named_with_its_cause(
     assert divergence is not None
     assert (divergence.kind, divergence.ranks, divergence.compile_id) == (kind, (0, 1), graph)
     assert (divergence.location.line if divergence.location else None) == (line_of(code) if code else None)
-    assert [side.ranks for side in divergence.sides] == [(1,), (0,)]
+    assert [side.ranks for side in divergence.sides] == [(0,), (1,)]
     assert divergence.sides[0].text != divergence.sides[1].text
 
 
@@ -157,7 +158,7 @@ def test_another_version_of_a_library_is_named(traces: Path, tmp_path: Path):
     divergence = compared(folder).divergence
     assert divergence is not None
     assert (divergence.kind, divergence.ranks) == ("library version", (0, 1))
-    assert [side.text for side in divergence.sides] == ["torch 2.12.1+cpu", "torch 2.13.0+cpu"]
+    assert [side.text for side in divergence.sides] == ["torch 2.13.0+cpu", "torch 2.12.1+cpu"]
 
 
 def add_variable(text: str) -> str:
@@ -199,7 +200,7 @@ def test_an_environment_variable_of_one_rank_is_named(traces: Path, tmp_path: Pa
     assert divergence is not None
     assert (divergence.kind, divergence.ranks) == ("environment", (0, 1))
     assert [side.text for side in divergence.sides] == [
-        "TORCHINDUCTOR_MAX_AUTOTUNE=1", "TORCHINDUCTOR_MAX_AUTOTUNE is not set",
+        "TORCHINDUCTOR_MAX_AUTOTUNE is not set", "TORCHINDUCTOR_MAX_AUTOTUNE=1",
     ]  # fmt: skip
 
 
@@ -211,7 +212,7 @@ def test_a_guarded_constant_is_named_as_a_guard(traces: Path, tmp_path: Path):
     divergence = compared(edited(traces / "same", tmp_path / "constant", 1, change)).divergence
     assert divergence is not None
     assert (divergence.kind, divergence.compile_id) == ("guard", "0/0")
-    assert "other" in divergence.sides[0].text
+    assert "other" in divergence.sides[1].text
 
 
 def test_a_hit_of_what_another_rank_has_just_written_is_no_difference(traces: Path, tmp_path: Path):
@@ -246,7 +247,7 @@ def test_another_autotuning_winner_is_named(traces: Path, tmp_path: Path):
     divergence = compared(folder).divergence
     assert divergence is not None
     assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("autotuning", (0, 1), "0/0")
-    assert [side.text for side in divergence.sides] == ["XBLOCK=8, num_warps=4", "XBLOCK=8, num_warps=2"]
+    assert [side.text for side in divergence.sides] == ["XBLOCK=8, num_warps=2", "XBLOCK=8, num_warps=4"]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ def test_another_kernel_for_the_same_graph_is_named_with_its_line(traces: Path, 
     divergence = compared(edited(traces / "same", tmp_path / "chosen", 1, choose)).divergence
     assert divergence is not None
     assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("autotuning", (0, 1), "0/0")
-    assert [side.text for side in divergence.sides] == [chosen, "extern_kernels.addmm"]
+    assert [side.text for side in divergence.sides] == ["extern_kernels.addmm", chosen]
     assert divergence.location is not None
     assert divergence.location.line == line_of("x = self.linear(x)")
 
@@ -363,6 +364,15 @@ def test_collectives_have_the_lines_of_the_users_calls():
     straight = collective_lines(SEEDED.read_text(), frame, swapped[::-1])
     assert straight is not None
     assert [line - lines[0] for line in straight] == [3, 4]
+
+
+def test_a_wait_has_the_line_of_the_collective_before_it():
+    started = [replace(_all_reduce("sum"), name=name, inputs=(name[:1],)) for name in ("a_sum", "b_sum")]
+    wait = ev.FxNode(name="a", op="call_function", target="torch.ops._c10d_functional.wait_tensor", inputs=("a_sum",))
+    later = replace(wait, name="b", inputs=("b_sum",))
+    assert with_waits([started[0], wait], {"a_sum": 45}) == {"a_sum": 45, "a": 45}
+    overlapped = [*started, wait, later]  # `async_op=True`: the user waits elsewhere
+    assert with_waits(overlapped, {"a_sum": 45, "b_sum": 46}) == {"a_sum": 45, "b_sum": 46}
 
 
 def _all_reduce(reduction: str) -> ev.FxNode:

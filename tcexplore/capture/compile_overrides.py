@@ -22,6 +22,7 @@ from tcexplore.capture.compiled_regions import skip_in_dynamo
 from tcexplore.capture.entry import EntryError
 from tcexplore.capture.hooks import Hooks
 from tcexplore.events import Config
+from tcexplore.events.config import INDUCTOR
 
 ARGUMENTS_FACT = "arguments of torch.compile"
 COMPILE = "torch:compile"
@@ -113,9 +114,6 @@ OVERRIDES_FACT = "arguments that replace those of the script"
 
 NOT_OVERRIDDEN = "The script made no call of torch.compile whose arguments could be replaced."
 NOT_OVERRIDDEN_HINT = "Leave out the options that are arguments of torch.compile, or compile with torch.compile()."
-
-INDUCTOR = "inductor"
-"""The only backend that has modes and options."""
 
 _TORCH = os.path.dirname(str(torch.__file__)) + os.sep
 _TCEXPLORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

@@ -91,6 +91,8 @@ class Entry:
     """The target as the file compiled it, or None if the file does not compile it."""
     location: Location | None = None
     notes: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    """Arguments of the file's own torch.compile that are not its defaults."""
     unpadded: tuple[Call, ...] = ()
     """The calls before they were padded, or nothing if they are not padded."""
     context: CallContext | None = None

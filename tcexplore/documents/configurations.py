@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
-from tcexplore.events.config import SKIP_GUARD_EVAL
+from tcexplore.events.config import INDUCTOR, SKIP_GUARD_EVAL
+
+if TYPE_CHECKING:
+    from tcexplore.session import Snapshot  # not imported before the first frame
 
 DYNAMIC = {True: "true", False: "false", None: "auto"}
 
@@ -69,9 +73,15 @@ def format_compile_call(config: ev.Config) -> str:
     return " with ".join((call, " and ".join(extra))) if extra else call
 
 
-def format_configuration(config: ev.Config) -> str:
+def format_configurations(snapshot: Snapshot) -> str:
+    """Return the configuration of a run; of a script with several, all of them; empty for a trace."""
+    return ", ".join(map(_format_configuration, snapshot.configs))
+
+
+def _format_configuration(config: ev.Config) -> str:
     """Return `inductor · default` and what differs from the defaults."""
-    parts = [config.backend, config.mode]
+    parts = [config.backend]
+    parts += [config.mode] if config.backend == INDUCTOR or config.mode != "default" else []
     parts += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
     parts += ["fullgraph"] if config.fullgraph else []
     parts += ["forward and backward"] if config.train else []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.documents.code.target_notes import count_kernels, format_progress
-from tcexplore.documents.configurations import format_configuration, format_torch
+from tcexplore.documents.configurations import format_configurations, format_torch
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.empty_states import NOT_IN_PROFILE, PHASES, describe_phase
 from tcexplore.documents.locations import display_path, places

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
+
+INDUCTOR = "inductor"
+"""The only backend that has modes and options."""
 
 FOLLOW_S = 300.0
 """Default time limit of a script in seconds."""
@@ -115,3 +120,25 @@ class Config:
     """Whether the model and its inputs of four dimensions are converted to `torch.channels_last`."""
     matmul_precision: str = ""
     """Argument of `torch.set_float32_matmul_precision` during the calls; empty for that of the file."""
+
+
+_OF_COMPILE = ("mode", "backend", "dynamic", "fullgraph")
+
+
+def with_file_arguments(config: Config, arguments: Iterable[str]) -> Config:
+    """Return the configuration of the file's own call of torch.compile, with arguments such as `dynamic=True`.
+
+    What the call does not give has torch's default. A backend that is a function has its name.
+    """
+    given = dict(text.partition("=")[::2] for text in arguments)
+    known = {name: _value(given.pop(name)) for name in _OF_COMPILE if name in given}
+    defaults = {name: getattr(Config(), name) for name in _OF_COMPILE}
+    further = tuple(f"{name}={value}" for name, value in given.items())
+    return replace(config, compile_arguments=further, **{**defaults, **known})
+
+
+def _value(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

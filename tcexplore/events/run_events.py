@@ -118,6 +118,8 @@ class EntryFound(Event):
     location: Location | None = None
     notes: tuple[str, ...] = ()
     """Notes for the user, e.g. that a GPU is available but the file uses the CPU."""
+    arguments: tuple[str, ...] = ()
+    """Arguments of the file's own torch.compile that are not its defaults, such as `dynamic=True`."""
 
 
 RestartNeed = Literal["gradients", "target"]

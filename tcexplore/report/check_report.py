@@ -10,7 +10,7 @@ from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.autotuning_view import autotuning_document
 from tcexplore.documents.code.kernels_view import kernel_figure_rows
 from tcexplore.documents.code.target_notes import ASSUMED, target_rows
-from tcexplore.documents.configurations import describe_grad_mode, format_configuration, format_torch
+from tcexplore.documents.configurations import describe_grad_mode, format_configurations, format_torch
 from tcexplore.documents.document import Document, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import nothing_compiled_rows
 from tcexplore.documents.graph.graph_view import graph_heading, op_check_rows
@@ -119,7 +119,7 @@ def _head(snapshot: Snapshot, machine: ev.Standby | None, width: int) -> Iterato
             number = f" {index}" if len(entry.calls) > 1 else ""
             yield from wrapped(f"call{number}: {', '.join(call)}", width, "muted")
     on = [format_torch(machine), machine.device] if machine else []
-    yield from wrapped(" · ".join([*on, format_configuration(snapshot.config)]), width, "muted")
+    yield from wrapped(" · ".join(filter(None, [*on, format_configurations(snapshot)])), width, "muted")
     for note in entry.notes if entry else ():
         yield from wrapped(note, width)
     if note := describe_grad_mode(snapshot.grad_mode):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tcexplore import events as ev
 from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.kernels_view import kernels_document
-from tcexplore.documents.configurations import format_configuration, format_torch
+from tcexplore.documents.configurations import format_configurations, format_torch
 from tcexplore.documents.document import Builder, Document, Row
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.documents.graph.modules_view import modules_document
@@ -163,7 +163,7 @@ def _conditions(snapshot: Snapshot, machine: ev.Standby | None) -> str:
     threads = count(timing.threads, "thread") if timing is not None and timing.device == "cpu" else ""
     began = f"{datetime.fromtimestamp(snapshot.began):%Y-%m-%d %H:%M}" if snapshot.began else ""
     torch = format_torch(machine) if machine is not None else ""
-    return " · ".join(filter(None, (torch, device, threads, format_configuration(snapshot.config), began)))
+    return " · ".join(filter(None, (torch, device, threads, format_configurations(snapshot), began)))
 
 
 def _figures(snapshot: Snapshot) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.events.config import SKIP_GUARD_EVAL
+from tcexplore.events.config import INDUCTOR, SKIP_GUARD_EVAL
 from tcexplore.session.economics import GUARD_FILTERS, VISIBLE_GUARD_SHARE, economics, guard_cost
 from tcexplore.session.history import wrong_result
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link, break_link, entry_link, kernel_link, line_links
@@ -349,8 +349,14 @@ def _with_mode(config: ev.Config, mode: str) -> ev.Config:
 
 
 def _may_vary_mode(snapshot: Snapshot) -> bool:
-    config = snapshot.config
-    return config.backend == "inductor" and config.mode == "default" and not config.compile_arguments
+    return _by_inductor(snapshot) and all(
+        config.mode == "default" and not any(text.startswith("options=") for text in config.compile_arguments)
+        for config in snapshot.configs
+    )
+
+
+def _by_inductor(snapshot: Snapshot) -> bool:
+    return all(config.backend == INDUCTOR for config in snapshot.configs)
 
 
 def _run_trial(snapshot: Snapshot, config: ev.Config | None) -> StepTrial | None:
@@ -446,7 +452,7 @@ FREEZING = "torch._inductor.config.freezing=True"
 def _freezing(snapshot: Snapshot) -> Iterator[NextStep]:
     """Yield constant weights for inference on a CPU, where products with packed weights are faster."""
     gradients = snapshot.grad_mode is None or snapshot.grad_mode.enabled
-    if snapshot.config.backend != "inductor" or gradients or _on_gpu(snapshot) or FREEZING in snapshot.config.settings:
+    if not _by_inductor(snapshot) or gradients or _on_gpu(snapshot) or FREEZING in snapshot.config.settings:
         return
     work = _work(snapshot, lambda k: not (FIXED_WEIGHTS | CONVOLUTIONS).isdisjoint(k.ops))
     if work is not None and snapshot.entry is not None and snapshot.entry.kind == "module":
@@ -517,7 +523,7 @@ def _compile_blocks(snapshot: Snapshot) -> Iterator[NextStep]:
     """Yield regional compilation for a long compile of a model that repeats blocks."""
     seconds, blocks = economics(snapshot).compile_s, snapshot.repeated_blocks
     repeats = max((number for _, number in blocks.kinds), default=0) if blocks is not None else 0
-    whole = snapshot.config.regions == "whole" and snapshot.config.backend == "inductor"
+    whole = snapshot.config.regions == "whole" and _by_inductor(snapshot)
     if seconds is None or seconds < LONG_COMPILE_S or repeats < BLOCKS or not whole or blocks is None:
         return
     kind = max(blocks.kinds, key=lambda each: each[1])[0]

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from tcexplore import events as ev
+from tcexplore.events.config import with_file_arguments
 from tcexplore.session.call_account import CallAccount, call_account
 from tcexplore.session.code import Code, add_all, code_in_view, event_fields, target_of
 from tcexplore.targets.target_names import NATIVE
@@ -182,6 +183,21 @@ class Snapshot:
     def is_script(self) -> bool:
         """Whether the run is of a script that calls torch.compile itself."""
         return self.entry is not None and self.entry.kind == "script"
+
+    @property
+    def configs(self) -> tuple[ev.Config, ...]:
+        """The configurations of torch.compile, each once; none of a trace, which does not have them.
+
+        Those of the file's own calls come from their arguments: in a script, of the regions that compiled something.
+        """
+        if self.trace:
+            return ()
+        if not self.is_script:
+            given = self.entry.arguments if self.entry is not None else ()
+            return (with_file_arguments(self.config, given) if given else self.config,)
+        compiled = {known.region for known in self.region_graphs}
+        regions = [region for region in self.regions if region.region in compiled] or self.regions
+        return tuple(dict.fromkeys(with_file_arguments(self.config, region.arguments) for region in regions))
 
     @property
     def compiled(self) -> bool:

@@ -13,14 +13,11 @@ from tcexplore.argument_types import name, one_of, several
 from tcexplore.documents import configurations
 from tcexplore.documents.guards.guards_view import UNSAFE, describe_guard_cost, describe_guard_filter
 from tcexplore.events import ACCURACY_VERDICTS, Config, GuardFilterTried, Job, StepTried, TimingVerdict
-from tcexplore.events.config import REGIONS, Regions
+from tcexplore.events.config import INDUCTOR, REGIONS, Regions
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED, GUARD_FILTERS, Range, RunFigures, guard_cost, needs_guard_filter
 from tcexplore.studies.study import StudyState
-
-BACKEND_WITH_MODES = "inductor"
-"""The only backend for which the modes of torch.compile make a difference."""
 
 NESTED_BREAKS = "torch._dynamo.config.nested_graph_breaks"
 NUMERICS = "torch._inductor.config.numerics"
@@ -118,7 +115,7 @@ def with_nested_breaks(config: Config, options: ModesOptions) -> Iterator[Config
 
 def with_numerics(config: Config, options: ModesOptions) -> Iterator[Config]:
     for numerics in options.numerics or ("default",):
-        plain = numerics == "default" or config.backend != BACKEND_WITH_MODES
+        plain = numerics == "default" or config.backend != INDUCTOR
         yield config if plain else replace(config, settings=(*config.settings, f"{NUMERICS}={numerics}"))
 
 
@@ -209,7 +206,7 @@ def _useful_variants(base: Config, state: StudyState[ModesOptions, RunFigures]) 
 
 def _is_base(config: Config) -> bool:
     plain = config.regions == "whole" and not (config.guard_filter or config.settings or config.mark_unbacked)
-    return plain and (config.backend, config.mode) == (BACKEND_WITH_MODES, "default")
+    return plain and (config.backend, config.mode) == (INDUCTOR, "default")
 
 
 def is_variant_of(config: Config, base: Config) -> bool:
@@ -325,12 +322,12 @@ def tried_filter(comparison: Comparison) -> GuardFilterTried:
 
 def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, ...]:
     """Return each mode of Inductor with a verdict against the model file's own mode, as a next step."""
-    if own.backend != BACKEND_WITH_MODES:
+    if own.backend != INDUCTOR:
         return ()
     tried: dict[str, StepTried] = {}
     for comparison in _compare(results, lambda config: replace(config, mode=own.mode)):
         config, steady = comparison.variant.run.config, comparison.steady_ratio
-        fixed = config.backend == BACKEND_WITH_MODES and config.dynamic == bool(own.dynamic) and _is_plain(config)
+        fixed = config.backend == INDUCTOR and config.dynamic == bool(own.dynamic) and _is_plain(config)
         if not fixed or steady is None or not comparison.decided or comparison.variant.summary.wrong:
             continue
         before, after = comparison.base.run.timing, comparison.variant.run.timing

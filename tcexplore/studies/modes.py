@@ -19,6 +19,7 @@ from tcexplore.documents.prose import BLANK, FAILED, Column, row, table, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_error
 from tcexplore.documents.verdicts import LEGEND, format_outcome, interval_text, speedup_span, suggest_less_noise
 from tcexplore.events import Config, Job, Standby
+from tcexplore.events.config import INDUCTOR
 from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
 from tcexplore.quantities import count, duration, rounded, size
@@ -36,7 +37,6 @@ from tcexplore.studies.mode_choice import (
     wrong_runs,
 )
 from tcexplore.studies.mode_variants import (
-    BACKEND_WITH_MODES,
     ModesOptions,
     add_variant_options,
     add_variants,
@@ -293,9 +293,7 @@ FIRST_CALL = "first call"
 VARIED = ("backend", "mode", "dynamic")
 """`Config.override` of each run."""
 
-UNKNOWN_MACHINE = Standby(
-    torch="", python="", device="cpu", seconds=0.0, modes=("default",), backends=(BACKEND_WITH_MODES,)
-)
+UNKNOWN_MACHINE = Standby(torch="", python="", device="cpu", seconds=0.0, modes=("default",), backends=(INDUCTOR,))
 """Stands in for a worker that did not become ready: one run is tried, and fails with the reason."""
 
 
@@ -419,7 +417,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         if options == ModesOptions():
             return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons))
         named = replace(
-            options, modes=options.modes or ("default",), backends=options.backends or (BACKEND_WITH_MODES,),
+            options, modes=options.modes or ("default",), backends=options.backends or (INDUCTOR,),
             dynamic=options.dynamic or (None,),
         )  # fmt: skip
         configs = tuple(planned.config for planned in planned_jobs(job, UNKNOWN_MACHINE, named))
@@ -440,7 +438,7 @@ def _promise(config: Config) -> tuple[bool, bool, int]:
     """Return a key that sorts configurations: Inductor's default first, then its modes that search for more."""
     modes = ("default", "max-autotune", "reduce-overhead", "max-autotune-no-cudagraphs")
     known = modes.index(config.mode) if config.mode in modes else len(modes)
-    return config.backend != BACKEND_WITH_MODES, bool(config.dynamic) and known > 0, known
+    return config.backend != INDUCTOR, bool(config.dynamic) and known > 0, known
 
 
 async def _first_call(row: RunFigures, state: State, runs: Runs, announce: Announce, folder: str) -> RunFigures:
@@ -468,7 +466,7 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
     """Return one job for each combination of backend, mode, kind of shapes and variant."""
     usual = CPU_BACKENDS if machine.device == "cpu" else GPU_BACKENDS
     known = tuple(backend for backend in usual if backend in machine.backends)
-    backends = options.backends or ((BACKEND_WITH_MODES,) if options.shapes else known) or (BACKEND_WITH_MODES,)
+    backends = options.backends or ((INDUCTOR,) if options.shapes else known) or (INDUCTOR,)
     modes = options.modes or (("default",) if options.shapes else machine.modes) or ("default",)
     pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
     configs = [
@@ -483,7 +481,7 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
 
 
 def _with_modes(backend: str, modes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    yield from ((backend, mode) for mode in (modes if backend == BACKEND_WITH_MODES else ("default",)))
+    yield from ((backend, mode) for mode in (modes if backend == INDUCTOR else ("default",)))
 
 
 STUDY = ModesStudy()

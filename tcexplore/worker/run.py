@@ -345,7 +345,8 @@ class Run:
         with self._reporting_import():
             module, entry = load_entry(self.job, self.user_files)
             if own := self._arguments.of(entry.compiled):
-                entry = replace(entry, notes=(*entry.notes, f"Its arguments to torch.compile: {', '.join(own)}."))
+                note = f"Its arguments to torch.compile: {', '.join(own)}."
+                entry = replace(entry, notes=(*entry.notes, note), arguments=own)
             entry = vary_calls(resize_calls(entry, config.dim, config.sizes), config)
         self._emit_entry(entry)
         program, imported = self._prepare(entry, module)
@@ -629,7 +630,7 @@ class Run:
         self._emit(
             EntryFound(
                 name=entry.name, kind=entry.kind, rule=entry.rule, location=entry.location, notes=entry.notes,
-                calls=tuple(describe_call(call) for call in entry.calls),
+                calls=tuple(describe_call(call) for call in entry.calls), arguments=entry.arguments,
             )
         )  # fmt: skip
 

@@ -64,6 +64,23 @@ def test_each_step_rests_on_this_run():
     assert set(actions(product_heavy())) == {"fix_break", "mode", "autocast", "freezing", "guard_filter"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "offered"),
+    [
+        ((), True),
+        (("recompile_limit=4",), True),
+        (("mode='max-autotune-no-cudagraphs'",), False),
+        (("options={'max_autotune': True}",), False),
+        (("backend='aot_eager'",), False),
+    ],
+)
+def test_another_mode_is_no_step_for_a_file_that_chooses_one(arguments: tuple[str, ...], offered: bool):
+    run = product_heavy()
+    assert run.entry is not None
+    own = replace(run, entry=replace(run.entry, arguments=arguments))
+    assert ("mode" in actions(own)) is offered
+
+
 def test_types_and_modes_need_products_that_take_a_visible_share():
     run = product_heavy()
     total = run.timing.compiled_us if run.timing else 0.0

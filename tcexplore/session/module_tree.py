@@ -275,9 +275,12 @@ class _TreeBuilder:
         return modules
 
     def _modules_of(self, captured: ev.GraphCaptured) -> dict[Path, int]:
-        """Return the modules on which the code of a graph runs; the one that it was compiled for if no call shows."""
-        own = self._paths.of_frame(captured)
-        return (self._modules.get(captured.graph) if captured.module is not None else None) or {own: 1}
+        """Return the modules on which the code of a graph runs; the one that it was compiled for if no call shows.
+
+        A function that calls modules is of none; any other function is of the modules that call it.
+        """
+        of_modules = captured.module is not None or not captured.modules
+        return (self._modules.get(captured.graph) if of_modules else None) or {self._paths.of_frame(captured): 1}
 
     def read_graphs(self) -> None:
         """Add each op to its module, in the order of execution, and each parameter to the module that has it."""

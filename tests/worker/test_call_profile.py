@@ -132,3 +132,34 @@ async def test_layers_that_share_the_code_of_a_graph_have_a_share_of_its_time_ea
     wide = times.pop(2)
     assert len({round(us, 6) for us in times if us is not None}) == 1
     assert wide not in times
+
+
+IN_A_FUNCTION = """\
+import torch
+from torch import nn
+def pool(x):
+    x = x.sort(-1).values.softmax(-1)
+    print(end="")
+    return x.cos()
+class Head(nn.Module):
+    def forward(self, x):
+        return pool(x.sin())
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 16), Head()
+    def forward(self, x):
+        return self.second(self.first(x)) + 1
+model, inputs = Net(), (torch.randn(8, 16),)
+"""
+"""A function with a break, which torch compiles by itself."""
+
+
+async def test_a_function_that_is_compiled_by_itself_belongs_to_the_module_that_calls_it(runs: Runs) -> None:
+    events = await runs.run(IN_A_FUNCTION, backend="inductor", time_for=0.2)
+    tree = timed_tree(grow(1, events, IN_A_FUNCTION))
+    targets = [op.node.target for op in tree.root.children["second"].ops]
+    assert any("softmax" in target for target in targets)
+    assert tree.root.children["second"].compiled_us
+    own = {rest.name: rest.compiled_us for rest in tree.rest}.get("the model itself")
+    assert (own or 0.0) < tree.root.children["second"].compiled_us

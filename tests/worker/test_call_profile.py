@@ -163,3 +163,32 @@ async def test_a_function_that_is_compiled_by_itself_belongs_to_the_module_that_
     assert tree.root.children["second"].compiled_us
     own = {rest.name: rest.compiled_us for rest in tree.rest}.get("the model itself")
     assert (own or 0.0) < tree.root.children["second"].compiled_us
+
+
+CUSTOM = """\
+import torch
+from torch import nn
+@torch.library.custom_op("mine::product", mutates_args=())
+def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.mm(x, y).relu()
+@product.register_fake
+def _(x, y):
+    return x.new_empty(x.shape[0], y.shape[1])
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(16, 16)
+    def forward(self, x):
+        x = self.first(x).sin()
+        x = product(x, x)
+        return product(x, x) + 1
+model, inputs = Net(), (torch.randn(16, 16),)
+"""
+
+
+async def test_a_custom_op_in_python_has_its_time_and_line(runs: Runs) -> None:
+    events = await runs.run(CUSTOM, backend="inductor", time_for=0.2)
+    (profile,) = only(events, CallProfiled)
+    kinds = {part.kind for part in profile.parts}
+    assert "library" not in kinds, "the ops that the custom op calls are its own"
+    assert sum("mine.product" in part.name for part in profile.parts if part.kind == "kernel") == 2

@@ -6,6 +6,7 @@ it, scaled to the call of the timing (`session/call_account.py`).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -178,6 +179,7 @@ def _marks(wrappers: Sequence[Wrapper]) -> Iterator[None]:
             stack.enter_context(marked_graphs())
         _mark_graphs(stack, _GraphNames(wrappers), mark)
         _mark_kernels(stack)
+        _record_python_ops(stack, wrappers)
         yield
 
 
@@ -249,6 +251,21 @@ def _mark_kernels(stack: ExitStack) -> None:
             elif type(value).__name__.endswith("KernelWrapper") and "run" not in vars(value):
                 stack.callback(partial(delattr, value, "run"))
                 value.run = _marked(value.run, KERNEL + name)
+
+
+def _record_python_ops(stack: ExitStack, wrappers: Sequence[Wrapper]) -> None:
+    """Have the profiler record custom ops: torch 2.14 calls their Python code past the dispatcher, which does that."""
+    called = {name for wrapper in wrappers for name in _CALLED_OP.findall(wrapper.source)}
+    for names in called:
+        op: Any = torch.ops
+        for name in names:
+            op = getattr(op, name, None)
+        if getattr(op, "_pyobj_dispatcher", None) is not None:
+            op._enable_pyobj_dispatch(False)
+            stack.callback(op._enable_pyobj_dispatch, True)
+
+
+_CALLED_OP = re.compile(r"\btorch\.ops\.(?!aten\b)(\w+)\.(\w+)\.(\w+)\(")
 
 
 def _marked(kernel: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -120,11 +120,14 @@ def _leaves(text: str) -> list[_Leaf]:
     """Return all leaves in the order of the tree, and a relation of several objects once."""
     leaves: dict[tuple[str, str, str], _Leaf] = {}
     root = _Manager(-1, "", "", in_module=False)
-    stack = [root]
+    stack, open_leaf = [root], None
     for line in text.split("\n"):
         match = _LINE.match(line)
         if match is None:
+            if open_leaf is not None and not _LATENCY.match(line):
+                open_leaf.checks[-1] += f"\n{line}"  # of a value with several lines, before the comment
             continue
+        open_leaf = None
         depth, name, rest = len(match[1]) // 2, match[2], match[3] or ""
         while stack[-1].depth >= depth:
             stack.pop()
@@ -144,6 +147,7 @@ def _leaves(text: str) -> list[_Leaf]:
         leaf = leaves.setdefault((kind, source, text_key), _Leaf(kind, [], stack[-1]))
         if kind == _SEVERAL_CODES or not leaf.checks:
             leaf.checks.append(rest.strip())
+            open_leaf = leaf
     return sorted(leaves.values(), key=lambda leaf: leaf.kind in ("SHAPE_ENV", "DUPLICATE_INPUT"))
 
 

@@ -179,6 +179,24 @@ def test_conditions_after_the_tree_and_repeated_relations_are_recognized():
     ]
 
 
+def test_a_value_that_torch_writes_in_several_lines_is_left_out_and_its_place_is_read():
+    tree = """TREE_GUARD_MANAGER:
++- RootGuardManager
+| +- GuardManager: source=L['self'], accessed_by=FrameLocalsGuardAccessor(key='self'), type=<class 'a.Adam'>
+| | +- ID_MATCH: ___check_obj_id(L['self'], 140339), type=Adam (
+Parameter Group 0
+    amsgrad: False
+)  # self = cast(Optimizer, self)  # optim/optimizer.py:515 in wrapper
+| | +- TYPE_MATCH: ___check_type_id(L['self'], 7, type=<class 'x.Y'>)  # y = x  # train.py:3 in step
+
+Guard latency = 1.25 us
+"""
+    identity, of_type = guard_checks(tree)
+    assert identity.code == "___check_obj_id(L['self'], 140339)"
+    assert identity.place == ("optim/optimizer.py", 515, "wrapper")
+    assert of_type.place == ("train.py", 3, "step")
+
+
 def test_a_guard_on_a_member_of_an_enum_names_its_class():
     (leaf,) = guard_records._leaves(
         "+- RootGuardManager\n"

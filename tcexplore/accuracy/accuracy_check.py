@@ -26,7 +26,7 @@ from tcexplore.accuracy.observation import (
     observe,
 )
 from tcexplore.accuracy.rounded_ops import FLOATS, UNCHANGED, RoundedOps
-from tcexplore.accuracy.tensor_comparison import LESS_ACCURATE, WRONG, ComparedValue, compare_value, rms
+from tcexplore.accuracy.tensor_comparison import LESS_ACCURATE, NOT_CLOSE, WRONG, ComparedValue, compare_value, rms
 from tcexplore.capture.entry import Call
 from tcexplore.events import ACCURACY_VERDICTS, Accuracy, AccuracyVerdict, Deviation
 from tcexplore.quantities import size
@@ -97,7 +97,7 @@ class _AccuracyCheck:
         )
         values = [value._replace(name=prefix + value.name) for value in common_values(eager, compiled, exact)]
         deviations = [compare_value(value) for value in values]
-        if exact is not None and any(deviation.verdict in (WRONG, LESS_ACCURATE) for deviation in deviations):
+        if any(deviation.verdict in (WRONG, LESS_ACCURATE, NOT_CLOSE) for deviation in deviations):
             rounded = self._rounded(call, seconds)
             names = [value.name.removeprefix(prefix) for value in values]
             deviations = [
@@ -153,7 +153,7 @@ class _AccuracyCheck:
             max_rel=_largest(value.max_rel for value in values),
             eager_vs_fp64=worst.eager_vs_fp64 if worst else None,
             compiled_vs_fp64=worst.compiled_vs_fp64 if worst else None,
-            rounded_vs_fp64=worst.rounded_vs_fp64 if worst else None,
+            rounded_error=worst.rounded_error if worst else None,
             worst=worst.name if worst else "",
             values=tuple(sorted(values, key=severity, reverse=True)),
             differences=tuple(difference.text for difference in self._differences),

@@ -88,7 +88,11 @@ def compare_value(value: ComparedValue) -> Deviation:
     finite = torch.isfinite(a)
     max_abs = _largest((a - b)[finite])
     largest = max(_largest(a[finite]), value.least_magnitude)
-    verdict = _verdict_by_errors(value, errors) if None not in errors[:2] else _verdict_by_eager(value)
+    if None in errors[:2]:
+        errors = errors._replace(rounded=_largest_error(value.rounded, a, value.least_magnitude))
+        verdict = _verdict_by_eager(value, errors.rounded)
+    else:
+        verdict = _verdict_by_errors(value, errors)
     return _deviation(value, verdict, max_abs, max_abs / largest if largest else None, errors)
 
 
@@ -112,12 +116,14 @@ def _wrong_above(eps: float) -> float:
     return math.sqrt(eps)
 
 
-def _verdict_by_eager(value: ComparedValue) -> AccuracyVerdict:
+def _verdict_by_eager(value: ComparedValue, rounded: float | None) -> AccuracyVerdict:
     try:
         compiled, eager = (side.to(value.precision or side.dtype) for side in (value.compiled, value.eager))
         torch.testing.assert_close(compiled, eager, equal_nan=True, check_stride=False)
     except AssertionError:
         error = _relative(value.compiled, _wide(value.eager), value.least_magnitude)
+        if error is not None and rounded is not None and error <= MAX_ERROR_RATIO * rounded:
+            return CLOSE
         return NOT_CLOSE if error is not None and error <= _wrong_above(value.eps) else WRONG
     return CLOSE
 
@@ -135,10 +141,13 @@ def _errors(value: ComparedValue) -> _Errors:
     if value.exact is None:
         return UNKNOWN
     exact, least = value.exact, value.least_magnitude
-    eager, compiled, *rounded = (
-        _relative(side, exact, least) for side in (value.eager, value.compiled, *value.rounded)
-    )
-    return _Errors(eager, compiled, max((error for error in rounded if error is not None), default=None))
+    eager, compiled = (_relative(side, exact, least) for side in (value.eager, value.compiled))
+    return _Errors(eager, compiled, _largest_error(value.rounded, exact, least))
+
+
+def _largest_error(sides: tuple[torch.Tensor, ...], exact: torch.Tensor, least: float) -> float | None:
+    errors = (_relative(side, exact, least) for side in sides)
+    return max((error for error in errors if error is not None), default=None)
 
 
 def _relative(value: torch.Tensor, exact: torch.Tensor, least_magnitude: float) -> float | None:
@@ -176,5 +185,5 @@ def _deviation(
         max_rel=max_rel,
         eager_vs_fp64=errors.eager,
         compiled_vs_fp64=errors.compiled,
-        rounded_vs_fp64=errors.rounded,
+        rounded_error=errors.rounded,
     )

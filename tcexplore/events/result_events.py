@@ -50,9 +50,9 @@ class Deviation:
     eager_vs_fp64: float | None = None
     """RMS of the difference to float64 over the RMS of float64; None without a float64 value."""
     compiled_vs_fp64: float | None = None
-    rounded_vs_fp64: float | None = None
-    """The largest error of eager runs in which the result of each op is changed by up to one rounding. None: not run,
-    since compiled is as accurate as eager without them."""
+    rounded_error: float | None = None
+    """The largest error of three eager runs in which the result of each op is changed as other roundings would: against
+    float64, or else against eager. None: not run, since compiled is as accurate as eager without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Accuracy(Event):
     max_rel: float | None = None
     eager_vs_fp64: float | None = None
     compiled_vs_fp64: float | None = None
-    rounded_vs_fp64: float | None = None
+    rounded_error: float | None = None
     worst: str = ""
     """Name of the worst value."""
     values: tuple[Deviation, ...] = ()

@@ -28,6 +28,7 @@ from tcexplore.accuracy.observation import (
 from tcexplore.accuracy.rounded_ops import FLOATS, UNCHANGED, RoundedOps
 from tcexplore.accuracy.tensor_comparison import LESS_ACCURATE, NOT_CLOSE, WRONG, ComparedValue, compare_value, rms
 from tcexplore.capture.entry import Call
+from tcexplore.capture.module_paths import module_of
 from tcexplore.events import ACCURACY_VERDICTS, Accuracy, AccuracyVerdict, Deviation
 from tcexplore.quantities import size
 
@@ -227,15 +228,39 @@ class NoFloat64Error(Exception):
 
 
 class Float64Copy:
-    """A float64 copy of a subject's model. Raises `NoFloat64Error` if it cannot be made."""
+    """A float64 copy of a subject's model. Raises `NoFloat64Error` if it cannot be made.
+
+    A function names its modules itself, so these are no copies: they have float64 values while it is `entered`.
+    """
 
     def __init__(self, subject: Subject) -> None:
-        self.module: torch.nn.Module | None = None
+        self.module = subject.module
         self.function: Function = subject.eager
+        self._widened: torch.nn.Module | None = None
         if subject.module is not None:
             _check_memory(subject)
-            self.module = _copy_module(subject.module)
-            self.function = _same_method(subject.eager, self.module)
+            if module_of(subject.eager) is None:
+                self._widened = subject.module
+            else:
+                self.module = _copy_module(subject.module)
+                self.function = _same_method(subject.eager, self.module)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Give the modules of a function float64 values while the context is active."""
+        module = self._widened
+        tensors = [] if module is None else [*module.parameters(), *module.buffers()]
+        before = [(tensor, tensor.data, tensor.grad) for tensor in tensors if tensor.is_floating_point()]
+        try:
+            for tensor, data, _ in before:
+                tensor.grad = None
+                tensor.data = data.to(torch.float64)
+            yield
+        finally:
+            for tensor, data, gradient in before:
+                tensor.grad = None
+                tensor.data = data
+                tensor.grad = gradient
 
     @staticmethod
     def call(call: Call) -> Call:
@@ -340,7 +365,7 @@ class Float64Reference:
             return None
         trace = OpTrace(widen=True)
         try:
-            with default_float64(), trace:
+            with default_float64(), self._copy.entered(), trace:
                 exact = observe(self._subject, self._copy.function, Float64Copy.call(call), self._copy.module)
         except Exception as error:  # noqa: BLE001  user code may fail in float64 in any way
             message = str(error).partition("\n")[0]

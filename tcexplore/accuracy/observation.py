@@ -34,7 +34,7 @@ class Subject:
     """Seeds every random generator."""
     train: bool
     module: torch.nn.Module | None = None
-    """The module with the parameters; None for a function."""
+    """The module with the parameters, also around those that a function names; None for a function without any."""
     unrandomized: Callable[[Callable[[Function], None]], Function] | None = None
     """Recompiles so that random numbers match eager's, and passes the result to its argument for a warm-up. None if
     compiled code already draws the same random numbers."""

@@ -18,7 +18,6 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from tcexplore.capture.module_paths import module_of
 from tcexplore.capture.tensor_descriptions import dtype_text, tensor_facts
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Config, Job, Location
@@ -132,21 +131,41 @@ def _read_call(value: Any, name: str) -> Call:
     raise EntryError(f"`{name}` is {article} {type_name}, not a tuple or dict of arguments.", _KINDS)
 
 
-def modules_of(target: Callable[..., Any], calls: Sequence[Call]) -> tuple[torch.nn.Module, ...]:
-    """Return the modules whose parameters a call uses: the target, the owner of a method, else what a function names.
+def modules_of(target: Callable[..., Any], calls: Sequence[Call]) -> dict[str, torch.nn.Module]:
+    """Return the modules that a function of no module uses, by the names that it has for them.
 
-    A function may read modules from its arguments, from the functions around it, and from the globals of its file.
+    It may read them from its arguments, from attributes of an object among them or of its own, from the functions
+    around it, and from the globals of its file.
     """
-    if (module := module_of(target)) is not None:
-        return (module,)
-    values: list[Any] = pytree.tree_leaves([(call.args, dict(call.kwargs)) for call in calls])
+    values: list[tuple[str, Any]] = []
+    for call in calls:
+        leaves, _ = pytree.tree_flatten_with_path((call.args, dict(call.kwargs)))
+        values += [(_name_in_call(path), leaf) for path, leaf in leaves]
+    values += [("self", owner) for owner in [getattr(target, "__self__", None)] if owner is not None]
+    values += [
+        (name, value)
+        for _, owner in values
+        if type(owner).__flags__ & _HEAP_TYPE and not isinstance(owner, torch.nn.Module | torch.Tensor)
+        for name, value in getattr(owner, "__dict__", {}).items()
+    ]
     try:
         read = inspect.getclosurevars(inspect.unwrap(target))
     except (TypeError, ValueError):  # a built-in function, or an object that is called
         pass
     else:
-        values += [*read.nonlocals.values(), *read.globals.values()]
-    return tuple({id(value): value for value in values if isinstance(value, torch.nn.Module)}.values())
+        values += [*read.nonlocals.items(), *read.globals.items()]
+    modules = {id(value): (name, value) for name, value in reversed(values) if isinstance(value, torch.nn.Module)}
+    return {str(name).replace(".", "_") or "module": value for name, value in reversed(modules.values())}
+
+
+_HEAP_TYPE = 1 << 9
+"""Flag of classes that are defined in Python."""
+
+
+def _name_in_call(path: Sequence[Any]) -> str:
+    """Return `input[0]` or the name of a keyword argument, with the way to a value inside."""
+    is_keyword = path[0].idx == 1
+    return f"{'' if is_keyword else 'input'}{pytree.keystr(path[1:])}".strip(".")
 
 
 def collect_tensors(calls: tuple[Call, ...]) -> list[torch.Tensor]:

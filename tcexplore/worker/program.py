@@ -199,7 +199,7 @@ class Program:
             restore=self.restore,
             seed=partial(seed, self.config.seed) if self._context is None else self._context.seed,
             train=self.train,
-            module=self.module,
+            module=self.parameters_module,
             unrandomized=self._unrandomized if self.config.backend == "inductor" else None,
             state=state,
         )
@@ -247,21 +247,33 @@ class Program:
         return module_of(self.entry.target)
 
     @cached_property
-    def modules(self) -> tuple[torch.nn.Module, ...]:
-        """The modules whose parameters the calls use, also those that a function names."""
-        return modules_of(self.entry.target, self.entry.calls)
+    def parameters_module(self) -> torch.nn.Module | None:
+        """The module with the parameters that the calls use; of a function, one that has all modules that it names."""
+        if self.module is not None:
+            return self.module
+        named = modules_of(self.entry.target, self.entry.calls)
+        if not named:
+            return None
+        around = torch.nn.Module()
+        for name, module in named.items():
+            around.add_module(name, module)
+            around.training = module.training
+        return around
 
     def weights(self) -> list[torch.Tensor]:
         """Return the parameters and buffers that the calls use."""
-        buffers = [buffer for module in self.modules for buffer in module.buffers()]
-        return list({id(tensor): tensor for tensor in (*self._parameters(), *buffers)}.values())
+        return (
+            []
+            if self.parameters_module is None
+            else [*self.parameters_module.parameters(), *self.parameters_module.buffers()]
+        )
 
     def tensors(self) -> list[torch.Tensor]:
         """Return the input tensors."""
         return [tensor for tensor, _ in self._inputs]
 
     def _parameters(self) -> list[torch.Tensor]:
-        return [parameter for module in self.modules for parameter in module.parameters()]
+        return list(self.parameters_module.parameters()) if self.parameters_module is not None else []
 
     @property
     def device(self) -> torch.device:

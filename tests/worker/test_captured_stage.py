@@ -342,3 +342,36 @@ async def test_memory_is_measured_where_what_is_saved_for_the_backward_is_not_kn
     assert examined.memory.eager_peak
     assert examined.memory.saved_for_backward is None
     assert "saved tensor hooks" in examined.memory.notes[-1]
+
+
+METHOD = """\
+import torch
+from torch import nn
+torch.manual_seed(0)
+class Trainer:
+    def __init__(self):
+        self.net, self.loss = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU()), nn.MSELoss()
+        self.head = nn.Linear(32, 4)
+    @torch.compile(backend="aot_eager")
+    def losses(self, x, y):
+        return self.loss(self.head(self.net(x)), y) * scale.weight.sum()
+scale = nn.Linear(2, 1)
+trainer = Trainer()
+for _ in range(6):
+    trainer.losses(torch.randn(8, 16), torch.randn(8, 4)).backward()
+"""
+
+
+async def test_the_gradients_of_modules_that_a_method_of_another_object_uses_are_compared(runs: Runs) -> None:
+    events = await runs.run(METHOD, time_for=0.2)
+    (examined, *_) = [event for event in events if isinstance(event, CallExamined) and event.accuracy is not None]
+    accuracy, memory = examined.accuracy, examined.memory
+    assert accuracy is not None
+    assert accuracy.verdict in ("identical", "as accurate as eager")
+    names = {value.name: value for value in accuracy.values}
+    assert {"gradient of net.0.weight", "gradient of head.bias", "gradient of scale.weight"} <= names.keys()
+    assert "buffer net.1.running_mean" in names
+    assert names["gradient of net.0.weight"].compiled_vs_fp64 is not None, accuracy.reason
+    assert memory is not None
+    weights = 16 * 32 + 32 + 2 * 32 + 32 * 4 + 4 + 2 + 1
+    assert memory.weights == 4 * (weights + 2 * 32) + 8, "with the statistics of the batch norm, and its counter"

@@ -122,6 +122,10 @@ def observe(
         writable |= {**_small_parameters(module), **_other_tensors(python, inputs)}
         leaves_before = python.leaves()
     before = {name: _copy(tensor) for name, tensor in writable.items()}
+    parameters = {} if module is None or subject.train else dict(module.named_parameters())
+    versions = {name: parameter._version for name, parameter in parameters.items()}
+    if parameters:
+        _clear_gradients(module, call)
     subject.seed()
     generators = _generator_states()
     try:
@@ -136,7 +140,13 @@ def observe(
         }
         if python is not None:
             _observe_state(observation, python, leaves_before, module, writable, inputs)
-        if subject.train:
+        # Those of a step with its backward and its optimizer inside; `subject.restore` sets the parameters back.
+        observation.changed |= {
+            f"parameter {name}": _copy(parameter)
+            for name, parameter in parameters.items()
+            if parameter._version != versions[name]
+        }
+        if subject.train or parameters:
             observation.gradients = {f"gradient of {name}": _copy(grad) for name, grad in _gradients(module, call)}
     finally:
         _restore(writable if undo else inputs, before)

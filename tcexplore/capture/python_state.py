@@ -294,8 +294,8 @@ def copy_small(
 
 
 def set_values(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """Set the values of a tensor back; values of another shape stay."""
-    if tensor.shape == value.shape and not torch.equal(tensor, value):
+    """Set the values of a tensor back; values of another shape or type stay."""
+    if tensor.shape == value.shape and tensor.dtype is value.dtype and not torch.equal(tensor, value):
         with torch.inference_mode() if tensor.is_inference() else nullcontext():
             tensor.copy_(value)
 

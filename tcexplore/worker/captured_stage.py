@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar, get_args
 
+from tcexplore.accuracy.accuracy_check import MEMORY_DIVISOR, free_memory
+from tcexplore.accuracy.observation import size_of
 from tcexplore.capture.captured_calls import CallCapture, CapturedCall, NotCapturedError
 from tcexplore.capture.compiled_regions import CAPTURED_FACT as FACT
 from tcexplore.capture.compiled_regions import CAPTURED_SYMBOL as SYMBOL
@@ -48,11 +50,14 @@ from tcexplore.worker.call_profiles import CallProfiles
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.examination import Examination
 from tcexplore.worker.failure import OptionalStages
-from tcexplore.worker.program import Program, ProgramState
+from tcexplore.worker.program import LARGEST_COPIED, Program, ProgramState
 from tcexplore.worker.recompile_trials import RecompileTrials
 from tcexplore.worker.region_shapes import time_padded, varying_sizes
 
 Kind = TypeVar("Kind", bound=Event)
+
+COPIED_BYTES = 4
+"""Bytes of the state that a step changes, over those of its weights: also gradients and two moments."""
 
 PADDINGS: tuple[Padding, ...] = get_args(Padding)
 
@@ -164,6 +169,8 @@ class CapturedStage:
             program, restore = self._program(entry, captured, regions)
             before = self._frames.count
             program.call_all(program.compiled)
+            if restore() and _can_copy(program):  # as a step with its optimizer, it changes more than small tensors
+                program, restore = self._program(entry, captured, regions, largest_copied=sys.maxsize)
             notes = entry.notes if self._frames.count == before else (*entry.notes, RECOMPILED)
             Examination(program, self._hooks, self._recorder, self._stages, self._frames, restore).emit_results()
         result = self._results[id(captured)] = _with_results(replace(result, notes=notes), events)
@@ -183,12 +190,12 @@ class CapturedStage:
         self._emit(_with_results(replace(result, padded=padded), events))
 
     def _program(
-        self, entry: Entry, captured: CapturedCall, regions: Regions
+        self, entry: Entry, captured: CapturedCall, regions: Regions, *, largest_copied: int = LARGEST_COPIED
     ) -> tuple[Program, Callable[[], tuple[str, ...]]]:
         """Return the program of a captured call, and a function that sets its state back."""
         module = sys.modules["__main__"]
         program = Program(entry, self._config(captured, regions), module, partial(self._eagerly, regions))
-        state = ProgramState(program, module, self._user_files, self._loaded)
+        state = ProgramState(program, module, self._user_files, self._loaded, largest_copied=largest_copied)
 
         def restore() -> tuple[str, ...]:
             program.restore()
@@ -345,3 +352,9 @@ def _with_results(examination: CallExamined, events: list[Event]) -> CallExamine
 
 def _newest(events: list[Event], kind: type[Kind]) -> Kind | None:
     return next((event for event in reversed(events) if isinstance(event, kind)), None)
+
+
+def _can_copy(program: Program) -> bool:
+    """Return whether all that a call may change fits in memory once more."""
+    free = free_memory(program.device)
+    return free is None or COPIED_BYTES * size_of(program.weights()) <= free // MEMORY_DIVISOR

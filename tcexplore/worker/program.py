@@ -423,15 +423,17 @@ class ProgramState:
         file: ModuleType,
         user_files: UserFiles,
         loaded: Collection[str],
+        *,
+        largest_copied: int = LARGEST_COPIED,
     ) -> None:
         model = program.module
         self._python = user_state(
-            model, file, user_files, loaded, largest_copied=LARGEST_COPIED, restored=program.restored
+            model, file, user_files, loaded, largest_copied=largest_copied, restored=program.restored
         )
         if program.entry.context is not None:
             self._python.detach()
         self._random = RandomState()
-        self._copies, self._versions = copy_small(_registered(model), LARGEST_COPIED)
+        self._copies, self._versions = copy_small(_registered(model), largest_copied)
 
     def restore(self) -> tuple[str, ...]:
         """Set the state back, and return the paths of what has changed and cannot be set back."""

@@ -375,3 +375,32 @@ async def test_the_gradients_of_modules_that_a_method_of_another_object_uses_are
     assert memory is not None
     weights = 16 * 32 + 32 + 2 * 32 + 32 * 4 + 4 + 2 + 1
     assert memory.weights == 4 * (weights + 2 * 32) + 8, "with the statistics of the batch norm, and its counter"
+
+
+WHOLE_STEP = """\
+import torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Linear(64, 512)
+optimizer = torch.optim.AdamW(net.parameters(), 0.1)
+@torch.compile(backend="aot_eager")
+def step(x):
+    optimizer.zero_grad()
+    loss = net(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+for _ in range(6):
+    step(torch.randn(8, 64))
+"""
+
+
+async def test_a_step_with_its_optimizer_is_compared_in_the_parameters_that_it_sets(runs: Runs) -> None:
+    """The weights are larger than what is copied before a first call."""
+    events = await runs.run(WHOLE_STEP, time_for=0.2)
+    (examined, *_) = [event for event in events if isinstance(event, CallExamined) and event.accuracy is not None]
+    accuracy = examined.accuracy
+    assert accuracy is not None
+    assert accuracy.verdict in ("identical", "close to eager"), accuracy.reason
+    names = {value.name for value in accuracy.values}
+    assert {"output", "parameter net.weight", "gradient of net.weight"} <= names

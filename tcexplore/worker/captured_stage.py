@@ -194,7 +194,8 @@ class CapturedStage:
     ) -> tuple[Program, Callable[[], tuple[str, ...]]]:
         """Return the program of a captured call, and a function that sets its state back."""
         module = sys.modules["__main__"]
-        program = Program(entry, self._config(captured, regions), module, partial(self._eagerly, regions))
+        config, eagerly = self._config(captured, regions), partial(self._eagerly, regions)
+        program = Program(entry, config, module, self._hooks.paused, eagerly)
         state = ProgramState(program, module, self._user_files, self._loaded, largest_copied=largest_copied)
 
         def restore() -> tuple[str, ...]:

@@ -77,14 +77,21 @@ class Program:
         config: Config,
         module: ModuleType,
         pause_observers: Callable[[], AbstractContextManager[None]] = nullcontext,
+        eagerly: Callable[[], AbstractContextManager[None]] | None = None,
     ) -> None:
-        """Compile the entry; `pause_observers` returns a context for calls of anything but the compiled program."""
+        """Compile the entry; `pause_observers` returns a context for calls of anything but the compiled program.
+
+        `eagerly` returns the one for eager calls; None for the same.
+        """
         self.entry = entry
         context = self._context = entry.context
         self.train = config.train or bool(context and context.gradients)
         self.grad = self.train or bool(config.grad) or bool(context and context.grad)
         """Whether calls are made with the file's own grad mode, not under `torch.no_grad()`."""
         self._pause_observers = pause_observers
+        self._eagerly = eagerly or pause_observers
+        self._compiled_again: list[Function] = []
+        """The program as it was compiled with other settings."""
         self.config = config
         self.entry = entry = with_memory_format(entry, self.module, config)
         self._inputs = [(tensor, tensor.detach().clone()) for tensor in collect_tensors(entry.calls)]
@@ -100,11 +107,16 @@ class Program:
 
     def call(self, function: Function, call: Call) -> Any:
         """Make one call, with its backward pass for `train`. Observers see only calls of the compiled program."""
-        with nullcontext() if function is self.compiled else self._pause_observers():
+        with self._around(function):
             if self.train:
                 return self._call_with_backward(function, call)
             with self.grad_context():
                 return self._make(function, call)
+
+    def _around(self, function: Function) -> AbstractContextManager[None]:
+        if function is self.compiled:
+            return nullcontext()
+        return self._pause_observers() if function in self._compiled_again else self._eagerly()
 
     def _make(self, function: Function, call: Call) -> Any:
         if self._context is not None:
@@ -208,6 +220,7 @@ class Program:
         """Compile the program once more, for calls with gradients: with Dynamo and AOTAutograd, but no kernels."""
         backend = "eager" if self.config.backend == "eager" else "aot_eager"
         function: Function = torch.compile(self.eager, backend=backend, dynamic=self.config.dynamic)
+        self._compiled_again.append(function)
         return function
 
     def _unrandomized(self, warm_up: Callable[[Function], None]) -> Function:
@@ -219,6 +232,7 @@ class Program:
         function: Function = torch.compile(
             self.eager, options=options, dynamic=config.dynamic, fullgraph=config.fullgraph, **isolated
         )
+        self._compiled_again.append(function)
         warm_up(function)
         return function
 

@@ -404,3 +404,26 @@ async def test_a_step_with_its_optimizer_is_compared_in_the_parameters_that_it_s
     assert accuracy.verdict in ("identical", "close to eager"), accuracy.reason
     names = {value.name for value in accuracy.values}
     assert {"output", "parameter net.weight", "gradient of net.weight"} <= names
+
+
+DROPOUT = """\
+import torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Dropout(0.2), nn.Softmax(-1), nn.LayerNorm(256))
+model = torch.compile(net)
+for _ in range(6):
+    model(torch.randn(64, 64)).square().mean().backward()
+"""
+
+
+async def test_a_program_with_random_numbers_is_compared_with_compiled_code(runs: Runs) -> None:
+    events = await runs.run(DROPOUT, backend="inductor", time_for=0.2)
+    (examined, *_) = [event for event in events if isinstance(event, CallExamined) and event.accuracy is not None]
+    accuracy = examined.accuracy
+    assert accuracy is not None
+    assert (accuracy.random, accuracy.fallback_random) == (True, True)
+    assert accuracy.verdict == "as accurate as eager", accuracy.reason
+    assert accuracy.max_abs, (
+        "the code of another compiler rounds otherwise: it is not eager that is compared with itself"
+    )

@@ -145,7 +145,7 @@ def modules_of(target: Callable[..., Any], calls: Sequence[Call]) -> dict[str, t
     values += [
         (name, value)
         for _, owner in values
-        if type(owner).__flags__ & _HEAP_TYPE and not isinstance(owner, torch.nn.Module | torch.Tensor)
+        if not isinstance(owner, torch.nn.Module | torch.Tensor)
         for name, value in getattr(owner, "__dict__", {}).items()
     ]
     try:
@@ -154,12 +154,12 @@ def modules_of(target: Callable[..., Any], calls: Sequence[Call]) -> dict[str, t
         pass
     else:
         values += [*read.nonlocals.items(), *read.globals.items()]
-    modules = {id(value): (name, value) for name, value in reversed(values) if isinstance(value, torch.nn.Module)}
-    return {str(name).replace(".", "_") or "module": value for name, value in reversed(modules.values())}
-
-
-_HEAP_TYPE = 1 << 9
-"""Flag of classes that are defined in Python."""
+    modules: dict[str, torch.nn.Module] = {}
+    for name, value in values:
+        if isinstance(value, torch.nn.Module) and all(value is not known for known in modules.values()):
+            own = str(name).replace(".", "_") or "module"
+            modules[f"{own} {len(modules) + 1}" if own in modules else own] = value
+    return modules
 
 
 def _name_in_call(path: Sequence[Any]) -> str:

@@ -97,7 +97,7 @@ def read_guards(context: TraceContext, record: Record, symbols: Iterable[ev.Symb
     names = {source.expression: symbol.name for symbol in symbols for source in symbol.sources}
     leaves = _leaves(text)
     context.module_types |= {leaf.manager.type for leaf in leaves if leaf.manager.is_module}
-    guards = tuple(_guard(leaf, context, inputs, readers, names) for leaf in leaves)
+    guards = tuple(_guard(leaf, context, record.graph, inputs, readers, names) for leaf in leaves)
     for guard in reversed(guards):
         if guard.location is not None and guard.name:
             context.guard_places[record.graph, guard.name] = guard.location
@@ -167,7 +167,12 @@ def _kind(name: str, rest: str) -> str:
 
 
 def _guard(
-    leaf: _Leaf, context: TraceContext, inputs: _Inputs, readers: _Readers, symbols: Mapping[str, str]
+    leaf: _Leaf,
+    context: TraceContext,
+    graph: str,
+    inputs: _Inputs,
+    readers: _Readers,
+    symbols: Mapping[str, str],
 ) -> ev.Guard:
     checks = [split_check(text) for text in leaf.checks]
     check = checks[0]
@@ -178,6 +183,8 @@ def _guard(
         context.sources.observe_line(location.file, location.line, code.strip())
     if location is None and name in inputs:
         location = readers.get(inputs[name].name)
+    if location is None and leaf.manager.source:
+        location = context.caller_outside(graph)
     return ev.Guard(
         kind=leaf.kind,
         source=leaf.manager.source,

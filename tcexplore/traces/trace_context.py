@@ -305,6 +305,11 @@ class TraceContext:
             self.sources, start.frame, start.caller, file, line, function, code, of_library=start.of_library
         )
 
+    def caller_outside(self, graph: str) -> ev.Location | None:
+        """Return the line that calls the frame of a graph if that is outside the user's files, else None."""
+        start = self.starts.get(graph) or FrameStart()
+        return None if start.frame is None or self.sources.owns(start.frame.file) else start.caller
+
     def with_lines(self, graph: str, nodes: tuple[ev.FxNode, ...]) -> tuple[ev.FxNode, ...]:
         """Return the nodes with lines of the user that the text of the graph does not have."""
         start = self.starts.get(graph) or FrameStart()

@@ -11,7 +11,7 @@ import torch
 
 from tcexplore.events import Guard, GuardsInstalled
 from tests.capture import guard_programs
-from tests.capture.dynamo_capture import capture, hook_failures, location_of, select
+from tests.capture.dynamo_capture import capture, capture_events, hook_failures, location_of, select
 
 pytestmark = pytest.mark.torch
 
@@ -97,3 +97,14 @@ def test_dynamic_sizes_are_symbols_and_their_conditions_are_guards():
 def test_a_guard_on_a_strided_input_names_the_strides():
     guards = guards_of(guard_programs.plain, (torch.ones(4, 6).t(),))
     assert guards["TENSOR_MATCH", "L['x']"].summary == "f32[6, 4] cpu, strides [1, 6]"
+
+
+def test_a_guard_of_torchs_own_module_has_the_line_that_calls_it():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    with capture_events(__file__) as events:
+        torch.compile(model, backend="eager")(torch.ones(2, 8))
+    (installed,) = [event for event in events if isinstance(event, GuardsInstalled)]
+    lines = {guard.location and guard.user_code for guard in installed.guards if guard.source}
+    assert len(lines) == 1
+    assert 'torch.compile(model, backend="eager")(torch.ones(2, 8))' in (lines.pop() or "")
+    assert all(guard.location is None for guard in installed.guards if not guard.source), "of the process"

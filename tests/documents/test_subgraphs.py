@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.events import FxNode, GraphCaptured, Job, Location, Subgraph
 from tcexplore.session.snapshot import start_snapshot
@@ -66,3 +68,21 @@ def test_an_open_subgraph_shows_its_nodes_and_nested_subgraphs():
 
 def test_the_attribute_of_a_subgraph_is_no_parameter():
     assert not any("parameter" in row for row in rows())
+
+
+@pytest.mark.parametrize(
+    ("targets", "name"),
+    [
+        (["self.fc.weight"], "1 parameter"),
+        (["self.fc.weight", "self.fc.bias"], "2 parameters and buffers"),
+        (["x.size()[0]", "x.stride()[1]"], "2 sizes"),
+        (["self.fc.weight", "self.fc.bias", "x.size()[0]"], "2 parameters and buffers, 1 size"),
+    ],
+)
+def test_the_fold_of_what_a_graph_reads_tells_sizes_from_parameters(targets: list[str], name: str) -> None:
+    nodes = tuple(node(f"n{number}", "placeholder", target=target) for number, target in enumerate(targets))
+    snapshot = start_snapshot(Job(run=1, file="/f.py", source=""))
+    captured = GraphCaptured(run=1, graph="0/0", frame=LINE, ops=0, nodes=nodes, code="")
+    document = graph_document(snapshot.apply(captured))
+    folds = [document.row(index).text.strip(" ▸").split("  ")[0] for index in range(len(document))]
+    assert name in folds

@@ -224,10 +224,8 @@ class GraphOf:
     """Returns the kernels of a node."""
     hidden: Callable[[FxNode], bool]
     """Returns whether a node is in the fold of hidden nodes."""
-    one: str
-    """Name of one hidden node."""
-    many: str
-    """Name of several hidden nodes."""
+    count_hidden: Callable[[Sequence[FxNode]], str]
+    """Returns the name of the fold of hidden nodes: `2 inputs`."""
     marks: Mapping[str, str]
     """Notes on nodes by name."""
     subgraphs: Sequence[Subgraph] = ()
@@ -258,8 +256,8 @@ def dynamo_graph(graph: GraphCaptured, known: Labels, folds: ModuleFolds) -> Gra
     def path(node: FxNode) -> Path:
         return folds.path_of.get((graph.graph, node.name), ())
 
-    return GraphOf(graph.graph, graph.nodes, link, kernels, is_parameter, "parameter", "parameters and buffers", {},
-                   graph.subgraphs, folds, path)  # fmt: skip
+    return GraphOf(graph.graph, graph.nodes, link, kernels, is_parameter, _count_parameters, {}, graph.subgraphs, folds,
+                   path)  # fmt: skip
 
 
 def below_dynamo(
@@ -283,7 +281,7 @@ def below_dynamo(
         return next((path for path in paths if path is not None), ())
 
     return GraphOf(
-        name, graph.nodes, link, kernels, _is_input, "input", "inputs", marks, graph.subgraphs, folds, path
+        name, graph.nodes, link, kernels, _is_input, _count_inputs, marks, graph.subgraphs, folds, path
     )  # fmt: skip
 
 
@@ -292,8 +290,23 @@ def is_parameter(node: FxNode) -> bool:
     return node.op == "get_attr" or (node.op == "placeholder" and "." in node.target)
 
 
+_SIZE = re.compile(r"\.(?:size|stride)\(\)\[\d+\]$|\.storage_offset\(\)$")
+
+
+def _count_parameters(nodes: Sequence[FxNode]) -> str:
+    """Return `3 parameters and buffers, 1 size`: a symbolic size is an input of its own."""
+    sizes = sum(_SIZE.search(node.target) is not None for node in nodes)
+    others = len(nodes) - sizes
+    parameters = count(others, "parameter") if others == 1 else f"{others:,} parameters and buffers"
+    return ", ".join([*([parameters] if others else []), *([count(sizes, "size")] if sizes else [])])
+
+
 def _is_input(node: FxNode) -> bool:
     return node.op == "placeholder"
+
+
+def _count_inputs(nodes: Sequence[FxNode]) -> str:
+    return count(len(nodes), "input")
 
 
 # ---- rows
@@ -383,7 +396,7 @@ class GraphRows:
         graph = self._graph
         names = ", ".join(node.target for node in taken[:8])
         more = ", …" if len(taken) > 8 else ""
-        label = count(1, graph.one) if len(taken) == 1 else f"{len(taken):,} {graph.many}"
+        label = graph.count_hidden(taken)
         yield fold(hidden_fold(graph), opened, (label, "muted"), (f"  {names}{more}", "dim"), links=self._links(taken))
         for node in taken if opened else ():
             facts = (

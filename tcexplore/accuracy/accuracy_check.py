@@ -96,16 +96,12 @@ class _AccuracyCheck:
             ObservationDiff(prefix + difference.text, difference.wrong)
             for difference in diff_observations(eager, compiled)
         )
-        values = [value._replace(name=prefix + value.name) for value in common_values(eager, compiled, exact)]
+        values = list(common_values(eager, compiled, exact))
         deviations = [compare_value(value) for value in values]
         if any(deviation.verdict in (WRONG, LESS_ACCURATE, NOT_CLOSE) for deviation in deviations):
             rounded = self._rounded(call, seconds)
-            names = [value.name.removeprefix(prefix) for value in values]
-            deviations = [
-                compare_value(value._replace(rounded=tuple(_same_value(name, value, rounded))))
-                for name, value in zip(names, values, strict=True)
-            ]
-        self._values += deviations
+            deviations = [compare_value(value._replace(rounded=tuple(_same_value(value, rounded)))) for value in values]
+        self._values += [replace(deviation, name=prefix + deviation.name) for deviation in deviations]
         return True
 
     def _rounded(self, call: Call, eager_s: float) -> list[Observation]:
@@ -168,10 +164,10 @@ class _AccuracyCheck:
         )
 
 
-def _same_value(name: str, value: ComparedValue, runs: Sequence[Observation]) -> Iterator[torch.Tensor]:
+def _same_value(value: ComparedValue, runs: Sequence[Observation]) -> Iterator[torch.Tensor]:
     """Yield the value in those runs that have it, with the same shape and dtype."""
     for run in runs:
-        tensor = next((getattr(run, kind)[name] for kind in KINDS if name in getattr(run, kind)), None)
+        tensor = next((getattr(run, kind)[value.name] for kind in KINDS if value.name in getattr(run, kind)), None)
         if tensor is not None and tensor.shape == value.eager.shape and tensor.dtype is value.eager.dtype:
             yield tensor
 

@@ -207,6 +207,10 @@ class UserFiles:
                 return inner
         return None
 
+    def reader_or_caller(self, graph: str, name: str) -> Location | None:
+        """Return the line for a guard outside the user's files: the first that reads the value, or calls the frame."""
+        return self.readers.get(graph, {}).get(name) or self.callers.get(graph)
+
     def location(self, file: str, line: int | None, function: str) -> Location:
         """Return a location; a resume function gets the name of its original function."""
         path = self._located.get(file)

@@ -19,6 +19,7 @@ from tcexplore.session.ranked_breaks import rank_breaks
 from tcexplore.targets.target_names import NATIVE
 
 if TYPE_CHECKING:
+    from tcexplore.events.rank_events import RanksCompared
     from tcexplore.session import Snapshot
     from tcexplore.session.next_steps import NextStep  # not imported before the first frame
 
@@ -140,9 +141,10 @@ def verdict_row(session: Session, width: int = 160) -> Row:
     shown = session.view(lambda snapshot: snapshot.compiled)
     if shown is None:
         return fitted([piece(" no run yet", "muted")], width)
-    before = [*_ranks(session, shown), *_old(session, shown), *_failure(shown)]
+    comparison = _rank_comparison(session, shown)
+    before = [*_ranks(comparison, shown.file), *_old(session, shown), *_failure(shown)]
     since = list(_since(session, shown))
-    if _ranks_differ(session, shown):  # what was compiled is of the rank in view, as its panes say
+    if _differ(comparison):  # what was compiled is of the rank in view, as its panes say
         return fitted([*before, *since], width)
     pieces = [*before, *_results(session, shown, brief=False), *since]
     if not fits(pieces, width):
@@ -173,26 +175,26 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
         yield piece(f" {shown.label}:", "old")
 
 
-def _ranks_differ(session: Session, shown: Snapshot) -> bool:
+def _rank_comparison(session: Session, shown: Snapshot) -> RanksCompared | None:
     if not shown.trace:
-        return False
+        return None
     from tcexplore.documents.rank_alert import newest_comparison  # not imported before the first frame
 
-    comparison = newest_comparison(session, shown)
+    return newest_comparison(session, shown)
+
+
+def _differ(comparison: RanksCompared | None) -> bool:
     return comparison is not None and (comparison.divergence is not None or comparison.hang is not None)
 
 
-def _ranks(session: Session, shown: Snapshot) -> Iterator[Piece]:
+def _ranks(comparison: RanksCompared | None, file: str) -> Iterator[Piece]:
     """Yield whether the ranks of a trace compile the same."""
-    if not shown.trace:
+    if comparison is None or (len(comparison.rows) < 2 and not _differ(comparison)):
         return
-    from tcexplore.documents.rank_alert import newest_comparison, verdict_pieces  # not imported before the first frame
+    if _differ(comparison):
+        from tcexplore.documents.rank_alert import verdict_pieces  # not imported before the first frame
 
-    comparison = newest_comparison(session, shown)
-    if comparison is None or (len(comparison.rows) < 2 and comparison.hang is None and comparison.divergence is None):
-        return
-    if comparison.divergence is not None or comparison.hang is not None:
-        yield from verdict_pieces(comparison, shown.file)
+        yield from verdict_pieces(comparison, file)
     elif comparison.unread:
         from tcexplore.documents.ranks_view import unread_sentence  # not imported before the first frame
 

@@ -197,7 +197,8 @@ class Snapshot:
             return (with_file_arguments(self.config, given) if given else self.config,)
         compiled = {known.region for known in self.region_graphs}
         regions = [region for region in self.regions if region.region in compiled] or self.regions
-        return tuple(dict.fromkeys(with_file_arguments(self.config, region.arguments) for region in regions))
+        distinct = dict.fromkeys(region.arguments for region in regions)
+        return tuple(dict.fromkeys(with_file_arguments(self.config, arguments) for arguments in distinct))
 
     @property
     def compiled(self) -> bool:

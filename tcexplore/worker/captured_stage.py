@@ -44,6 +44,7 @@ from tcexplore.events import (
     VaryingSize,
 )
 from tcexplore.events.captured_events import Padding
+from tcexplore.events.config import with_file_arguments
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import recompile_trials
 from tcexplore.worker.call_profiles import CallProfiles
@@ -279,8 +280,8 @@ class CapturedStage:
     def _config(self, captured: CapturedCall, regions: Regions) -> Config:
         """Return the configuration with the backend that the script chose for a region."""
         given = next((region.arguments for region in regions.all if region.region == captured.region), ())
-        backend = next((text.partition("=")[2].strip("'\"") for text in given if text.startswith("backend=")), "")
-        return replace(self._job.config, backend=backend or "inductor", mode="default", regions="whole")
+        backend = with_file_arguments(self._job.config, given).backend
+        return replace(self._job.config, backend=backend, mode="default", regions="whole")
 
     @contextmanager
     def _eagerly(self, regions: Regions) -> Iterator[None]:

@@ -78,7 +78,9 @@ class _GuardObserver:
         record = records.find(leaf)
         checks = [split_check(text, (record and record.code_list) or ()) for text in leaf.checks]
         name = readable_source(name_wrapped(leaf.source) if records.wraps_module else leaf.source)
-        location = records.location(record, checks) or (records.reader_or_caller(name) if leaf.source else None)
+        location = records.location(record, checks)
+        if location is None and leaf.source and not records.is_owned:
+            location = self._user_files.reader_or_caller(current_compile_id() or "", name)
         return Guard(
             kind=leaf.kind,
             source=leaf.source,
@@ -103,7 +105,8 @@ class _GuardRecords:
         output_graph = builder.check_fn_manager.output_graph
         code = getattr(builder, "f_code", None)
         self.wraps_module = code is not None and wraps_module(code)
-        self._is_owned = code is None or user_files.owns(code.co_filename)
+        self.is_owned = code is None or user_files.owns(code.co_filename)
+        """Whether the frame is the user's; that of a `Sequential` is not."""
         self._traced: dict[Any, Any] = getattr(output_graph, "input_source_to_sizes_strides", {})
         self._commented: dict[str, Location | None] = {}
         self._by_source: dict[str, list[Any]] = defaultdict(list)
@@ -136,14 +139,6 @@ class _GuardRecords:
         if stack:
             return stack[-1]
         return next(filter(None, (self._line_in_comment(check.comment) for check in checks)), None)
-
-    def reader_or_caller(self, name: str) -> Location | None:
-        """Return the line for a guard of a frame outside the user's files, such as that of a `Sequential`.
-
-        It is the first that reads the value, or that calls the frame.
-        """
-        files, graph = self._user_files, current_compile_id() or ""
-        return None if self._is_owned else files.readers.get(graph, {}).get(name) or files.callers.get(graph)
 
     def _line_in_comment(self, comment: str) -> Location | None:
         """Return the user's line that torch's comment names. Most guards share their comment with others."""

@@ -173,7 +173,8 @@ class FailedGuards:
             reason=describe_carried(cause.reason),
             old=cause.old,
             new=cause.new,
-            location=self._location(manager, cause, check.place, code) or self._reader_or_caller(entry, cause.name),
+            location=self._location(manager, cause, check.place, code)
+            or self._user_files.reader_or_caller(entry, cause.name),
             kind=cause.kind,
             name=cause.name,
             dim=cause.dim,
@@ -186,10 +187,6 @@ class FailedGuards:
         if location or code is None or not self._user_files.owns(code.co_filename):
             return location or None
         return self._user_files.location_of(code)
-
-    def _reader_or_caller(self, entry: str, name: str) -> Location | None:
-        """Return the line for a guard in library code: the first that reads the value, or that called the library."""
-        return self._user_files.readers.get(entry, {}).get(name) or self._user_files.callers.get(entry)
 
 
 # ---- causes from values

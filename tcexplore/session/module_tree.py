@@ -17,7 +17,8 @@ from tcexplore.session.line_times import NodeKey, RestTime, node_weight, post_gr
 
 _CALLS = ("call_function", "call_method", "call_module")
 _INVOKE = "higher_order.invoke_subgraph"
-_WORD = re.compile(r"\w+")
+_VALUE = re.compile(r"\b\w+\b(?!=)")
+"""A word that is no name of an argument."""
 _FLOAT = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+")
 
 OUTSIDE = "outside the modules"
@@ -698,7 +699,7 @@ def _step(node: ev.FxNode, nodes: Mapping[str, ev.FxNode]) -> Step:
         op=node.target,
         value=_value(node),
         # Of a subgraph that it calls, the ops are compared, not the name.
-        constants="" if node.target == _INVOKE else _WORD.sub(lambda m: "·" if m[0] in names else m[0], node.args),
+        constants="" if node.target == _INVOKE else _VALUE.sub(lambda m: "·" if m[0] in names else m[0], node.args),
         inputs=tuple(_value(nodes[name]) for name in node.inputs if name in nodes),
     )
 

@@ -121,6 +121,14 @@ def test_a_layer_of_another_class_and_one_with_a_break_differ():
     assert rows["layers.2"].breaks == 1
 
 
+def test_an_argument_named_like_a_value_of_one_layer_is_no_difference():
+    layers = [
+        [replace(node, inputs=(value,), args=f"n=16, out={value}") for node in layer(number)[1:]]
+        for number, value in enumerate(("out", "out_1", "out_2"))
+    ]
+    assert [row.differs for row in lists(run(*layers))] == ["", ""]
+
+
 def test_two_kinds_of_layers_that_alternate_have_no_odd_one():
     other = (OPS[0], OPS[1], ("mlp", "relu"), OPS[3])
     snapshot = run(*(layer(number, other if number % 2 else OPS) for number in range(6)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,6 +11,8 @@ from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.eager_ops import detach_profiler
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.call_parts import Task
+from tcexplore.capture.inductor.cuda_graphs import WITHOUT_REPLAY
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Job, Location, RunFact
 from tcexplore.timing.profile_effect import compare_ratios, measure_ratios
@@ -20,6 +22,7 @@ from tcexplore.worker.failure import OptionalStages
 from tcexplore.worker.program import Program
 
 PROFILER = "torch.profiler:profile"
+REPLAYS = "library calls in CUDA graphs", WITHOUT_REPLAY
 EFFECT = "effect of the profiles on the timing", "tcexplore.timing.profile_effect"
 
 GPU_TIMING_S = 5.0
@@ -62,18 +65,28 @@ class CallProfiles:
             self.hooks.emit(self.frames.measure_warm(measure))
 
     def _emit_call_profile(self, workload: Workload) -> None:
-        from tcexplore.capture.inductor.call_profile import graph_callers, measure_device_busy, profile_call
+        from tcexplore.capture.inductor.call_profile import (
+            graph_callers,
+            measure_device_busy,
+            profile_call,
+            profile_without_replay,
+        )
 
         timing, reset = self.recorder.timing, workload.reset or (lambda: None)
         call = workload.in_context(workload.compiled)
         callers = self.frames.measure_warm(partial(graph_callers, call, reset, self.recorder.wrappers))
+        code = self.recorder.kernels, self.recorder.wrappers
+        tasks: dict[str, Sequence[Sequence[Task]]] = {}
+        if self.recorder.cuda_graphs:
+            without = partial(profile_without_replay, call, reset, *code)
+            self.stages.run(*REPLAYS, lambda: tasks.update(self.frames.measure_warm(without)))
         measure = partial(
             profile_call,
             call,
             reset,
-            self.recorder.kernels,
-            self.recorder.wrappers,
+            *code,
             timing.unit_us if timing is not None else None,
+            tasks=tasks,
             on_device=workload.device.type != "cpu",
         )
         profile = replace(self.frames.measure_warm(measure), callers=callers)

@@ -21,6 +21,7 @@ from tcexplore.capture.compile_phases import ActivityTimer
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
 from tcexplore.capture.entry import Call, Entry, EntryError, collect_tensors, modules_of
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.cuda_graphs import begins_steps
 from tcexplore.capture.module_paths import module_of
 from tcexplore.capture.python_state import PythonState, argument_state, copy_small, set_values
 from tcexplore.capture.random_state import RandomState
@@ -104,14 +105,21 @@ class Program:
         self._loss: Function = (getattr(module, "loss", None) if context is None else None) or mean_of_floats
         self._metadata = [_Metadata.of(tensor) for tensor, _ in self._inputs]
         self._versions = self._read_versions()
+        self._begins_steps = begins_steps()
 
     def call(self, function: Function, call: Call) -> Any:
         """Make one call, with its backward pass for `train`. Observers see only calls of the compiled program."""
+        self._begin_step()
         with self._around(function):
             if self.train:
                 return self._call_with_backward(function, call)
             with self.grad_context():
                 return self._make(function, call)
+
+    def _begin_step(self) -> None:
+        """Begin a step of CUDA graphs, as the script did; without one, torch records each call after the last one."""
+        if self._begins_steps:
+            torch.compiler.cudagraph_mark_step_begin()
 
     def _around(self, function: Function) -> AbstractContextManager[None]:
         if function is self.compiled:
@@ -249,6 +257,8 @@ class Program:
             calls = [partial(self._make, function, call) for call in self.entry.calls]
         else:
             calls = [partial(function, *call.args, **call.kwargs) for call in self.entry.calls]
+        if self._begins_steps:
+            calls = [partial(_call_in_turn, (self._begin_step, call)) for call in calls]
         return calls[0] if len(calls) == 1 else partial(_call_in_turn, calls)
 
     def _read_versions(self) -> list[tuple[int, bool]]:

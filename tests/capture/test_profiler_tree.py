@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tcexplore.capture.inductor.call_parts import MARKS, PROFILER, Round, call_parts, launch_names
+from tcexplore.capture.inductor.call_parts import MARKS, PROFILER, Round, call_parts, graph_tasks, launch_names
 from tcexplore.capture.inductor.profiler_tree import (
     CALIBRATION,
     CALL,
@@ -74,6 +74,18 @@ def test_adjacent_replayed_library_calls_are_not_told_apart():
     library = {(part.kind, part.graph, part.phase) for part in profiled("training_replayed").parts}
     assert ("library", "0/0", "backward") in library
     assert {graph for graph, _, _ in timed("two_replayed")} == {"0/0", "1/0"}
+
+
+def test_replayed_library_calls_are_those_of_the_code_without_a_cuda_graph():
+    case = "training_replayed"
+    tasks = graph_tasks(recorded_profiles.events_of_call("training"), recorded_profiles.kernels("training"))
+    call = call_parts([Round(recorded_profiles.events_of_call(case))], recorded_profiles.kernels(case), tasks=tasks)
+    kernels = {(part.graph, part.phase, part.name): part for part in call.parts if part.kind == "kernel"}
+    assert {name for _, _, name in kernels} == {kernel.name for kernel in recorded_profiles.kernels(case)}
+    assert {part.launches for part in kernels.values()} == {1}
+    assert all(part.replayed for part in kernels.values())
+    rest = [part.name for part in call.parts if part.kind == "library"]
+    assert all("multi_tensor_apply_kernel" in name for name in rest), "only copies of inputs are no call of the code"
 
 
 def test_the_backward_in_another_thread_is_part_of_the_call():

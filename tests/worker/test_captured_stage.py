@@ -427,3 +427,31 @@ async def test_a_program_with_random_numbers_is_compared_with_compiled_code(runs
     assert accuracy.max_abs, (
         "the code of another compiler rounds otherwise: it is not eager that is compared with itself"
     )
+
+
+STEPS_OF_CUDA_GRAPHS = """\
+import torch
+from torch._inductor import cudagraph_trees
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(8, 8)
+    def forward(self, x):
+        if not torch.compiler.is_compiling():
+            with open(__file__ + ".steps", "a") as file:
+                print(cudagraph_trees.MarkStepBox.mark_step_counter, file=file)
+        return self.fc(x).relu()
+net = Net()
+compiled = torch.compile(net, backend="aot_eager")
+for step in range(6):
+    torch.compiler.cudagraph_mark_step_begin()
+    compiled(torch.ones(2, 8)).sum().backward()
+"""
+
+
+async def test_each_captured_call_is_a_step_of_cuda_graphs_if_the_script_marks_them(runs: Runs) -> None:
+    await runs.run(STEPS_OF_CUDA_GRAPHS, no_eager_steps=True, time_for=0.1)
+    steps = runs.file.with_suffix(".py.steps").read_text().split()
+    assert len(steps) > 10
+    assert len(set(steps)) == len(steps)
+    assert min(map(int, steps)) < -6

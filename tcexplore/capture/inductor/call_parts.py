@@ -1,16 +1,18 @@
 """The parts of a call, from the profiler's events, and profiled work matched with the kernels that Inductor generated.
 
 A generated kernel is recognized by its name. A library call is recognized by its position: between two generated
-kernels, or the ends of the graph, there must be exactly one, or its ops must be those that Inductor planned. Ambiguous
+kernels, or the ends of the graph, there must be exactly one, or its ops must be those that Inductor planned. In a
+replayed CUDA graph, the device's tasks are those of the same code without a CUDA graph, in the same order. Ambiguous
 work is left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from itertools import chain
 from statistics import fmean, median
 from typing import Literal, NamedTuple, TypeVar
@@ -111,8 +113,12 @@ class PartTimes:
 Parts = dict[PartKey, PartTimes]
 
 
-def call_parts(rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: float | None = None) -> CallProfiled:
+def call_parts(
+    rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: float | None = None, tasks: GraphTasks | None = None
+) -> CallProfiled:
     """Return the parts of a call, from the profiled calls that count, in microseconds.
+
+    `tasks` are those of a call that replays no CUDA graph, by which the library calls in replays are known.
 
     On a CPU, these are the ones that took about as long as the call of the timing, `timed_us`, and a part is its
     median: a busy machine stops a call for milliseconds, and in a mean, one stop makes a short part a long one. If the
@@ -120,12 +126,12 @@ def call_parts(rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: flo
     other load on the machine only ever slows a call down.
     """
     work = [piece for one in rounds for piece in device_work(one.events)]
-    return _on_device(rounds, kernels, work) if work else _on_host(rounds, kernels, timed_us)
+    return _on_device(rounds, kernels, work, tasks or {}) if work else _on_host(rounds, kernels, timed_us)
 
 
 def _on_host(rounds: Sequence[Round], kernels: Sequence[Kernel], timed_us: float | None) -> CallProfiled:
     overhead = _overhead(rounds)
-    split = _Split(rounds, kernels, (), overhead)
+    split = _Split(rounds, kernels, (), overhead, {})
     parts = {call: split.on_host(call) for one in rounds for call in one.calls}
     plain = [us for one in rounds for us in one.plain_us]
     excess = max(0.0, median(map(_total, parts.values())) - median(plain)) if plain else 0.0
@@ -156,8 +162,10 @@ def _is_steady(totals: Iterable[float]) -> bool:
     return in_order[-1 - quarter] <= STEADY * in_order[quarter]
 
 
-def _on_device(rounds: Sequence[Round], kernels: Sequence[Kernel], work: Sequence[DeviceWork]) -> CallProfiled:
-    split = _Split(rounds, kernels, work, Overhead())
+def _on_device(
+    rounds: Sequence[Round], kernels: Sequence[Kernel], work: Sequence[DeviceWork], tasks: GraphTasks
+) -> CallProfiled:
+    split = _Split(rounds, kernels, work, Overhead(), tasks)
     used = faster_half([call for one in rounds for call in one.calls])
     own = {call: [piece for piece in work if piece.call is call] for call in used}
     all_work, times = list(chain.from_iterable(own.values())), len(used)
@@ -263,13 +271,14 @@ class _Split:
     """Splits calls into parts."""
 
     def __init__(
-        self, rounds: Sequence[Round], kernels: Sequence[Kernel], work: Sequence[DeviceWork], overhead: Overhead
-    ) -> None:
+        self, rounds: Sequence[Round], kernels: Sequence[Kernel], work: Sequence[DeviceWork], overhead: Overhead,
+        tasks: GraphTasks,
+    ) -> None:  # fmt: skip
         self._names = frozenset(name for kernel in kernels for name in launch_names(kernel))
         self._steps: dict[ProfilerEvent | DeviceWork, KernelStep] = {}
         self._overhead = overhead
         for one in rounds:
-            self._steps.update(kernel_steps(one.events, work, kernels))
+            self._steps.update(kernel_steps(one.events, work, kernels, tasks))
 
     def on_host(self, call: ProfilerEvent) -> Parts:
         """Return the parts of a call, which add up to its time without the profiler's cost."""
@@ -472,23 +481,83 @@ class KernelStep(NamedTuple):
     step: ProfileStep
 
 
+class Task(NamedTuple):
+    """A task of the device in a run of a graph."""
+
+    name: str
+    call: KernelStep | None
+    """The call of a kernel that started it, None if it is not recognized."""
+
+
+GraphTasks = Mapping[str, Sequence[Sequence[Task]]]
+"""The tasks of each run of a graph in their order, by the name of the graph's mark."""
+
+
+def graph_tasks(events: Sequence[ProfilerEvent], kernels: Sequence[Kernel]) -> GraphTasks:
+    """Return the tasks that the graphs start in the first of the profiled calls."""
+    work = device_work(events)
+    steps = kernel_steps(events, work, kernels)
+    first = next((event for event in events if event.name == CALL), None)
+    tasks: dict[str, list[list[Task]]] = defaultdict(list)
+    for run in _graph_runs(events):
+        if first is not None and _call_of(run) is first:
+            tasks[run.name].append([Task(piece.name, steps.get(piece)) for piece in _launched(run, work)])
+    return tasks
+
+
 def kernel_steps(
-    events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], kernels: Sequence[Kernel]
-) -> dict[ProfilerEvent | DeviceWork, KernelStep]:
+    events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], kernels: Sequence[Kernel],
+    tasks: GraphTasks | None = None,
+) -> dict[ProfilerEvent | DeviceWork, KernelStep]:  # fmt: skip
     """Return the step of each op of the host, and of each task of the device, that is recognized in the profile."""
     modules = _modules(kernels)
-    runs = [event for event in events if event.host and event.name.startswith(GRAPH)]
+    runs = [run for run in _graph_runs(events) if _call_of(run) is not None]
     in_parts = {graph for graph, number in map(graph_of_mark, (run.name for run in runs)) if number}
+    numbers: Counter[tuple[ProfilerEvent | None, str]] = Counter()
     found: dict[ProfilerEvent | DeviceWork, KernelStep] = {}
     for run in runs:
-        if any(event.name == CALL for event in run.with_ancestors()):
-            graph, number = graph_of_mark(run.name)
-            known = modules[graph]
-            own = known[number] if graph in in_parts and number < len(known) else list(chain.from_iterable(known))
-            for matched in _matched(_steps(run, work), own):
-                step = matched.step
-                found.update(dict.fromkeys([step.host] if step.host is not None else step.work, matched))
+        graph, number = graph_of_mark(run.name)
+        known = modules[graph]
+        own = known[number] if graph in in_parts and number < len(known) else list(chain.from_iterable(known))
+        for matched in _matched(_steps(run, work), own):
+            step = matched.step
+            found.update(dict.fromkeys([step.host] if step.host is not None else step.work, matched))
+        if same := (tasks or {}).get(run.name):
+            nth = numbers[_call_of(run), run.name]
+            numbers[_call_of(run), run.name] += 1
+            found.update(_replayed(_launched(run, work), same[min(nth, len(same) - 1)]))
     return found
+
+
+def _graph_runs(events: Sequence[ProfilerEvent]) -> list[ProfilerEvent]:
+    return [event for event in events if event.host and event.name.startswith(GRAPH)]
+
+
+def _call_of(run: ProfilerEvent) -> ProfilerEvent | None:
+    return next((event for event in run.with_ancestors() if event.name == CALL), None)
+
+
+def _launched(run: ProfilerEvent, work: Sequence[DeviceWork]) -> list[DeviceWork]:
+    """Return the tasks that a run of a graph started, in order of time."""
+    return [piece for piece in work if piece.launch is not None and run in piece.launch.with_ancestors()]
+
+
+def _replayed(work: Sequence[DeviceWork], tasks: Sequence[Task]) -> Iterator[tuple[DeviceWork, KernelStep]]:
+    """Yield the step of each replayed task that has its place among the `tasks` of the same code.
+
+    A replay also copies inputs, and a library may choose another kernel while torch records the graph.
+    """
+    matcher = SequenceMatcher(None, [piece.name for piece in work], [task.name for task in tasks], autojunk=False)
+    steps: dict[int, KernelStep] = {}
+    for tag, start, end, first, last in matcher.get_opcodes():
+        if tag != "equal" and end - start != last - first:
+            continue
+        for piece, (_, call) in zip(work[start:end], tasks[first:last], strict=True):
+            if piece.replayed and call is not None:
+                own = KernelStep(call.kernel, ProfileStep(piece.name, replayed=True))
+                step = steps.setdefault(id(call), own)
+                step.step.work.append(piece)
+                yield piece, step
 
 
 def _modules(kernels: Sequence[Kernel]) -> dict[str, list[list[Kernel]]]:
@@ -507,7 +576,7 @@ def _steps(run: ProfilerEvent, work: Sequence[DeviceWork]) -> list[ProfileStep]:
 
     If the device worked in it, the only host ops that count are generated C++ kernels.
     """
-    launched = [piece for piece in work if piece.launch is not None and run in piece.launch.with_ancestors()]
+    launched = _launched(run, work)
     host = [(child.start, ProfileStep(child.name.removeprefix(KERNEL), child)) for child in _children(run)]
     if not launched:
         return [step for _, step in host]

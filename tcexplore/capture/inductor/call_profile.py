@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from tcexplore.capture.dynamo.eager_ops import marked_graphs, quiet_profiler
-from tcexplore.capture.inductor.call_parts import MARKS, Round, call_parts
+from tcexplore.capture.inductor.call_parts import MARKS, GraphTasks, Round, call_parts, graph_tasks
+from tcexplore.capture.inductor.cuda_graphs import without_replay
 from tcexplore.capture.inductor.profiler_tree import (
     CALIBRATION,
     CALL,
@@ -51,18 +52,18 @@ Call = Callable[[], object]
 
 def profile_call(
     call: Call, reset: Callable[[], None], kernels: Sequence[Kernel], wrappers: Sequence[Wrapper],
-    timed_us: float | None = None, *, on_device: bool = False,
+    timed_us: float | None = None, *, tasks: GraphTasks | None = None, on_device: bool = False,
 ) -> CallProfiled:  # fmt: skip
     """Profile a warm `call()` several times and return the parts of its time, in microseconds.
 
     `reset` runs after each call and is not profiled. `kernels` and `wrappers` are Inductor's for this call. Calls that
     took about the `timed_us` of the timing count. On a CPU, calls without the profiler in between show what it costs.
-    Exceptions of `call` propagate.
+    `tasks` are those of the graphs without CUDA graphs (`profile_without_replay`). Exceptions of `call` propagate.
     """
     if on_device:
         with _marks(wrappers):
             events = profiler_tree(run_profiled(call, reset))
-        return call_parts([Round(events)], kernels)
+        return call_parts([Round(events)], kernels, tasks=tasks)
     rounds: list[Round] = []
     began, ops_us = perf_counter(), _cheap_ops_us()
     while not rounds or (len(rounds) < ROUNDS and perf_counter() - began < MAX_SECONDS):
@@ -71,6 +72,14 @@ def profile_call(
             events = profiler_tree(run_profiled(call, reset, ROUND_CALLS))
         rounds.append(Round(events, [*plain, *_plain(call, reset)], ops_us))
     return call_parts(rounds, kernels, timed_us)
+
+
+def profile_without_replay(
+    call: Call, reset: Callable[[], None], kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]
+) -> GraphTasks:
+    """Return the tasks that the graphs start in a `call()` that replays no CUDA graph. Exceptions propagate."""
+    with without_replay(), _marks(wrappers):
+        return graph_tasks(profiler_tree(run_profiled(call, reset, 1)), kernels)
 
 
 def graph_callers(call: Call, reset: Callable[[], None], wrappers: Sequence[Wrapper]) -> tuple[GraphCaller, ...]:

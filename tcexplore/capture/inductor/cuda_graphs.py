@@ -1,8 +1,10 @@
-"""CUDA graph recordings of a run, and the reasons for skipped ones."""
+"""CUDA graph recordings of a run, the reasons for skipped ones, and calls that replay none."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -116,6 +118,32 @@ def running_graph() -> str:
             return str(getattr(manager, "compile_id", None) or "")
         frame = frame.f_back
     return ""
+
+
+def begins_steps() -> bool:
+    """Return whether the program tells torch where its steps begin: torch then begins none by itself."""
+    counter = getattr(getattr(sys.modules.get(_TREES), "MarkStepBox", None), "mark_step_counter", 0)
+    return bool(counter)
+
+
+WITHOUT_REPLAY = f"{_TREES}:CUDAGraphTreeManager._run"
+
+
+@contextmanager
+def without_replay() -> Iterator[None]:
+    """Have calls run the code that CUDA graphs recorded. Raises `AttributeError` if this torch cannot do so."""
+    from torch._inductor.cudagraph_trees import CUDAGraphTreeManager
+
+    replay = CUDAGraphTreeManager._run
+
+    def run(self: Any, inputs: Any, function: Any) -> Any:
+        return self.ids_to_funcs[function].model(inputs)
+
+    setattr(CUDAGraphTreeManager, "_run", run)  # noqa: B010 - mypy rejects the assignment where torch is installed
+    try:
+        yield
+    finally:
+        setattr(CUDAGraphTreeManager, "_run", replay)  # noqa: B010
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, _user_files: UserFiles) -> None:

@@ -12,7 +12,7 @@ from tcexplore.events import Location
 from tcexplore.events.rank_events import Divergence, DivergenceSide, Hang, RankRow, RanksCompared, name_ranks
 from tcexplore.quantities import duration
 from tcexplore.session import Session, Snapshot
-from tcexplore.session.links import line_links
+from tcexplore.session.links import Link, line_link, line_links, node_link
 
 BADGES = {"error": "badge.break", "warning": "badge.warn"}
 
@@ -68,6 +68,23 @@ def verdict_pieces(comparison: RanksCompared, file: str) -> Iterator[Piece]:
         yield piece(f"{divergence.subject}{_at(divergence.location, file)}", "strong")
 
 
+def alert_links(comparison: RanksCompared, snapshot: Snapshot) -> tuple[Link, ...]:
+    """Return the user's line of a hang, or of the first difference with the op of the graph in view that follows it."""
+    hang, divergence = comparison.hang, comparison.divergence
+    if hang is not None:
+        return line_links(hang.place or hang.location)
+    at = divergence.location if divergence is not None else None
+    graph = next((known for known in snapshot.graphs if divergence and known.graph == divergence.compile_id), None)
+    if graph is None or at is None:
+        return line_links(at)
+    following = [
+        (node.location.line, node_link(graph.graph, node.name))
+        for node in graph.nodes
+        if node.location and node.location.file == at.file and node.location.line >= at.line
+    ]
+    return (line_link(at), *(link for _, link in sorted(following)[:1]))
+
+
 def alert_row(session: Session) -> Row:
     """Return the cause and both sides of the first difference, or the stacks of a hang; empty for neither."""
     comparison = newest_comparison(session, session.shown)
@@ -97,7 +114,13 @@ def _sentence(detail: str) -> str:
 def _side_text(side: DivergenceSide, file: str) -> str:
     at = places(file).describe(side.location)
     text = side.text if len(side.text) <= _MOST_CHARS else f"{side.text[: _MOST_CHARS - 1]}…"
+    text = with_values(text, side.values)
     return f"{text}  {at}" if at else text
+
+
+def with_values(text: str, values: Sequence[str]) -> str:
+    """Return the text of a side of a divergence with what the condition read there."""
+    return f"{text}, with {' and '.join(values)}" if values else text
 
 
 _MOST_CHARS = 60

@@ -9,7 +9,7 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import BLANK, Spans, columns, fold, heading, row, wrapped
-from tcexplore.documents.rank_alert import BADGES, hang_sentence
+from tcexplore.documents.rank_alert import BADGES, hang_sentence, with_values
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
@@ -137,7 +137,9 @@ def _side(side: DivergenceSide, width: int) -> Iterator[Row]:
     place = f"  {display_path(at.file)}:{at.line}" if at else ""
     links = line_links(at)
     lead = f"{name_ranks(side.ranks)}: "
-    yield from wrapped(f"{side.text}{place}", width, lead=lead, indent=3, location=at, links=links)
+    yield from wrapped(
+        f"{with_values(side.text, side.values)}{place}", width, lead=lead, indent=3, location=at, links=links
+    )
 
 
 def _table(comparison: RanksCompared, shown: Sequence[int]) -> Iterable[Row]:

@@ -124,6 +124,8 @@ class DivergenceSide:
     ranks: tuple[int, ...]
     text: str
     location: Location | None = None
+    values: tuple[str, ...] = ()
+    """What the condition read on these ranks and not on the others, by their guards: `self.training == True`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,15 @@ def condition_between(source: str, line: int, other: int | None, before: int | N
     return _early_end(source, function, before if before is not None else function_line(function), line)
 
 
+def conditions_around(source: str, line: int) -> list[Condition]:
+    """Return the statements whose condition decides whether a line of their function runs, the outermost first."""
+    tree = _parsed(source)
+    if tree is None:
+        return []
+    around = [node for node in _conditions(_function_of(tree, line)) if _arm_of(_arms(node), line) is not None]
+    return [_condition(source, node) for node in around if isinstance(node, ast.If | ast.While)]
+
+
 def _taken(node: ast.stmt | ast.expr, line: int, other: int | None) -> ast.AST:
     """Return the `elif` of a chain whose branch one rank takes if the other takes none of the chain, else the node."""
     arms = _arms(node)

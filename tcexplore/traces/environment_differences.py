@@ -49,6 +49,9 @@ class Difference(NamedTuple):
     """The user's line of the condition by which the ranks go apart, if it is known."""
     condition: str = ""
     """The condition as the user wrote it."""
+    my_values: tuple[str, ...] = ()
+    """What the condition read on this side and not on the other one, by the guards of its line."""
+    other_values: tuple[str, ...] = ()
     constants_only: bool = False
     """Whether a node has other constants, but calls the same function on the same values."""
 

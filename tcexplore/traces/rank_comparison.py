@@ -321,8 +321,10 @@ class _Comparison:
         others = tuple(sorted(rank for rank, group in self.groups.items() if group == 0))
         odd = len(ranks) < len(others)
         sides = (
-            DivergenceSide(ranks=ranks, text=difference.mine, location=difference.my_line),
-            DivergenceSide(ranks=others, text=difference.other, location=difference.other_line),
+            DivergenceSide(ranks=ranks, text=difference.mine, location=difference.my_line, values=difference.my_values),
+            DivergenceSide(
+                ranks=others, text=difference.other, location=difference.other_line, values=difference.other_values
+            ),
         )
         return Divergence(
             kind=difference.kind,

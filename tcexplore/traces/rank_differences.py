@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import zip_longest
+from pathlib import PurePath
 
 from tcexplore import events as ev
 from tcexplore.events.python_source import without_comment
@@ -13,7 +14,7 @@ from tcexplore.events.rank_events import WARNINGS, DivergenceKind
 from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source, resumed_line
 from tcexplore.torch_text.guard_text import cause_of_text, split_check
-from tcexplore.traces.branch_conditions import condition_at, condition_between
+from tcexplore.traces.branch_conditions import condition_at, condition_between, conditions_around
 from tcexplore.traces.environment_differences import Alone, Difference, environment_difference
 from tcexplore.traces.graph_differences import GRAPH_ENDS, InductorPair, RankNodes, graph_difference
 from tcexplore.traces.graph_text import CALLS, read_graph
@@ -48,7 +49,8 @@ def first_difference(
     for order, (my_graph, other_graph) in enumerate(zip_longest(mine.graphs, other.graphs, fillvalue="")):
         difference = pair.compile_difference(my_graph, other_graph)
         if difference is not None and difference.kind not in WARNINGS:
-            return pair.with_condition(difference._replace(order=order), my_graph, other_graph)
+            known = pair.with_condition(difference._replace(order=order), my_graph, other_graph)
+            return pair.with_values(known, my_graph, other_graph)
         if difference is not None and tolerable is None:
             tolerable = difference._replace(order=order)
     return tolerable
@@ -265,6 +267,42 @@ class _Pair:
         if difference.kind not in ("branch", "collective order"):
             return difference
         return self._with_statement(difference, my_graph or other_graph)
+
+    def with_values(self, difference: Difference, my_graph: str, other_graph: str) -> Difference:
+        """Return the difference with what each side read in the line of its condition, by the guards there.
+
+        A break of one side only has the innermost condition around it whose guards differ.
+        """
+        line = difference.condition_line
+        places = [(line, difference.detail)] if line is not None else list(self._around_break(difference))
+        for place, detail in places:
+            mine, other = (self._read_at(side, graph, place) for side, graph in
+                           ((self._mine, my_graph), (self._other, other_graph)))  # fmt: skip
+            if set(mine) != set(other):
+                return difference._replace(
+                    detail=detail,
+                    my_values=tuple(value for value in mine if value not in other),
+                    other_values=tuple(value for value in other if value not in mine),
+                )
+        return difference
+
+    def _around_break(self, difference: Difference) -> Iterator[tuple[ev.Location, str]]:
+        """Yield the conditions around a break of one side, and what then differs, the innermost first."""
+        line = difference.my_line or difference.other_line
+        if difference.kind == "break" and difference.alone and line is not None:
+            for condition in reversed(conditions_around(self._mine.sources.text(line.file), line.line)):
+                place = ev.Location(line.file, condition.line, line.function)
+                yield place, f"{difference.detail}, in `{condition.text}`"
+
+    def _read_at(self, side: RankFingerprint, graph: str, place: ev.Location) -> list[str]:
+        """Return the guards of a compile that come from a line."""
+        checks = self._checks(side, graph) if graph else []
+        wanted = PurePath(place.file).name, place.line
+        return [
+            readable_source(check.code)
+            for check in checks
+            if check.place is not None and (PurePath(check.place[0]).name, check.place[1]) == wanted
+        ]
 
     def _with_statement(self, difference: Difference, graph: str) -> Difference:
         sides = ((difference.my_line, difference.mine), (difference.other_line, difference.other))

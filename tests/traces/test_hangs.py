@@ -124,7 +124,7 @@ def test_a_hang_is_the_headline_of_the_main_screen_with_the_stacks():
 def test_the_first_difference_has_its_cause_and_both_sides_on_the_main_screen():
     sides = (
         DivergenceSide(ranks=(1,), text="cos(x)", location=at(12)),
-        DivergenceSide(ranks=(0,), text="sin(x)", location=at(10)),
+        DivergenceSide(ranks=(0,), text="sin(x)", location=at(10), values=("scale == 0.75",)),
     )
     divergence = Divergence(
         kind="branch", ranks=(0, 1), location=at(9), detail="the ranks take different sides of `if scale > 0.5:`",
@@ -135,7 +135,7 @@ def test_the_first_difference_has_its_cause_and_both_sides_on_the_main_screen():
     text = alert_row(session).text
     assert "The ranks take different sides of `if scale > 0.5:`." in text
     assert "rank 1: cos(x)  line 12" in text
-    assert "rank 0: sin(x)  line 10" in text
+    assert "rank 0: sin(x), with scale == 0.75  line 10" in text
 
 
 def test_a_missing_rank_is_the_headline_if_one_rank_is_left():

@@ -92,6 +92,13 @@ def test_a_seeded_difference_is_named_with_its_cause(
     assert divergence.sides[0].text != divergence.sides[1].text
 
 
+def test_the_sides_of_a_condition_have_the_values_that_it_read(traces: Path):
+    divergence = compared(traces / "branch").divergence
+    assert divergence is not None
+    assert divergence.detail == "the ranks take different sides of `x = x.sin() if self.smooth else x.cos()`"
+    assert [side.values for side in divergence.sides] == [("self.smooth == True",), ("self.smooth == False",)]
+
+
 @pytest.mark.parametrize(
     "program",
     ["same", "breaks", "ddp", "shard", "dynamic", "groups", "scalar", "scatter", "fsdp", "tensor_parallel"],

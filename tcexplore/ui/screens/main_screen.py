@@ -15,7 +15,7 @@ from tcexplore.documents.prose import fitted, piece
 from tcexplore.documents.strip import Elapsed, history_row, run_of, title_row, verdict_row
 from tcexplore.keymap import hint
 from tcexplore.session import Session
-from tcexplore.session.links import Link, closure, line_links, step_of
+from tcexplore.session.links import Link, closure, step_of
 from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.messages import (
@@ -75,7 +75,7 @@ class MainScreen(ReadingScreen):
         """Whether the assembly of the selection opens once it is known."""
         self._next_form = 0
         """Places from the form of the assembly that is open to the one to show."""
-        self._alerted: Link | None = None
+        self._alerted: tuple[Link, ...] = ()
         """The line of the last headline of a job."""
         self._title = RowLine(partial(title_row, self.session, None, Elapsed(0.0, 0.0)), id="title")
         self._verdict = RowLine(partial(verdict_row, self.session), id="verdict")
@@ -124,7 +124,7 @@ class MainScreen(ReadingScreen):
         session = self.session
         if session.shown is None or not session.shown.trace:
             return
-        from tcexplore.documents.rank_alert import alert_row, newest_comparison
+        from tcexplore.documents.rank_alert import alert_links, alert_row, newest_comparison
 
         row = alert_row(session)
         self._verdict.update(partial(verdict_row, session))
@@ -132,15 +132,12 @@ class MainScreen(ReadingScreen):
         self._alert.display = bool(row.spans)
         comparison = newest_comparison(session, session.shown)
         if comparison is not None:
-            self._show_place(comparison)
+            self._show_place(alert_links(comparison, session.shown))
 
-    def _show_place(self, comparison: ev.RanksCompared) -> None:
+    def _show_place(self, links: tuple[Link, ...]) -> None:
         """Go to the user's line of a headline once, unless the user has selected something else."""
-        hang, divergence = comparison.hang, comparison.divergence
-        place = (hang.place or hang.location) if hang is not None else divergence.location if divergence else None
-        links = line_links(place)
-        if links and links[0] != self._alerted and self.selection.links in ((), (self._alerted,)):
-            self._alerted = links[0]
+        if links and links != self._alerted and self.selection.links in ((), self._alerted):
+            self._alerted = links
             self.selection.select(links, self.session)
             self.call_after_refresh(self._highlight, everywhere=True)
 

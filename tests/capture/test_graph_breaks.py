@@ -138,3 +138,19 @@ def test_breaks_have_the_text_of_torchs_registry():
     assert "torch.cond" in " ".join(graph_break.registry_hints)
     assert "data-dependent branching" in graph_break.registry_explanation
     assert any("torch.cond" in hint for hint in graph_break.hints)
+
+
+class Tagger(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = torch.nn.LSTM(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return self.rnn(x)[0].relu()
+
+
+def test_a_module_that_dynamo_cannot_trace_is_a_break_like_any_other():
+    events = capture(Tagger(), (torch.ones(2, 3, 4),))
+    assert hook_failures(events) == []
+    assert [event.registry_id for event in select(GraphBreak, events)] == ["GB0025", "GB0014"]

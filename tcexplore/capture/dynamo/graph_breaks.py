@@ -108,9 +108,12 @@ def _innermost_module(error: BaseException, translator: Any) -> ModulePath | Non
 
 def _module_of(translator: Any) -> torch.nn.Module | None:
     """Return the module whose method a translator traces; None for a function."""
-    variables = getattr(translator, "symbolic_locals", None)
-    variable = variables.get("self") if isinstance(variables, dict) else None
-    value = getattr(variable, "value", None)
+    # `self` of any frame may come here. To read another attribute of a lazy variable makes Dynamo trace it, which adds
+    # guards and may break.
+    variables = getattr(translator, "__dict__", {}).get("symbolic_locals")
+    variable: Any = variables.get("self") if isinstance(variables, dict) else None
+    lazy = hasattr(type(variable), "peek_value") and not variable.is_realized()
+    value = variable.peek_value() if lazy else getattr(variable, "value", None)
     return value if isinstance(value, torch.nn.Module) else None
 
 

@@ -119,15 +119,17 @@ class FramePaths:
         self._roots = _running_or_compiled()
 
     def of_frame(self) -> RunModule | None:
-        """Return the module whose `forward` is the frame; None for a function, or if its path is unknown.
+        """Return the module that has the frame as a method, such as `forward`; None for a function.
 
         A resume function that no longer needs its module is called by the `forward` that it continues.
         """
         module = self._scope["L"].get("self")
         if module is None and self._resumes:
             module = next(_running(), None)
-        path = self.of_module(module) if isinstance(module, Module) else None
-        return None if path is None else RunModule(path, type(module).__name__)
+        if not isinstance(module, Module):
+            return None
+        # Where no module runs, the program calls another method than `forward`.
+        return RunModule(self.of_module(module) or self._path_as_root(module), type(module).__name__)
 
     def of_sources(self, stacks: Iterable[Iterable[str]]) -> dict[str, ModulePath]:
         """Return the path of each module that one of Dynamo's sources reads, as far as it is known.
@@ -140,11 +142,16 @@ class FramePaths:
             for source, module in modules.items():
                 path = None if module is None else self.of_module(module)
                 if path is None and module is not None:  # a function calls it
-                    self._known.append(paths_inside(module))
-                    path = self._known[-1][id(module)]
+                    path = self._path_as_root(module)
                 if path is not None:
                     found[source] = path
         return found
+
+    def _path_as_root(self, module: Module) -> ModulePath:
+        """Return the path of a module that nothing contains, from which those inside it have theirs."""
+        self._known.append(paths_inside(module))
+        _outermost[id(module)] = weakref.ref(module)
+        return self._known[-1][id(module)]
 
     def _evaluate(self, source: str) -> Module | None:
         try:

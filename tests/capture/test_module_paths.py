@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tcexplore import events as ev
-from tcexplore.capture.module_paths import ModuleStack, name_modules
+from tcexplore.capture.module_paths import ModulePath, ModuleStack, name_modules, paths_inside
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.documents.graph.modules_view import modules_document
 from tcexplore.documents.module_folds import timed_tree
@@ -139,6 +139,36 @@ def test_a_method_and_a_function_that_reads_members_by_name_have_the_paths_of_th
 
     rows = rows_of(call)
     assert {"0", "1"} <= {path.rpartition(".")[2] for path in rows}, rows
+
+
+class Coder(nn.Module):
+    """A model that is compiled in a method other than `forward`, and has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Sequential(nn.Linear(8, 2), nn.ReLU()), nn.Sequential(nn.Linear(2, 8))
+
+    def loss(self, x: Tensor) -> Tensor:
+        return (self.decoder(self.encoder(x)) - x).square().mean()
+
+
+def test_modules_of_a_method_have_their_path_from_its_module():
+    coder = Coder()
+    rows = rows_of(Coder.loss, (coder, INPUT))
+    assert {path: row.type for path, row in rows.items() if "." not in path} == {
+        "": "Coder", "encoder": "Sequential", "decoder": "Sequential",
+    }  # fmt: skip
+    stack = ModuleStack()
+    with stack:
+        coder.loss(INPUT)
+    assert [run.place for run in stack.ran if run.type == "Linear"] == [
+        ModulePath(_root_of(coder), "encoder.0"),
+        ModulePath(_root_of(coder), "decoder.0"),
+    ]
+
+
+def _root_of(module: nn.Module) -> str:
+    return paths_inside(module)[id(module)].root
 
 
 def test_the_stack_of_an_eager_call_has_the_paths_of_a_graph():

@@ -343,8 +343,14 @@ _TENSOR_MISMATCHES: tuple[tuple[RecompileKind, str, str], ...] = (
     ("dtype", r"dtype mismatch", "The dtype of `{name}` is {new}; it was compiled for {old}."),
     ("dispatch", r"dispatch key set mismatch", "`{name}` is another kind of tensor: {new} instead of {old}."),
 )
+_ADVICE = r"(?:\. Guard failed on a parameter, .*)?"
+"""What torch adds about a parameter; a failed guard is shown with it."""
 _MISMATCHES = tuple(
-    (kind, re.compile(rf"^tensor '(?P<name>.+)' {text}\. expected (?P<old>.+), actual (?P<new>.+)$"), template)
+    (
+        kind,
+        re.compile(rf"^tensor '(?P<name>.+)' {text}\. expected (?P<old>.+), actual (?P<new>.+?){_ADVICE}$"),
+        template,
+    )
     for kind, text, template in _TENSOR_MISMATCHES
 )
 _ANY_MISMATCH = re.compile(r"^tensor '(?P<name>.+?)' .*?[Ee]xpected (?P<old>.+?), actual (?P<new>.+)$")
@@ -377,8 +383,9 @@ def cause_of_text(text: str, *, grad_enabled: bool) -> Cause | None:
         if match:
             old, new = _shorten(match["old"], match["new"])
             dim = match.groupdict().get("dim")
-            reason = template.format(name=match["name"], dim=dim, old=old, new=new)
-            return Cause(match["name"], old, new, reason, kind, None if dim is None else int(dim))
+            name = readable_source(match["name"])
+            reason = template.format(name=name, dim=dim, old=old, new=new)
+            return Cause(name, old, new, reason, kind, None if dim is None else int(dim))
     parsers = (_requires_grad, _not_a_tensor, _duplicate, _freed, _any_mismatch)
     return _global_state(text, grad_enabled) or next(filter(None, (parse(text) for parse in parsers)), None)
 
@@ -387,7 +394,7 @@ def _requires_grad(text: str) -> Cause | None:
     match = _REQUIRES_GRAD.match(text)
     if not match:
         return None
-    name = match["name"]
+    name = readable_source(match["name"])
     old, new = (f"requires_grad={flag}" for flag in (match["flag"] == "1", match["flag"] == "0"))
     return Cause(name, old, new, f"`{name}` has {new}; it was compiled for {old}.", "requires_grad")
 

@@ -80,6 +80,14 @@ def test_a_check_is_split_from_torchs_comment():
     ("text", "old", "new", "words"),
     [
         ("tensor 'x' size mismatch at index 1. expected 4, actual 5", "4", "5", "Dimension 1 of `x` is 5"),
+        (
+            "tensor 'self._modules['a']._parameters['bias']' size mismatch at index 0. expected 64, actual 80. Guard "
+            "failed on a parameter, consider using torch._dynamo.config.force_parameter_static_shapes = False to allow "
+            "dynamism on parameters.",
+            "64",
+            "80",
+            "Dimension 0 of `self.a.bias` is 80; it was compiled for 64.",
+        ),
         ("tensor 'x' dtype mismatch. expected BFloat16, actual Half", "bf16", "f16", "f16"),
         ("tensor 'x' dtype mismatch. expected Char, actual Float", "i8", "f32", "f32"),
         (

@@ -75,7 +75,8 @@ _PLAIN = (bool, int, str, type(None))
 
 def _signature(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.dtype, tuple(value.shape)
+        # The lengths inside a nested tensor cannot be compared.
+        return value.dtype, (value.layout, value.dim(), value.size(0)) if value.is_nested else tuple(value.shape)
     if isinstance(value, _PLAIN):
         return value
     if type(value) in (list, tuple):
@@ -208,6 +209,9 @@ class CapturedCall:
         if any(kept.changed for kept in self.arguments.values()):
             raise NotCapturedError("the program wrote to an argument after the call, and the call was not repeated")
         notes = []
+        for kept in self.arguments.values():
+            if kept.copy is not kept.tensor:
+                kept.set_back()
         if self.objects is not None:
             self.objects.restore()
             self.objects.detach()
@@ -458,7 +462,11 @@ class _Arguments:
 
     def _keep_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         if isinstance(tensor, torch.nn.Parameter) or type(tensor) is not torch.Tensor or tensor.is_nested:
-            self.kept[self._position] = KeptTensor(tensor, version_of(tensor), None, version_of(tensor))
+            # The call reads the program's own tensor, which is set back for it.
+            copied = not tensor.is_nested and (self._copied or str(self._position) in self._written)
+            self.bytes += _bytes(tensor) if copied else 0
+            copy = _copy(tensor) if copied else None
+            self.kept[self._position] = KeptTensor(tensor, version_of(tensor), copy, version_of(tensor))
             return tensor
         # Memory of CUDA graphs is written to without a change of the version.
         copied = (
@@ -537,11 +545,14 @@ def _elements(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
 
 
 def _sizes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Return position or name, and sizes, of each tensor among the arguments: `0`, `0[1]`, `mask`."""
+    """Return position or name, and sizes, of each tensor among the arguments: `0`, `0[1]`, `mask`.
+
+    Nested tensors have no sizes.
+    """
     named = [(str(index), value) for index, value in enumerate(args)]
     return tuple(
         (path, tuple(leaf.shape))
         for name, value in (*named, *kwargs.items())
         for path, leaf in named_leaves(value, name)
-        if isinstance(leaf, torch.Tensor)
+        if isinstance(leaf, torch.Tensor) and not leaf.is_nested
     )

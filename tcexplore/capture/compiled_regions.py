@@ -25,7 +25,16 @@ from tcexplore.capture.module_paths import module_of, name_modules, place_of
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Location, RegionCalls, RegionCompiled, RegionCreated, RegionGraph, RegionKind, RegionModule
+from tcexplore.events import (
+    Location,
+    RegionCalls,
+    RegionCompiled,
+    RegionCreated,
+    RegionGraph,
+    RegionKind,
+    RegionModule,
+    RunFact,
+)
 from tcexplore.torch_text.dynamo_names import is_resumed
 
 Result = TypeVar("Result")
@@ -137,7 +146,7 @@ def _quantile_us(times: list[float], q: float) -> float | None:
 REGIONS_FACT = "compiled regions"
 COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
 
-CAPTURED_FACT, CAPTURED_SYMBOL = "captured calls", "tcexplore.capture.captured_calls"
+CAPTURED_FACT, CAPTURED_SYMBOL = RunFact.CAPTURED_CALLS, "tcexplore.capture.captured_calls"
 
 GRAPHS_FACT = "number of graph entries"
 

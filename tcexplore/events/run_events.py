@@ -218,6 +218,7 @@ class RunFact(StrEnum):
     LINE_TIMES = "time per line"
     CALLS = "calls"
     CALL_PROFILE = "call profile"
+    CAPTURED_CALLS = "captured calls"
     OUTPUT = "output of the program"
     RECOMPILE_CHECKS = "recompile checks"
     TIMELINE = "timeline of a step"

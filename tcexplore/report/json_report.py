@@ -325,9 +325,12 @@ def failure(failed: ev.Failed | None) -> Fields | None:
 
 def _of_captured_call(snapshot: Snapshot, fact: str) -> str:
     """Return why a fact of the captured call is missing that stands for the script."""
-    reasons = snapshot.captured_calls[0].missing if snapshot.captured_calls else ()
+    not_captured = [missing.reason for missing in snapshot.missing_facts if missing.fact == ev.RunFact.CAPTURED_CALLS]
+    reasons = snapshot.captured_calls[0].missing if snapshot.captured_calls else not_captured
     start = f"{fact}: "
-    return next((reason.removeprefix(start) for reason in reasons if reason.startswith(start)), NOT_COMPARED)
+    own = [reason.removeprefix(start) for reason in reasons if reason.startswith(start)]
+    of_call = [reason for reason in reasons if not reason.startswith(tuple(f"{known}: " for known in ev.RunFact))]
+    return next(iter((*own, *of_call)), NOT_COMPARED)
 
 
 def _missing(snapshot: Snapshot) -> Iterable[Fields]:

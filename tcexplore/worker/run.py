@@ -212,7 +212,7 @@ class Run:
         finally:
             steps.finish()
             if captures is not None:
-                emit_shapes(captures, self._emit)
+                self._stages.run("sizes of calls", "tcexplore.worker.region_shapes", emit_shapes, captures, self._emit)
             self._hooks.run_deferred()
             self._emit_sources()
         self._stages.compiled = True

@@ -455,3 +455,40 @@ async def test_each_captured_call_is_a_step_of_cuda_graphs_if_the_script_marks_t
     assert len(steps) > 10
     assert len(set(steps)) == len(steps)
     assert min(map(int, steps)) < -6
+
+
+PARAMETERS_AS_ARGUMENTS = """\
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+@torch.compile(backend="aot_eager")
+def loss_of(parameters, x):
+    return torch.func.functional_call(net, parameters, (x,)).square().mean()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(8):
+    loss = loss_of(dict(net.named_parameters()), torch.randn(4, 8))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+JAGGED = """\
+import torch
+torch.manual_seed(0)
+net = torch.nn.Linear(8, 8)
+compiled = torch.compile(net, backend="aot_eager")
+for step in range(8):
+    rows = [torch.randn(3 + step % 3, 8), torch.randn(2, 8)]
+    compiled(torch.nested.nested_tensor(rows, layout=torch.jagged)).values().sum().backward()
+    net.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("program", [PARAMETERS_AS_ARGUMENTS, JAGGED])
+async def test_arguments_that_are_parameters_or_nested_are_captured(runs: Runs, program: str) -> None:
+    events = await runs.run(program, no_eager_steps=True, time_for=0.1)
+    assert isinstance(events[-1], Finished), events[-1]
+    (examined,) = {event.call: event for event in only(events, CallExamined)}.values()
+    assert examined.accuracy is not None, examined.missing
+    assert examined.accuracy.verdict in ("identical", "as accurate as eager")
+    assert examined.calls == 8

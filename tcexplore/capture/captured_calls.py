@@ -139,13 +139,18 @@ class ModuleState:
         self._requires_grad = [(each, each.requires_grad) for each in module.parameters()]
 
     def set_back(self) -> bool:
-        """Set the module back; return whether all parameters and buffers have their values of the call."""
+        """Set the module back; return whether all parameters and buffers have their values of the call.
+
+        Raises `NotCapturedError` if FSDP has taken its parameters apart since.
+        """
+        current = dict(named_tensors(self._module))
+        if any(_is_sharded(current.get(name)) and not _is_sharded(kept.tensor) for name, kept in self.tensors.items()):
+            raise NotCapturedError("FSDP has its parameters together only while the script calls it")
         for module, training in self._training:
             module.training = training
         for parameter, requires_grad in self._requires_grad:
             if parameter.is_leaf and parameter.requires_grad != requires_grad:
                 parameter.requires_grad_(requires_grad)
-        current = dict(named_tensors(self._module))
         present = all(current.get(name) is kept.tensor for name, kept in self.tensors.items())
         were_set_back = [kept.set_back() for kept in self.tensors.values()]  # each of them, also after one that fails
         return all(were_set_back) and present
@@ -494,6 +499,10 @@ def named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]
     """Yield the parameters and buffers of a module."""
     yield from module.named_parameters()
     yield from module.named_buffers()
+
+
+def _is_sharded(tensor: torch.Tensor | None) -> bool:
+    return type(tensor).__name__ == "DTensor"
 
 
 def _keep(tensor: torch.Tensor, copied: bool) -> KeptTensor:

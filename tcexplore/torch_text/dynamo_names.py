@@ -25,6 +25,9 @@ _WRAPPED = re.compile(r"\bL\['fn'\]|(?<![\w.'\"])fn\b(?=[.\[])")
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
+RUNS_OP = ("run_with_rng_state", "run_and_save_rng_state")
+"""Ends of the names of higher-order ops that run another op with a state of random numbers: its first op argument."""
+
 _INPUT = re.compile(r"[lL]_(\w+)_$")
 _MEMBER_KIND = re.compile(r"(?:(?<=self)_dict)?_(?:modules|parameters|buffers)_")
 

@@ -213,6 +213,8 @@ class _GraphReader:
         self.nodes = renamed
 
     def _add(self, name: str, expression: Expression, annotation: str | None, location: Location | None) -> None:
+        if location is not None and expression.target.endswith("getitem"):
+            self._place_result(expression.inputs, location)
         tensor = read_tensor(annotation)
         name = intern(name)  # as a part of the text, each of a million names would be a string of its own
         self.nodes[name] = FxNode(
@@ -229,6 +231,12 @@ class _GraphReader:
             location=location,
             stack=(location,) if location else (),
         )
+
+    def _place_result(self, names: tuple[str, ...], location: Location) -> None:
+        """Give a call without a line the one of what is taken from its result: torch loses it for `rng_state` ops."""
+        call = self.nodes.get(names[0]) if names else None
+        if call is not None and call.op == "call_function" and call.location is None:
+            self.nodes[call.name] = replace(call, location=location, stack=(location,))
 
 
 def _returned(code: str) -> str:

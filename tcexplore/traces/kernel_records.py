@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.torch_text.dynamo_names import RUNS_OP
 from tcexplore.torch_text.kernel_source import KernelSource, read_definitions, written_user_kernel
 from tcexplore.traces.inductor_records import GraphRecords, PostGrad
 from tcexplore.traces.record_index import Record
@@ -372,8 +373,9 @@ def _joined(tuples: Iterable[tuple[object, ...]]) -> tuple:  # type: ignore[type
 
 
 def _packet(node: ev.FxNode) -> str:
-    """Return `aten.mul` for `aten.mul.Tensor`."""
-    return ".".join(node.target.split(".")[:2])
+    """Return `aten.mul` for `aten.mul.Tensor`, and for a call of it that sets the state of random numbers around it."""
+    inside = _OP_ARGUMENT.search(node.args) if node.target.endswith(RUNS_OP) else None
+    return ".".join((inside[1] if inside else node.target).split(".")[:2])
 
 
 def _extern_op(name: str) -> str:
@@ -390,6 +392,8 @@ _HANDLE = re.compile(r"\[Provenance debug handles\] (\S+)")
 _MAPPING = re.compile(r"^#\s{2,}(\S+) => (.+)$")
 _FRAGMENT = re.compile(r"^#\s+%(\w+) : .*= call_function\[target=([\w.]+)\]")
 _EXTERN = re.compile(r"^(?:(\w+) = )?((?:extern_kernels|aten|torch\.ops)\.[\w.]+)\((.*)$")
+_OP_ARGUMENT = re.compile(r"\b(?:torch\.ops\.)?([a-z]\w*\.\w+\.\w+)\b")
+"""An op as an argument, `torch.ops.aten.mul.Tensor` or `aten.mul.Tensor`."""
 COPY = "aten.copy_"
 _COPY = re.compile(r"^\w+\.copy_\(\w+, (?:True|False)\)")
 """A copy to another device or layout: `buf4.copy_(arg0_1, False)`."""
@@ -603,4 +607,7 @@ def _call(code: str, wrapper: WrapperText) -> str | None:
     if dot and library in wrapper.kernels:  # a function of a compiled library: mps_lib_0.generated_kernel
         return library
     match = _EXTERN.match(code)
-    return match[2] if match else COPY if _COPY.match(code) else None
+    if match is None:
+        return COPY if _COPY.match(code) else None
+    inside = _OP_ARGUMENT.search(match[3]) if match[2].endswith(RUNS_OP) else None
+    return f"torch.ops.{inside[1]}" if inside else match[2]

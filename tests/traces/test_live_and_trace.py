@@ -165,6 +165,31 @@ with torch.no_grad():
 """Compiles a library's model, which breaks; then with a layer of its own that calls the library."""
 
 
+RECOMPUTED = """\
+import torch
+from torch.utils.checkpoint import checkpoint
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+    def forward(self, x):
+        h = torch.relu(self.up(x))
+        h = torch.nn.functional.dropout(h, 0.1)
+        return x + self.down(h)
+
+
+torch.manual_seed(0)
+torch._inductor.config.fallback_random = True
+block = Block()
+compiled = torch.compile(lambda x: checkpoint(block, x, use_reentrant=False).square().mean())
+compiled(torch.randn(8, 16)).backward()
+"""
+"""Computes the dropout again in the backward, with the state that random numbers had in the forward."""
+
+
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     return trace_of(PROGRAM, tmp_path_factory.mktemp("traced"))
@@ -253,6 +278,19 @@ async def test_a_model_of_a_library_has_the_lines_of_the_library(shared_runs: Ru
         places = [{(Path(place.file).name, place.line) for place in kernel.source_lines} for kernel in calls]
         assert places == [{("zoo.py", 7)}, {inner[0]}], "a call that changes its argument is a kernel too"
         assert "zoo.py" in {Path(source.file).name for source in run.sources}
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_an_op_with_a_saved_state_of_random_numbers_is_that_op_with_its_line(shared_runs: Runs, tmp_path: Path):
+    live = await live_run(shared_runs, RECOMPUTED)
+    for run in (live, trace_of(RECOMPUTED, tmp_path)):
+        calls = [kernel for kernel in run.code.kernels if "dropout" in kernel.name and kernel.language == "extern"]
+        assert [(kernel.name, kernel.phase) for kernel in calls] == [
+            ("torch.ops.aten.native_dropout.default", "forward"),
+            ("torch.ops.aten.native_dropout.default", "backward"),
+        ]
+        assert [[place.line for place in kernel.source_lines] for kernel in calls] == [[12], [12]]
+        assert all("aten.native_dropout" in kernel.ops for kernel in calls)
 
 
 def _place(fact: ev.FxNode | ev.GraphBreak) -> tuple[str, int] | None:

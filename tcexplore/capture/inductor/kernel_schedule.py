@@ -136,8 +136,10 @@ def origin_of_call(node: Any) -> Any:
 
 def _only_origin_of(node: Any, op: Any) -> Any:
     """Return the origin that calls an op, if it is one: torch names none for a convolution whose input it copies."""
-    packet = getattr(op, "overloadpacket", None)
-    same = [origin for origin in node.get_origins() if packet and getattr(origin.target, "overloadpacket", 0) is packet]
+    packet = getattr(op, "overloadpacket", op)
+    same = [
+        origin for origin in node.get_origins() if getattr(origin.target, "overloadpacket", origin.target) is packet
+    ]
     return same[0] if len(same) == 1 else None
 
 

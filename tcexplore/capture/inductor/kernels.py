@@ -106,7 +106,8 @@ class KernelCapture:
             calls.add(kernel_name, schedule, call, user_op)
         else:
             call = self._call(calls.next_order(), schedule, nodes.targets(schedule.origins), ())
-            self._extern_text.begin(calls.add_extern(kernel_name, schedule, call, user_op))
+            name = nodes.called_name(schedule.origins, kernel_name)
+            self._extern_text.begin(calls.add_extern(name, schedule, call, user_op))
 
     def _call(
         self, order: int, schedule: CallSchedule, ops: tuple[str, ...], kernel_lines: tuple[KernelLine, ...]

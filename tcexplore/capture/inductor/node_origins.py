@@ -6,10 +6,13 @@ overwrites the metadata of the latter with that of the former.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
+
+import torch
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id, user_frames
 from tcexplore.capture.fx_nodes import fx_node, module_path, node_name, root_sources
@@ -17,6 +20,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.capture.user_ops import user_op
 from tcexplore.events import FxNode, Location, UserOp
+from tcexplore.torch_text.dynamo_names import RUNS_OP
 
 _FACT = "lines of nodes that passes create"
 _REPLACED = "tcexplore_replaced"
@@ -94,11 +98,21 @@ def source_nodes(node: Any) -> tuple[Any, ...]:
 def _predecessors(node: Any) -> tuple[Any, ...]:
     """Return the nodes that a node replaces.
 
-    AOTAutograd ends a graph with a `copy_` for each mutated input: its origin is that of the copied value.
+    AOTAutograd ends a graph with a `copy_` for each mutated input: its origin is that of the copied value. It gives no
+    stack to an op that sets the state of random numbers around another one: what is taken from its result has one.
     """
     if node.op == "call_function" and getattr(node.target, "__name__", "") == "copy_.default":
         return tuple(node.args[1:2])
+    if op_inside(node) is not None:
+        return tuple(user for user in node.users if user.target is operator.getitem and user.stack_trace)
     return tuple(node.meta.get(_REPLACED, ()))
+
+
+def op_inside(node: Any) -> Any:
+    """Return the op that a node runs with a state of random numbers (`graphsafe_run_with_rng_state`); None if none."""
+    if node.op != "call_function" or not getattr(node.target, "__name__", "").endswith(RUNS_OP):
+        return None
+    return next((value for value in node.args if isinstance(value, torch._ops.OpOverload)), None)
 
 
 def aten_node(node: Any, user_files: UserFiles) -> FxNode:
@@ -205,11 +219,18 @@ class PostGradNodes:
     def ops(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the ATen ops (`aten.gelu`) that the nodes were decomposed from."""
         nodes = (original_node(self._nodes[name]) for name in self._sort(names))
-        return tuple(dict.fromkeys(_op_name(node.meta.get("original_aten") or node.target) for node in nodes))
+        targets = (node.meta.get("original_aten") or op_inside(node) or node.target for node in nodes)
+        return tuple(dict.fromkeys(map(_op_name, targets)))
 
     def targets(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the ops that the nodes call (`aten.addmm`)."""
-        return tuple(dict.fromkeys(_op_name(self._nodes[name].target) for name in self._sort(names)))
+        nodes = [self._nodes[name] for name in self._sort(names)]
+        return tuple(dict.fromkeys(_op_name(op_inside(node) or node.target) for node in nodes))
+
+    def called_name(self, names: Iterable[str], name: str) -> str:
+        """Return the name of a library call of the nodes: that of the op which a call named `name` runs inside."""
+        inside = next(filter(None, (op_inside(self._nodes[node]) for node in self._sort(names))), None)
+        return name if inside is None else f"torch.ops.{inside}"
 
     def user_op(self, names: Iterable[str]) -> UserOp | None:
         """Return the user's kernel or op that one of the nodes calls."""

@@ -67,9 +67,17 @@ def paths_inside(root: Module) -> dict[int, ModulePath]:
 
 def _unwrapped(module: Module) -> Module:
     """Return the module inside torch's wrappers."""
-    while (inner := module._modules.get(WRAPPERS.get(type(module).__name__, ""))) is not None:
+    while (inner := module._modules.get(_name_of_wrapped(module))) is not None:
         module = inner
     return module
+
+
+def _name_of_wrapped(module: Module) -> str:
+    """Return the name of the module inside one of torch's wrappers; empty for another module.
+
+    `fully_shard` gives a module a class of its own, as `FSDPOptimizedModule`.
+    """
+    return next((WRAPPERS[base.__name__] for base in type(module).__mro__ if base.__name__ in WRAPPERS), "")
 
 
 def _name_root(root: Module) -> str:
@@ -88,7 +96,7 @@ def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Modu
         return
     seen.add(id(module))
     yield path, module
-    wrapped = WRAPPERS.get(type(module).__name__)
+    wrapped = _name_of_wrapped(module)
     for name, child in module._modules.items():
         if child is not None:
             yield from _walk(child, path if name == wrapped else f"{path}.{name}" if path else name, seen)

@@ -171,6 +171,12 @@ def _root_of(module: nn.Module) -> str:
     return paths_inside(module)[id(module)].root
 
 
+def test_a_wrapper_with_a_class_of_its_own_is_left_out_of_paths():
+    compiled = torch.compile(nn.Sequential(nn.Linear(8, 8)), backend="eager")
+    compiled.__class__ = type("FSDPOptimizedModule", (type(compiled),), {})  # as `fully_shard` does
+    assert sorted(place.path for place in paths_inside(nn.Sequential(compiled)).values()) == ["", "0", "0", "0.0"]
+
+
 def test_the_stack_of_an_eager_call_has_the_paths_of_a_graph():
     model = layered.DistributedDataParallel(layered.Model(2))
     stack = ModuleStack()

@@ -492,3 +492,23 @@ async def test_arguments_that_are_parameters_or_nested_are_captured(runs: Runs, 
     assert examined.accuracy is not None, examined.missing
     assert examined.accuracy.verdict in ("identical", "as accurate as eager")
     assert examined.calls == 8
+
+
+SHARDED = """\
+import torch
+from torch.distributed.fsdp import fully_shard
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+net = torch.nn.Sequential(torch.compile(torch.nn.Linear(8, 8), backend="aot_eager"), torch.nn.Linear(8, 1))
+fully_shard(net[0])
+fully_shard(net)
+for step in range(8):
+    net(torch.randn(4, 8)).sum().backward()
+    net.zero_grad()
+"""
+
+
+async def test_a_module_that_is_sharded_between_its_calls_is_not_called_again(runs: Runs) -> None:
+    events = await runs.run(SHARDED, no_eager_steps=True, time_for=0.1)
+    assert isinstance(events[-1], Finished), events[-1]
+    (examined,) = only(events, CallExamined)
+    assert examined.missing == ("FSDP has its parameters together only while the script calls it",)

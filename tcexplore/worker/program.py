@@ -99,7 +99,8 @@ class Program:
         self._objects = argument_state(pytree.tree_leaves([(call.args, dict(call.kwargs)) for call in entry.calls]))
         # The file's own compile is of the whole model.
         own = entry.compiled if config.regions == "whole" else None
-        compiled = own or compile_target(entry.target, self.module, config)
+        # Not by its truth, which is its length if it is a compiled module.
+        compiled = compile_target(entry.target, self.module, config) if own is None else own
         self.eager, self.compiled = (in_precision(each, self.device, config) for each in (entry.target, compiled))
         # A script's `loss` is a value.
         self._loss: Function = (getattr(module, "loss", None) if context is None else None) or mean_of_floats

@@ -70,6 +70,23 @@ async def test_training_compiles_the_backward_with_the_loss_of_the_file(runs: Ru
     assert {kernel.phase for kernel in only(events, Kernel)} == {"forward", "backward"}
 
 
+COMPILED_BY_FILE = """\
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.sin().cos()
+model = torch.compile(Net(), backend="aot_eager", dynamic=False)
+inputs = (torch.ones(4),)
+"""
+
+
+async def test_a_model_that_the_file_has_compiled_is_called_as_it_is(runs: Runs) -> None:
+    events = await runs.run(COMPILED_BY_FILE, backend="inductor", time_for=0.1)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert not only(events, Kernel), "the backend is that of the file"
+    assert only(events, Accuracy)[-1].verdict == "identical"
+
+
 async def test_calls_are_made_in_order_with_restored_inputs(runs: Runs) -> None:
     source = "import torch\ndef model(x):\n    print(x.tolist())\n    return x.add_(1)\n"
     inputs = "inputs = [(torch.zeros(n),) for n in (1, 2, 3)]\n"

@@ -477,7 +477,7 @@ def _lookup_report(module: ModuleType, job: Job) -> str:
         f"  a name, as in {_file_name(module)}:NAME: {job.name or 'none given'}",
         f"  `model`: {presence('model')}; `inputs`: {presence('inputs')}; "
         f"--input: {' '.join(job.config.inputs) or 'not given'}",
-        "  a use of torch.compile in the file: none",
+        "  a use of torch.compile in the file, or in the modules beside it that its main block runs: none",
         f"  a single nn.Module class or function: {', '.join((*classes, *functions)) or 'none'}",
         EXAMPLE,
     ))  # fmt: skip

@@ -122,8 +122,8 @@ class EntryFound(Event):
     """Arguments of the file's own torch.compile that are not its defaults, such as `dynamic=True`."""
 
 
-RestartNeed = Literal["gradients", "target"]
-"""What a program needs to run: gradients in its forward pass, or to see the target's GPU."""
+RestartNeed = Literal["gradients", "target", "script"]
+"""What a program needs to run: gradients in its forward pass, to see the target's GPU, or to run as a script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

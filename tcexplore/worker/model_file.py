@@ -9,8 +9,10 @@ import linecache
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -36,11 +38,39 @@ class ModelFile:
 
     @property
     def is_script(self) -> bool:
-        """Whether the file compiles something itself, and neither it nor the job names a model and inputs."""
+        """Whether the program compiles something itself, and neither the file nor the job names a model and inputs."""
+        return bool(self.script_rule)
+
+    @cached_property
+    def may_be_script(self) -> bool:
+        """Whether neither the file nor the job names a model and inputs."""
         explicit = self.job.name is not None or self.job.config.inputs
-        if explicit or {"model", "inputs"} <= module_names(self._tree):
-            return False
-        return compiles_itself(self._tree) or any(map(_is_compile_option, self.job.argv))
+        return not explicit and not {"model", "inputs"} <= module_names(self._tree)
+
+    @cached_property
+    def script_rule(self) -> str:
+        """How it is known that the program compiles something itself; empty if the file is no script."""
+        if not self.may_be_script:
+            return ""
+        if compiles_itself(self._tree) or any(map(_is_compile_option, self.job.argv)):
+            return "the file compiles something itself"
+        if any(map(_is_main_block, self._tree.body)):
+            compiling = next((file for file, tree in self._imported_trees() if compiles_itself(tree)), None)
+            return f"{os.path.basename(compiling)}, which it imports, compiles something" if compiling else ""
+        return ""
+
+    def _imported_trees(self) -> Iterator[tuple[str, ast.Module]]:
+        """Yield the modules beside the file that it imports, directly or not, as they are written."""
+        folder = os.path.dirname(self.job.file)
+        waiting, known = deque([(self.job.file, self._tree)]), {self.job.file}
+        while waiting and len(known) < MOST_IMPORTED:
+            file, tree = waiting.popleft()
+            for imported in _imported_files(tree, os.path.dirname(file), folder):
+                if imported not in known:
+                    known.add(imported)
+                    with suppress(OSError, SyntaxError, ValueError, RecursionError), open(imported, "rb") as text:
+                        waiting.append((imported, ast.parse(text.read(), imported)))
+                        yield waiting[-1]
 
     def run_as_module(self) -> ModuleType:
         """Run the file as an imported module, without its `if __name__ == "__main__":` block."""
@@ -111,6 +141,30 @@ class _OverlayLoader(importlib.machinery.SourceFileLoader):
     def path_stats(self, path: str) -> Mapping[str, float]:
         """Raise `OSError`, so that no .pyc file of the original text is used."""
         raise OSError(f"{path} is replaced")
+
+
+MOST_IMPORTED = 200
+"""Modules of a program in which a use of torch.compile is looked for."""
+
+
+def _is_main_block(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+
+
+def _imported_files(tree: ast.Module, folder: str, root: str) -> Iterator[str]:
+    """Yield the files in or below the folder `root` that a module in `folder` imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [(root, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = os.path.normpath(os.path.join(folder, *[os.pardir] * (node.level - 1))) if node.level else root
+            inside = [f"{node.module}.{alias.name}" if node.module else alias.name for alias in node.names]
+            names = [(base, name) for name in (*filter(None, [node.module]), *inside)]
+        else:
+            continue
+        for base, name in names:
+            path = os.path.join(base, *name.split("."))
+            yield from (file for file in (f"{path}.py", os.path.join(path, "__init__.py")) if os.path.isfile(file))
 
 
 STEP_DECORATOR = "__tcexplore_step__"
@@ -212,7 +266,7 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
                 yield name
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 yield from (alias.asname or alias.name.partition(".")[0] for alias in aliases)
-            case ast.If(test=test) if "__name__" in ast.unparse(test):
+            case ast.If() if _is_main_block(statement):
                 continue
             case _:
                 yield from _assigned_names(statement)

@@ -20,7 +20,7 @@ from tcexplore.capture.captured_calls import CallCapture
 from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
 from tcexplore.capture.compiled_regions import FailedCall, Regions
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
-from tcexplore.capture.entry import Entry, describe_call
+from tcexplore.capture.entry import Entry, EntryError, describe_call
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_graph_scripts
 from tcexplore.capture.inductor.unloaded_code import UnloadedCode
@@ -65,7 +65,7 @@ from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.recompile_trials import RecompileTrials
 from tcexplore.worker.region_shapes import emit_shapes
 from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_evaluation
-from tcexplore.worker.script_entry import capture_limit, load_entry
+from tcexplore.worker.script_entry import FileEntry, capture_limit, load_entry
 from tcexplore.worker.target_codegen import TargetCodegen
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Run:
         elif model_file.is_script and not self.job.config.region:
             self._run_script(model_file)
         else:
-            self._run_module()
+            self._run_module(model_file)
 
     def _install_observers(self) -> None:
         """Install the hooks into torch that observe the compile."""
@@ -183,7 +183,7 @@ class Run:
 
     def _run_script(self, model_file: ModelFile) -> None:
         refuse_for_script(self.job)
-        self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
+        self._emit(EntryFound(name="__main__", kind="script", rule=model_file.script_rule, calls=()))
         queryable = self.job.time_for is None or bool(self.job.recompile_queries)
         queries = RegionQueries(self.user_files) if queryable else None
         steps, captures = self._step_timing(), self._call_capture()
@@ -252,7 +252,7 @@ class Run:
         from tcexplore.numerics.step_values import StepValues
 
         refuse_for_script(self.job)
-        self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
+        self._emit(EntryFound(name="__main__", kind="script", rule=model_file.script_rule, calls=()))
         values = StepValues(self._hooks, side, self.job.steps, self.job.config.seed, self.job.steps_for)
         regions = Regions(self._hooks, self.user_files, self.progress.now, steps=values)
         regions.install(self._trace)
@@ -339,15 +339,14 @@ class Run:
             while True:
                 self._handle_commands(AN_HOUR_S)
 
-    def _run_module(self) -> None:
-        config = self.job.config
+    def _run_module(self, model_file: ModelFile) -> None:
         dynamo = torch_settings.DynamoSettings() if self.job.baseline is not None else None
         with self._reporting_import():
-            module, entry = load_entry(self.job, self.user_files)
-            if own := self._arguments.of(entry.compiled):
-                note = f"Its arguments to torch.compile: {', '.join(own)}."
-                entry = replace(entry, notes=(*entry.notes, note), arguments=own)
-            entry = vary_calls(resize_calls(entry, config.dim, config.sizes), config)
+            loaded = self._load(model_file)
+        if loaded is None:
+            self._run_again_as_script(model_file)
+            return
+        module, entry = loaded
         self._emit_entry(entry)
         program, imported = self._prepare(entry, module)
         examination = self._call(program, module)
@@ -374,6 +373,32 @@ class Run:
             self._stages.run(RunFact.TIMING, "tcexplore.timing", self._time, program, limit_s=0)
         else:
             self._compare_with_baseline(program, imported, dynamo)
+
+    def _load(self, model_file: ModelFile) -> FileEntry | None:
+        """Run the file and return its entry; None if it has none, but compiled something.
+
+        A library that it calls may do that, as `generate` of `transformers` does with a static cache.
+        """
+        try:
+            module, entry = load_entry(self.job, self.user_files)
+        except EntryError:
+            if self._frames.graphs and model_file.may_be_script:
+                return None
+            raise
+        if own := self._arguments.of(entry.compiled):
+            note = f"Its arguments to torch.compile: {', '.join(own)}."
+            entry = replace(entry, notes=(*entry.notes, note), arguments=own)
+        return FileEntry(
+            module, vary_calls(resize_calls(entry, self.job.config.dim, self.job.config.sizes), self.job.config)
+        )
+
+    def _run_again_as_script(self, model_file: ModelFile) -> None:
+        """Run a file that was imported, and is found to be a script."""
+        self._forget("script")
+        self._arguments.install(self._hooks)
+        self._overrides.install(self._hooks)
+        model_file.script_rule = "it has no model, and compiled something when it ran"
+        self._run_script(model_file)
 
     def _prepare(self, entry: Entry, module: ModuleType) -> tuple[Program, PythonState | None]:
         """Return the program, and its Python state after the import if the run compares with a baseline."""
@@ -478,16 +503,20 @@ class Run:
     def _restart(self, program: Program, state: ProgramState | None, need: RestartNeed) -> None:
         """Forget the calls so far, and let the program have what it needs."""
         self._restore(program, state)
+        self._forget(need)
+        if need == "gradients":
+            program.grad = True
+        else:
+            self._codegen.answer_as_target(self._hooks, self.user_files)
+
+    def _forget(self, need: RestartNeed) -> None:
+        """Forget what was observed, and observe again."""
         self._hooks.remove()
         self._trace.remove()
         forget_frames()
         self._recorder.forget()
         self._emit(CallsRestarted(need=need))
         self._install_observers()
-        if need == "gradients":
-            program.grad = True
-        else:
-            self._codegen.answer_as_target(self._hooks, self.user_files)
 
     def _examine(self, program: Program, examination: Examination, module: ModuleType) -> None:
         """Emit what the state of the process after the calls shows."""

@@ -88,6 +88,25 @@ def entry_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
     sys.modules.pop("my_model", None)
 
 
+def test_a_program_whose_modules_compile_is_a_script(tmp_path: Path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "loop.py").write_text("from . import fast\nimport missing, torch\n")
+    (package / "fast.py").write_text("import torch\nstep = torch.compile(torch.sin)\n")
+    file = tmp_path / "main.py"
+
+    def rule(source: str) -> str:
+        return ModelFile(Job(run=1, file=str(file), source=source)).script_rule
+
+    main = "if __name__ == '__main__':\n    loop.run()\n"
+    assert rule(f"from package import loop\n{main}") == "fast.py, which it imports, compiles something"
+    assert rule(f"import package.loop as loop\n{main}")
+    assert not rule("from package import loop\ndef f():\n    loop.run()\n"), "it has nothing to run"
+    assert not rule(f"from package import loop\nmodel = inputs = None\n{main}")
+    assert not rule(f"import package\n{main}")
+
+
 NET = """\
 import torch
 class Net(torch.nn.Module):

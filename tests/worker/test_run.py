@@ -10,6 +10,7 @@ from tcexplore.events import (
     Accuracy,
     AtenGraph,
     CallMade,
+    CallsRestarted,
     EntryFound,
     Failed,
     Finished,
@@ -85,6 +86,30 @@ async def test_a_model_that_the_file_has_compiled_is_called_as_it_is(runs: Runs)
     assert isinstance(events[-1], Finished), events[-1]
     assert not only(events, Kernel), "the backend is that of the file"
     assert only(events, Accuracy)[-1].verdict == "identical"
+
+
+COMPILED_BY_LIBRARY = """\
+import torch, tool_of_a_library
+for step in range(6):
+    print(tool_of_a_library.step(torch.ones(4) * step).sum().item())
+"""
+LIBRARY = """\
+import torch
+@torch.compile(backend="aot_eager")
+def step(x):
+    return (x.sin() * 2).cos()
+"""
+
+
+async def test_a_file_whose_library_compiles_something_is_run_as_a_script(runs: Runs) -> None:
+    (runs.file.parent / "tool_of_a_library.py").write_text(LIBRARY)
+    events = await runs.run(COMPILED_BY_LIBRARY)
+    assert isinstance(events[-1], Finished), events[-1]
+    (entry,) = only(events, EntryFound)
+    assert entry.kind == "script"
+    assert only(events, CallsRestarted)[-1].need == "script"
+    after = events[events.index(only(events, CallsRestarted)[-1]) :]
+    assert [graph.graph for graph in only(after, GraphCaptured)] == ["0/0"]
 
 
 async def test_calls_are_made_in_order_with_restored_inputs(runs: Runs) -> None:

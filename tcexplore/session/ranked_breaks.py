@@ -104,6 +104,7 @@ def _cost(graph_break: ev.GraphBreak, costs: dict[tuple[str, int], ev.BreakCost]
 
 def uncompiled_functions(snapshot: Snapshot) -> tuple[ev.FrameSkipped, ...]:
     """Return the functions whose ops run eagerly since Dynamo skipped their whole frame, each once."""
-    compiled = {graph.frame for graph in snapshot.graphs}
+    failed = {frame.graph for frame in snapshot.skipped_frames}
+    compiled = {graph.frame for graph in snapshot.graphs if graph.graph not in failed}
     skipped = (frame for frame in snapshot.skipped_frames if frame.has_ops and frame.frame not in compiled)
     return tuple({frame.frame: frame for frame in skipped}.values())

@@ -7,9 +7,11 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.capture.dynamo import graph_breaks
-from tcexplore.events import FrameSkipped, GraphCaptured, Recompiled
+from tcexplore.events import FrameSkipped, GraphCaptured, Job, Recompiled
+from tcexplore.session.ranked_breaks import uncompiled_functions
+from tcexplore.session.snapshot import start_snapshot
 from tests.capture import break_programs
-from tests.capture.dynamo_capture import capture, select
+from tests.capture.dynamo_capture import capture, capture_events, select
 
 pytestmark = pytest.mark.torch
 
@@ -70,3 +72,23 @@ def test_the_recompile_limit_skips_the_frame():
     assert hits
     assert {event.graph for event in hits} == {skipped.graph}
     assert hits[0].entry_count == hits[0].limit == torch._dynamo.config.recompile_limit
+
+
+def fails_to_compile(x: torch.Tensor):
+    return x.sin().cos()
+
+
+def test_a_function_whose_compile_fails_silently_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
+    def backend(*_: object) -> None:
+        raise RuntimeError("the backend is broken")
+
+    monkeypatch.setattr(torch._dynamo.config, "suppress_errors", True)
+    with capture_events(__file__) as events:
+        torch.compile(fails_to_compile, backend=backend)(torch.ones(3))
+    (skipped,) = select(FrameSkipped, events)
+    assert skipped.frame.function == "fails_to_compile"
+    assert skipped.reason.endswith("hides that: RuntimeError: the backend is broken")
+    run = start_snapshot(Job(run=0, file=__file__, source=""))
+    for event in events:
+        run = run.apply(event)
+    assert [frame.frame.function for frame in uncompiled_functions(run)] == ["fails_to_compile"]

@@ -117,6 +117,14 @@ def _module_of(translator: Any) -> torch.nn.Module | None:
     return value if isinstance(value, torch.nn.Module) else None
 
 
+def _is_suppressed(error: BaseException) -> bool:
+    """Return whether torch calls a frame as plain Python after an error, and only logs it."""
+    from torch._dynamo import config
+
+    control_flow = ("SkipFrame", "SkipCodeRecursiveException", "RecompileLimitExceeded", "FailOnRecompileLimitHit")
+    return bool(getattr(config, "suppress_errors", False)) and type(error).__name__ not in control_flow
+
+
 class _BreakObserver:
     def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
         self._hooks = hooks
@@ -213,6 +221,8 @@ NO_TENSORS = "It has no tensors to work on."
 NO_OPS = "It runs no tensor operations."
 GENERATOR = "It is a generator: Dynamo compiles the function that calls a generator, not the generator itself."
 
+SUPPRESSED = "The compiler failed, and `torch._dynamo.config.suppress_errors` hides that: {error}"
+
 _GENERATED = "frame is already Dynamo-generated code"
 _ONE_GRAPH = 5
 """The position of `one_graph` among the arguments of `_compile`, without the code object."""
@@ -252,6 +262,10 @@ class _SkipObserver:
             reason, *further = self._reasons.of_error(error)
             if reason.kind != OBSERVED_EXCEPTION:
                 self._emit(code, explain_reason(reason, further))
+        elif _is_suppressed(error) and not one_graph:
+            cause = getattr(error, "inner_exception", None) or error
+            message = str(cause).strip().partition("\n")[0]
+            self._emit(code, SUPPRESSED.format(error=f"{type(cause).__name__}: {message}"))
 
     def frame_skipped(self, _wrapper: Any, result: Any, frame: Any) -> None:
         """Emit any other skipped frame for which torch gives a reason."""

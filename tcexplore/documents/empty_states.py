@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Part, Row, fixed
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.quantities import duration
 from tcexplore.session.links import line_links
 
 if TYPE_CHECKING:
@@ -91,10 +93,26 @@ def not_in_profile_rows(width: int) -> Iterator[Row]:
     yield from wrapped("The job's TORCH_TRACE has it: tcexplore open PROFILE --trace TRACE.", width)
 
 
+PROCESSES_S = 0.5
+"""CPU time of a script's processes from which on they may have compiled something: to import torch takes longer."""
+
+
+def compiles_elsewhere(snapshot: Snapshot) -> bool:
+    """Return whether a script without a graph started processes that may have compiled something."""
+    return snapshot.script_end is not None and snapshot.script_end.processes_s > PROCESSES_S
+
+
 def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield a badge for a program that ran without any graph, with torch's reasons."""
     yield row((" ✖ NOTHING WAS COMPILED ", "badge.break"))
-    yield from wrapped("torch.compile captured no graph: the whole program ran eagerly.", width)
+    if compiles_elsewhere(snapshot):
+        seconds = duration(snapshot.script_end.processes_s if snapshot.script_end else 0.0)
+        yield from wrapped(
+            f"torch.compile captured no graph in this process. Those that it started worked for {seconds} and may have "
+            f"compiled something: tcexplore run -- python {os.path.basename(snapshot.file)} shows it.", width,
+        )  # fmt: skip
+    else:
+        yield from wrapped("torch.compile captured no graph: the whole program ran eagerly.", width)
     words = places(snapshot.file).describe
     for skipped in snapshot.skipped_frames:
         where = f"{skipped.frame.function or 'frame'}, {words(skipped.frame)}: "

@@ -373,3 +373,5 @@ class ScriptEnded(Event):
     seconds: float
     time_limit: float | None = None
     """Limit that ended it; None if it ended by itself."""
+    processes_s: float = 0.0
+    """CPU time of the processes that it started and waited for. What they compile is not observed."""

@@ -93,6 +93,14 @@ _IN_NUMPY = os.path.join("torch", "_numpy") + os.sep
 _RECOMPILES = "The guards pane shows which guard fails each time."
 _BACKENDS = "torch._dynamo.list_backends() lists the backends of this torch."
 
+_BAD_ARGUMENTS = 2
+"""Status with which argparse and click end a program whose arguments are wrong."""
+_ARGUMENTS = "Give the file's own arguments after `--`: tcexplore FILE -- --epochs 1"
+_ONE_RANK = (
+    "As one rank: RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=29500 tcexplore FILE, or "
+    "tcexplore run -- torchrun FILE"
+)
+
 RULES = {
     "torch._inductor.exc.InvalidCxxCompiler": Rule("compiler", "compiler", _NO_CXX),
     "torch._inductor.exc.CppCompileError": Rule("compiler", "compiler", _CXX_FAILED),
@@ -189,6 +197,10 @@ def attribute(
     hint = next((hint for kind, hint in _PYTHON_HINTS.items() if isinstance(error, kind)), "")
     if isinstance(error, RuntimeError) and _NO_TRITON_DEVICE in _text(error):
         hint = _TRITON
+    elif isinstance(error, SystemExit) and error.code == _BAD_ARGUMENTS:
+        hint = _ARGUMENTS
+    elif isinstance(error, ValueError) and "environment variable RANK expected" in _text(error):
+        hint = _ONE_RANK
     elif not hint and stage == "eager" and _requires_gpu(error):
         hint = _NEEDS_GPU
     return Attribution(error, stage, "user", hint)

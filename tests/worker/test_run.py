@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tcexplore.documents.empty_states import PROCESSES_S, nothing_compiled_rows
 from tcexplore.events import (
     PHASES,
     Accuracy,
@@ -18,10 +19,12 @@ from tcexplore.events import (
     Kernel,
     PhaseStarted,
     PhaseTimed,
+    ScriptEnded,
     TimingEstimate,
     TimingSkipped,
 )
 from tcexplore.events.run_events import Phase
+from tests.snapshots.runs import grow
 from tests.supervisor.runs import MLP, Runs, failed_facts, only, printed
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
@@ -110,6 +113,38 @@ async def test_a_file_whose_library_compiles_something_is_run_as_a_script(runs: 
     assert only(events, CallsRestarted)[-1].need == "script"
     after = events[events.index(only(events, CallsRestarted)[-1]) :]
     assert [graph.graph for graph in only(after, GraphCaptured)] == ["0/0"]
+
+
+IN_PROCESSES = """\
+import torch
+def work(rank):
+    torch.compile(torch.sin, backend="aot_eager")(torch.ones(4))
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, nprocs=1)
+"""
+ARGUMENTS = """\
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", required=True)
+print(parser.parse_args())
+torch.compile(torch.sin)
+"""
+
+
+async def test_a_script_that_compiles_in_other_processes_does_not_run_eagerly(runs: Runs) -> None:
+    runs.file.write_text(IN_PROCESSES)  # the process imports it
+    events = await runs.run(IN_PROCESSES)
+    assert only(events, ScriptEnded)[-1].processes_s > PROCESSES_S
+    run = grow(1, events, IN_PROCESSES)
+    text = "\n".join(line.text for line in nothing_compiled_rows(run, 200))
+    assert "captured no graph in this process" in text
+    assert "tcexplore run -- python" in text
+
+
+async def test_a_script_that_lacks_arguments_says_where_they_go(runs: Runs) -> None:
+    failed = (await runs.run(ARGUMENTS))[-1]
+    assert isinstance(failed, Failed)
+    assert "after `--`" in failed.hint
 
 
 async def test_calls_are_made_in_order_with_restored_inputs(runs: Runs) -> None:

@@ -77,6 +77,8 @@ class ModelFile:
         stem = os.path.splitext(os.path.basename(self.job.file))[0]
         free = stem.isidentifier() and stem not in sys.modules and stem not in sys.stdlib_module_names
         name = stem if free else f"tcexplore_file_{stem}"
+        package = self._package()[2]
+        name = f"{package}.{name}" if package else name
         # A loader is given, since a file may have any extension.
         loader = importlib.machinery.SourceFileLoader(name, self.job.file)
         spec = importlib.util.spec_from_file_location(name, self.job.file, loader=loader)
@@ -93,13 +95,29 @@ class ModelFile:
 
     def _run(self, module: ModuleType) -> ModuleType:
         sys.argv = [self.job.file, *self.job.argv]
-        sys.path.insert(0, os.path.dirname(self.job.file))
+        folder, root, package = self._package()
+        module.__package__ = package or module.__package__  # as for `python -m package.file`
+        sys.path[:0] = dict.fromkeys([root] if package else [folder, root])
         importlib.invalidate_caches()
         module.__file__ = self.job.file
         sys.modules[module.__name__] = module
         with ModuleOverlay(dict(self.job.overlay)):
             exec(compile(self._tree, self.job.file, "exec", dont_inherit=True), module.__dict__)
         return module
+
+    def _package(self) -> tuple[str, str, str]:
+        """Return the folder of the file, that of its outermost package, and the name of its package.
+
+        The name is empty for a file that imports nothing relative to it (`from .model import Net`).
+        """
+        folder = root = os.path.dirname(self.job.file)
+        nodes = ast.walk(self._tree)
+        level = max((node.level for node in nodes if isinstance(node, ast.ImportFrom)), default=0)
+        names: list[str] = []
+        while len(names) < level or os.path.isfile(os.path.join(root, "__init__.py")):
+            root, name = os.path.split(root)
+            names.insert(0, name)
+        return folder, root, ".".join(names) if level else ""
 
 
 class ModuleOverlay:
@@ -204,6 +222,7 @@ def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[],
     Propagate exceptions of the script, except for an exit with status 0.
     """
     start, limited = time.perf_counter(), False
+    before = os.times()
     try:
         with time_limit(limit):
             script()
@@ -214,7 +233,10 @@ def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[],
         limited = True
     finally:
         emit_calls()
-        emit(ScriptEnded(seconds=time.perf_counter() - start, time_limit=limit if limited else None))
+        after = os.times()
+        processes_s = sum(after[2:4]) - sum(before[2:4])
+        seconds = time.perf_counter() - start
+        emit(ScriptEnded(seconds=seconds, time_limit=limit if limited else None, processes_s=processes_s))
 
 
 _COMPILERS = {

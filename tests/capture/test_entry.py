@@ -107,6 +107,20 @@ def test_a_program_whose_modules_compile_is_a_script(tmp_path: Path):
     assert not rule(f"import package\n{main}")
 
 
+@pytest.mark.parametrize("imported", ["from .parts import size", "from a_package.inner.parts import size"])
+def test_a_file_of_a_package_imports_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: str):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    inner = tmp_path / "a_package" / "inner"
+    inner.mkdir(parents=True)
+    (inner.parent / "__init__.py").touch()
+    (inner / "__init__.py").touch()
+    (inner / "parts.py").write_text("size = 3\n")
+    file = inner / "of_package.py"
+    assert ModelFile(Job(run=1, file=str(file), source=f"{imported}\n")).run_as_module().size == 3
+    for name in [name for name in sys.modules if name.startswith(("a_package", "of_package"))]:
+        del sys.modules[name]
+
+
 NET = """\
 import torch
 class Net(torch.nn.Module):

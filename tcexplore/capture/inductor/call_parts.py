@@ -71,6 +71,8 @@ PROFILER = "Activity Buffer Request"
 
 REGION = "Torch-Compiled Region"
 
+INPUTS_COPIED = "inputs copied to where the CUDA graph reads them"
+
 Device = Literal["cpu", "cuda"]
 
 
@@ -293,9 +295,13 @@ class _Split:
         parts: Parts = {}
         seen: set[int] = set()
         waits = _without_first(_waits(call, work))
+        replaying = {piece.graph for piece in work if piece.replayed}
         for piece, wait in zip(work, waits, strict=True):
             step = self._steps.get(piece)
-            times = parts.setdefault(_key_of_work(piece, step), PartTimes(replayed=piece.replayed))
+            key = _key_of_work(piece, step)
+            if key.kind == "library" and piece.graph in replaying and _is_copy(piece):
+                key = key._replace(name=INPUTS_COPIED)
+            times = parts.setdefault(key, PartTimes(replayed=piece.replayed))
             times.us += piece.us
             times.launch_us += wait if step is not None else 0.0
             times.functions[piece.name] = None
@@ -385,6 +391,12 @@ def _key_of_work(piece: DeviceWork, step: KernelStep | None) -> PartKey:
     above = piece.launch.with_ancestors() if piece.launch is not None else ()
     op = next((event for event in reversed(list(above)) if _is_op(event)), None)
     return PartKey("eager op", piece.name if op is None else _op_name(op), "", "cuda")
+
+
+def _is_copy(piece: DeviceWork) -> bool:
+    """Return whether a copy of torch's started a task, as before a CUDA graph that reads its inputs elsewhere."""
+    above = piece.launch.with_ancestors() if piece.launch is not None and not piece.replayed else ()
+    return any(event.name in ("aten::copy_", "aten::_foreach_copy_") for event in above)
 
 
 def _graph(event: ProfilerEvent) -> str:

@@ -15,6 +15,7 @@ import torch
 import torch._dynamo
 
 from tcexplore import events as ev
+from tcexplore.capture.entry import forward_of
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.user_files import UserFiles
@@ -120,7 +121,7 @@ class Explorer:
 
         `model` tells which code is the user's, as opposed to libraries.
         """
-        function = type(model).forward if isinstance(model, torch.nn.Module) else inspect.unwrap(model)
+        function = forward_of(model) if isinstance(model, torch.nn.Module) else inspect.unwrap(model)
         file = inspect.getsourcefile(function) or ""
         user_files = UserFiles(file)
         user_files.adopt(function)

@@ -228,7 +228,7 @@ def _gradients(module: torch.nn.Module | None, call: Call) -> list[tuple[str, to
 
 
 def _clear_gradients(module: torch.nn.Module | None, call: Call) -> None:
-    for tensor in (*(module.parameters() if module else ()), *input_tensors(call).values()):
+    for tensor in (*(module.parameters() if module is not None else ()), *input_tensors(call).values()):
         if tensor.is_leaf:
             tensor.grad = None
 

@@ -451,8 +451,13 @@ def _eager_call(eager: Any) -> Callable[..., Any]:
     return call
 
 
+def forward_of(module: torch.nn.Module) -> Any:
+    """Return the function of a module's class that is called; the class of a scripted module has none."""
+    return inspect.getattr_static(type(module), "forward", None)
+
+
 def _location(eager: Any, user_files: UserFiles) -> Location | None:
-    function = type(eager).forward if isinstance(eager, torch.nn.Module) else inspect.unwrap(eager)
+    function = forward_of(eager) if isinstance(eager, torch.nn.Module) else inspect.unwrap(eager)
     code = getattr(function, "__code__", None)
     if code is None or not user_files.owns(code.co_filename):
         return None

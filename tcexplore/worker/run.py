@@ -20,7 +20,7 @@ from tcexplore.capture.captured_calls import CallCapture
 from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
 from tcexplore.capture.compiled_regions import FailedCall, Regions
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
-from tcexplore.capture.entry import Entry, EntryError, describe_call
+from tcexplore.capture.entry import Entry, EntryError, describe_call, forward_of
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_graph_scripts
 from tcexplore.capture.inductor.unloaded_code import UnloadedCode
@@ -404,7 +404,7 @@ class Run:
         """Return the program, and its Python state after the import if the run compares with a baseline."""
         self.progress.stage = "arguments"
         target = entry.target
-        self.user_files.adopt(type(target).forward if isinstance(target, torch.nn.Module) else target)
+        self.user_files.adopt(forward_of(target) if isinstance(target, torch.nn.Module) else target)
         load_artifacts(self.job, self._hooks)
         program = Program(entry, self.job.config, module, self._hooks.paused)
         name_modules(program.module)

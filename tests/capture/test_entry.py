@@ -107,6 +107,21 @@ def test_a_program_whose_modules_compile_is_a_script(tmp_path: Path):
     assert not rule(f"import package\n{main}")
 
 
+def test_a_module_whose_class_has_no_forward_to_read_is_an_entry(entry_of: Callable[..., Entry]):
+    source = """
+import torch
+class OfInstances:
+    def __get__(self, instance, owner):
+        return instance.call  # as `forward` of a scripted module
+class Net(torch.nn.Module):
+    forward = OfInstances()
+    def call(self, x):
+        return x
+model, inputs = Net(), (torch.ones(1),)
+"""
+    assert entry_of(source).location is None
+
+
 @pytest.mark.parametrize("imported", ["from .parts import size", "from a_package.inner.parts import size"])
 def test_a_file_of_a_package_imports_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: str):
     monkeypatch.setattr(sys, "path", list(sys.path))

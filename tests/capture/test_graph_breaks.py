@@ -154,3 +154,18 @@ def test_a_module_that_dynamo_cannot_trace_is_a_break_like_any_other():
     events = capture(Tagger(), (torch.ones(2, 3, 4),))
     assert hook_failures(events) == []
     assert [event.registry_id for event in select(GraphBreak, events)] == ["GB0025", "GB0014"]
+
+
+class WithoutTruth(torch.nn.Module):
+    def __bool__(self) -> bool:
+        raise TypeError("it has no truth, as a compiled module without a length")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return x.relu()
+
+
+def test_the_truth_of_a_module_is_not_asked():
+    events = capture(WithoutTruth())
+    assert hook_failures(events) == []
+    assert [event.registry_id for event in select(GraphBreak, events)] == ["GB0025"]

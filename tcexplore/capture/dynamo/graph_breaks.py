@@ -100,7 +100,8 @@ def _innermost_module(error: BaseException, translator: Any) -> ModulePath | Non
         seen.add(id(cause))
         trace = cause.__traceback__
         while trace is not None:  # the function in which the error was raised first comes last
-            module = _module_of(trace.tb_frame.f_locals.get("self")) or module
+            inner = _module_of(trace.tb_frame.f_locals.get("self"))
+            module = module if inner is None else inner
             trace = trace.tb_next
         cause = cause.__cause__ or cause.__context__
     return FramePaths(getattr(translator, "output", None)).of_module(module) if module is not None else None

@@ -76,7 +76,9 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield BLANK
     elif snapshot.complete and not snapshot.breaks:
         graphs = len(snapshot.graphs)
-        yield row((" ✔ 0 graph breaks ", "badge.ok"), (f" {count(graphs, 'graph')}", "ok"))
+        ranks = snapshot.rank_comparison.rows if snapshot.rank_comparison is not None else ()
+        where = f", in {snapshot.trace}" if len(ranks) > 1 else ""
+        yield row((" ✔ 0 graph breaks ", "badge.ok"), (f" {count(graphs, 'graph')}{where}", "ok"))
         why = "" if graphs == 1 else " The graphs come from separate frames or recompiles."
         yield from wrapped(f"No breaks: every traced function is one graph.{why}", width, "muted")
 

@@ -24,7 +24,7 @@ from tcexplore.documents.prose import Piece, fitted, piece, shortened
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.links import Link, break_link
+from tcexplore.session.links import Link, break_link, line_links
 
 EXPRESSION_WIDTH = 40
 """Most columns of the expression that breaks the graph."""
@@ -46,7 +46,8 @@ def peek_row(run: Snapshot, links: Sequence[Link], chain: frozenset[Link], width
 
     `old` if the run is not the one in view.
     """
-    linked = list(_linked(run, links[0], chain))
+    # Of an alert, the rest of the links only has its graph come into view.
+    linked = list(_linked(run, links[0], chain.difference(links[1:]) if links[0].kind == "line" else chain))
     dotted = [
         Piece((Span(" · " if index else " ", "muted"), *item.spans), item.priority) for index, item in enumerate(linked)
     ]
@@ -94,6 +95,9 @@ def _line(run: Snapshot, link: Link) -> str:
 
 def _linked(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Piece]:
     """Yield the linked breaks, kernels, lines, ops, guards and bytes, most important first."""
+    compared = run.rank_comparison
+    if compared is not None and compared.divergence is not None and subject in line_links(compared.divergence.location):
+        yield piece("the ranks differ here", "break")
     yield from _breaks(run, subject, chain)
     kernels = sorted((label for link, label in labels(run).kernel.items() if link in chain), key=_order)
     if subject.kind != "kernel" and kernels:

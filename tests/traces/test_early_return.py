@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tcexplore.documents.breaks_view import breaks_document
+from tcexplore.documents.peek_line import peek_row
 from tcexplore.documents.rank_alert import alert_links, alert_row
 from tcexplore.documents.strip import verdict_row
+from tcexplore.events import Location
 from tcexplore.session import Session
-from tcexplore.session.links import node_link
+from tcexplore.session.links import closure, line_links, node_link
 from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
@@ -77,6 +80,13 @@ def test_the_condition_of_an_early_return_is_on_the_main_screen(tmp_path: Path):
 
 def test_a_break_of_one_rank_has_the_condition_around_it_and_what_each_rank_read(tmp_path: Path):
     session = run_ranks(tmp_path, PROGRAM.replace("        return x\n", "        torch._dynamo.graph_break()\n"))
+    assert session.shown is not None
+    selected = line_links(Location(session.shown.file, CONDITION + 1))
+    assert peek_row(session.shown, selected, closure(session.shown, selected), 80).text.strip() == (
+        f"line {CONDITION + 1} → the ranks differ here"
+    )
+    breaks = breaks_document(session.shown, frozenset(), 80)
+    assert "✔ 0 graph breaks  1 graph, in rank 0 of 2" in breaks.row(0).text
     cause = alert_row(session).text
     assert "Only rank 1 has this graph break, in `if short:`." in cause
     assert "rank 0: no graph break, with short == False" in cause

@@ -86,7 +86,7 @@ def test_the_timeline_in_the_pane_the_report_and_json():
         assert " ".join(text.split()) in " ".join(shown.split()), shown
         assert " ".join(text.split()) in " ".join(page.split()), page
     fields = script_fields(run)
-    assert fields["script_end"] == {"seconds": 4.0, "time_limit_s": 4.0, "timed_out": True}
+    assert fields["script_end"] == {"seconds": 4.0, "time_limit_s": 4.0, "processes_s": 0.0, "timed_out": True}
     assert [mark["kind"] for mark in fields["regions"][0]["compiles"]] == [COMPILE, BACKWARD, RECOMPILE]
     assert fields["regions"][0]["graphs"] == ["0/0", "0/1"]
     assert fields["regions"][1]["calls"] is None

@@ -81,7 +81,10 @@ def test_the_condition_of_an_early_return_is_on_the_main_screen(tmp_path: Path):
 def test_a_break_of_one_rank_has_the_condition_around_it_and_what_each_rank_read(tmp_path: Path):
     session = run_ranks(tmp_path, PROGRAM.replace("        return x\n", "        torch._dynamo.graph_break()\n"))
     assert session.shown is not None
-    selected = line_links(Location(session.shown.file, CONDITION + 1))
+    comparison = session.shown.rank_comparison
+    assert comparison is not None
+    selected = alert_links(comparison, session.shown)
+    assert selected[:1] == line_links(Location(session.shown.file, CONDITION + 1))
     assert peek_row(session.shown, selected, closure(session.shown, selected), 80).text.strip() == (
         f"line {CONDITION + 1} → the ranks differ here"
     )

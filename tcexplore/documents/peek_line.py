@@ -21,7 +21,6 @@ from tcexplore.documents.line_facts import (
 )
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import Piece, fitted, piece, shortened
-from tcexplore.documents.rank_alert import alert_links
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -47,8 +46,11 @@ def peek_row(run: Snapshot, links: Sequence[Link], chain: frozenset[Link], width
 
     `old` if the run is not the one in view.
     """
-    if run.rank_comparison is not None and tuple(links) == alert_links(run.rank_comparison, run):
-        chain = chain.difference(links[1:])  # they only have its graph come into view
+    if run.rank_comparison is not None:
+        from tcexplore.documents.rank_alert import alert_links
+
+        if tuple(links) == alert_links(run.rank_comparison, run):
+            chain = chain.difference(links[1:])  # they only have its graph come into view
     linked = list(_linked(run, links[0], chain))
     dotted = [
         Piece((Span(" · " if index else " ", "muted"), *item.spans), item.priority) for index, item in enumerate(linked)

@@ -78,12 +78,11 @@ def fails_to_compile(x: torch.Tensor):
     return x.sin().cos()
 
 
-def test_a_function_whose_compile_fails_silently_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
+def test_a_function_whose_compile_fails_silently_is_not_compiled():
     def backend(*_: object) -> None:
         raise RuntimeError("the backend is broken")
 
-    monkeypatch.setattr(torch._dynamo.config, "suppress_errors", True)
-    with capture_events(__file__) as events:
+    with capture_events(__file__) as events, torch._dynamo.config.patch(suppress_errors=True):
         torch.compile(fails_to_compile, backend=backend)(torch.ones(3))
     (skipped,) = select(FrameSkipped, events)
     assert skipped.frame.function == "fails_to_compile"

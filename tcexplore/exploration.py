@@ -15,7 +15,7 @@ import torch
 import torch._dynamo
 
 from tcexplore import events as ev
-from tcexplore.capture.entry import forward_of
+from tcexplore.capture.entry import function_of
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.user_files import UserFiles
@@ -121,7 +121,7 @@ class Explorer:
 
         `model` tells which code is the user's, as opposed to libraries.
         """
-        function = forward_of(model) if isinstance(model, torch.nn.Module) else inspect.unwrap(model)
+        function = function_of(model)
         file = inspect.getsourcefile(function) or ""
         user_files = UserFiles(file)
         user_files.adopt(function)

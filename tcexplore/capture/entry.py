@@ -451,14 +451,15 @@ def _eager_call(eager: Any) -> Callable[..., Any]:
     return call
 
 
-def forward_of(module: torch.nn.Module) -> Any:
-    """Return the function of a module's class that is called; the class of a scripted module has none."""
-    return inspect.getattr_static(type(module), "forward", None)
+def function_of(target: Any) -> Any:
+    """Return the function that a call runs, of a module its `forward`; the class of a scripted module has none."""
+    if isinstance(target, torch.nn.Module):
+        return inspect.getattr_static(type(target), "forward", None)
+    return inspect.unwrap(target)
 
 
 def _location(eager: Any, user_files: UserFiles) -> Location | None:
-    function = forward_of(eager) if isinstance(eager, torch.nn.Module) else inspect.unwrap(eager)
-    code = getattr(function, "__code__", None)
+    code = getattr(function_of(eager), "__code__", None)
     if code is None or not user_files.owns(code.co_filename):
         return None
     return Location(os.path.abspath(code.co_filename), code.co_firstlineno, code.co_name)

@@ -97,19 +97,20 @@ PROCESSES_S = 0.5
 """CPU time of a script's processes from which on they may have compiled something: to import torch takes longer."""
 
 
-def compiles_elsewhere(snapshot: Snapshot) -> bool:
-    """Return whether a script without a graph started processes that may have compiled something."""
-    return snapshot.script_end is not None and snapshot.script_end.processes_s > PROCESSES_S
+def seconds_elsewhere(snapshot: Snapshot) -> float:
+    """Return the CPU time of a script's processes that may have compiled something; 0 for none."""
+    seconds = snapshot.script_end.processes_s if snapshot.script_end is not None else 0.0
+    return seconds if seconds > PROCESSES_S else 0.0
 
 
 def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield a badge for a program that ran without any graph, with torch's reasons."""
     yield row((" ✖ NOTHING WAS COMPILED ", "badge.break"))
-    if compiles_elsewhere(snapshot):
-        seconds = duration(snapshot.script_end.processes_s if snapshot.script_end else 0.0)
+    if seconds := seconds_elsewhere(snapshot):
+        command = f"tcexplore run -- python {os.path.basename(snapshot.file)}"
         yield from wrapped(
-            f"torch.compile captured no graph in this process. Those that it started worked for {seconds} and may have "
-            f"compiled something: tcexplore run -- python {os.path.basename(snapshot.file)} shows it.", width,
+            "torch.compile captured no graph in this process. Those that it started worked for "
+            f"{duration(seconds)} and may have compiled something: {command} shows it.", width,
         )  # fmt: skip
     else:
         yield from wrapped("torch.compile captured no graph: the whole program ran eagerly.", width)

@@ -9,7 +9,7 @@ from tcexplore import events as ev
 from tcexplore.documents.code.target_notes import count_kernels, format_progress
 from tcexplore.documents.configurations import format_configurations, format_torch
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.empty_states import NOT_IN_PROFILE, PHASES, compiles_elsewhere, describe_phase
+from tcexplore.documents.empty_states import NOT_IN_PROFILE, PHASES, describe_phase, seconds_elsewhere
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import Piece, fits, fitted, piece
 from tcexplore.keymap import hint
@@ -222,7 +222,7 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     if not shown.compiled:
         if shown.complete:
             yield piece(" ✖ NOTHING WAS COMPILED ", "badge.break")
-            what = "in this process" if compiles_elsewhere(shown) else "the whole program ran eagerly"
+            what = "in this process" if seconds_elsewhere(shown) else "the whole program ran eagerly"
             yield piece(what, "muted", 1)
         elif shown.status == "superseded":
             yield piece(f" {ENDED_EARLY} ", "badge.muted")

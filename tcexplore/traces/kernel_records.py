@@ -374,8 +374,13 @@ def _joined(tuples: Iterable[tuple[object, ...]]) -> tuple:  # type: ignore[type
 
 def _packet(node: ev.FxNode) -> str:
     """Return `aten.mul` for `aten.mul.Tensor`, and for a call of it that sets the state of random numbers around it."""
-    inside = _OP_ARGUMENT.search(node.args) if node.target.endswith(RUNS_OP) else None
-    return ".".join((inside[1] if inside else node.target).split(".")[:2])
+    return ".".join((_op_inside(node.target, node.args) or node.target).split(".")[:2])
+
+
+def _op_inside(name: str, arguments: str) -> str:
+    """Return the op that a call runs with a state of random numbers, empty for any other call."""
+    match = _OP_ARGUMENT.search(arguments) if name.endswith(RUNS_OP) else None
+    return match[1] if match else ""
 
 
 def _extern_op(name: str) -> str:
@@ -609,5 +614,5 @@ def _call(code: str, wrapper: WrapperText) -> str | None:
     match = _EXTERN.match(code)
     if match is None:
         return COPY if _COPY.match(code) else None
-    inside = _OP_ARGUMENT.search(match[3]) if match[2].endswith(RUNS_OP) else None
-    return f"torch.ops.{inside[1]}" if inside else match[2]
+    inside = _op_inside(match[2], match[3])
+    return f"torch.ops.{inside}" if inside else match[2]

@@ -17,6 +17,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
 from tcexplore.events import ChangeChecked, ChangeTimed, Config, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
+from tcexplore.worker.model_file import ModelFile
 from tcexplore.worker.precision import autocast_dtype
 from tcexplore.worker.program import Program, user_state
 from tcexplore.worker.script_entry import load_entry
@@ -45,7 +46,7 @@ class Baseline:
             exchange_settings(job.config, config)
         self._changed_config = job.config if job.baseline_config is not None else None
         original = replace(job, source=job.baseline or "", overlay=(), config=config)
-        module, entry = load_entry(original, user_files)
+        module, entry = load_entry(ModelFile(original), user_files)
         entry = resize_calls(entry, config.dim, config.sizes)
         self.program = Program(vary_calls(entry, config), config, module)
         self._state = user_state(self.program.module, module, user_files, loaded)

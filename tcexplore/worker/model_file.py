@@ -77,7 +77,7 @@ class ModelFile:
         stem = os.path.splitext(os.path.basename(self.job.file))[0]
         free = stem.isidentifier() and stem not in sys.modules and stem not in sys.stdlib_module_names
         name = stem if free else f"tcexplore_file_{stem}"
-        package = self._package()[2]
+        _, _, package = self._package
         name = f"{package}.{name}" if package else name
         # A loader is given, since a file may have any extension.
         loader = importlib.machinery.SourceFileLoader(name, self.job.file)
@@ -95,7 +95,7 @@ class ModelFile:
 
     def _run(self, module: ModuleType) -> ModuleType:
         sys.argv = [self.job.file, *self.job.argv]
-        folder, root, package = self._package()
+        folder, root, package = self._package
         module.__package__ = package or module.__package__  # as for `python -m package.file`
         sys.path[:0] = dict.fromkeys([root] if package else [folder, root])
         importlib.invalidate_caches()
@@ -105,6 +105,7 @@ class ModelFile:
             exec(compile(self._tree, self.job.file, "exec", dont_inherit=True), module.__dict__)
         return module
 
+    @cached_property
     def _package(self) -> tuple[str, str, str]:
         """Return the folder of the file, that of its outermost package, and the name of its package.
 

@@ -20,7 +20,7 @@ from tcexplore.capture.captured_calls import CallCapture
 from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
 from tcexplore.capture.compiled_regions import FailedCall, Regions
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
-from tcexplore.capture.entry import Entry, EntryError, describe_call, forward_of
+from tcexplore.capture.entry import Entry, EntryError, describe_call, function_of
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_graph_scripts
 from tcexplore.capture.inductor.unloaded_code import UnloadedCode
@@ -163,7 +163,7 @@ class Run:
         if model_file.is_script and self.job.step_side is not None:
             self._record_steps(model_file, self.job.step_side)
         elif model_file.is_script and not self.job.config.region:
-            self._run_script(model_file)
+            self._run_script(model_file, model_file.script_rule)
         else:
             self._run_module(model_file)
 
@@ -181,9 +181,9 @@ class Run:
         if self._numerics is not None:
             self._numerics.install()
 
-    def _run_script(self, model_file: ModelFile) -> None:
+    def _run_script(self, model_file: ModelFile, rule: str) -> None:
         refuse_for_script(self.job)
-        self._emit(EntryFound(name="__main__", kind="script", rule=model_file.script_rule, calls=()))
+        self._emit(EntryFound(name="__main__", kind="script", rule=rule, calls=()))
         queryable = self.job.time_for is None or bool(self.job.recompile_queries)
         queries = RegionQueries(self.user_files) if queryable else None
         steps, captures = self._step_timing(), self._call_capture()
@@ -380,7 +380,7 @@ class Run:
         A library that it calls may do that, as `generate` of `transformers` does with a static cache.
         """
         try:
-            module, entry = load_entry(self.job, self.user_files)
+            module, entry = load_entry(model_file, self.user_files)
         except EntryError:
             if self._frames.graphs and model_file.may_be_script:
                 return None
@@ -397,14 +397,12 @@ class Run:
         self._forget("script")
         self._arguments.install(self._hooks)
         self._overrides.install(self._hooks)
-        model_file.script_rule = "it has no model, and compiled something when it ran"
-        self._run_script(model_file)
+        self._run_script(model_file, "it has no model, and compiled something when it ran")
 
     def _prepare(self, entry: Entry, module: ModuleType) -> tuple[Program, PythonState | None]:
         """Return the program, and its Python state after the import if the run compares with a baseline."""
         self.progress.stage = "arguments"
-        target = entry.target
-        self.user_files.adopt(forward_of(target) if isinstance(target, torch.nn.Module) else target)
+        self.user_files.adopt(function_of(entry.target))
         load_artifacts(self.job, self._hooks)
         program = Program(entry, self.job.config, module, self._hooks.paused)
         name_modules(program.module)

@@ -36,12 +36,12 @@ class FileEntry(NamedTuple):
     entry: Entry
 
 
-def load_entry(job: Job, user_files: UserFiles) -> FileEntry:
-    """Run the file of a job and return its entry.
+def load_entry(file: ModelFile, user_files: UserFiles) -> FileEntry:
+    """Run a model file and return its entry.
 
     Raises `EntryError`, and the exceptions of the user's code.
     """
-    file, region = ModelFile(job), job.config.region
+    job, region = file.job, file.job.config.region
     if region and file.is_script:
         return _run_until_captured(file, job, user_files)
     if region and region != ANY_REGION:

@@ -264,6 +264,7 @@ def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
     from tcexplore.capture.varied_calls import resize_calls, vary_calls
     from tcexplore.worker import torch_settings
     from tcexplore.worker.baseline import Baseline
+    from tcexplore.worker.model_file import ModelFile
     from tcexplore.worker.program import Program
     from tcexplore.worker.regional_compile import skip_guard_evaluation
     from tcexplore.worker.script_entry import load_entry
@@ -275,7 +276,7 @@ def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
     overrides = CompileOverrides(job.config)
     overrides.install(Hooks(_ignore))
     loaded, dynamo, user_files = frozenset(sys.modules), torch_settings.DynamoSettings(), UserFiles(job.file)
-    module, entry = load_entry(job, user_files)
+    module, entry = load_entry(ModelFile(job), user_files)
     program = Program(vary_calls(resize_calls(entry, job.config.dim, job.config.sizes), job.config), job.config, module)
     program.grad = order.grad
     program.call_all(program.compiled)

@@ -396,7 +396,7 @@ def _key_of_work(piece: DeviceWork, step: KernelStep | None) -> PartKey:
 def _is_copy(piece: DeviceWork) -> bool:
     """Return whether a copy of torch's started a task, as before a CUDA graph that reads its inputs elsewhere."""
     above = piece.launch.with_ancestors() if piece.launch is not None and not piece.replayed else ()
-    return any(event.name in ("aten::copy_", "aten::_foreach_copy_") for event in above)
+    return any(event.name in _COPIES for event in above)
 
 
 def _graph(event: ProfilerEvent) -> str:
@@ -463,7 +463,8 @@ def _averages(
 Item = TypeVar("Item")
 
 _TRITON_FUNCTION = re.compile(r"@triton\.jit\s+def (\w+)\(")
-_UNPLANNED_OPS = ("aten::_foreach_copy_", "aten::copy_", "aten::empty", "aten::as_strided")
+_COPIES = ("aten::_foreach_copy_", "aten::copy_")
+_UNPLANNED_OPS = (*_COPIES, "aten::empty", "aten::as_strided")
 """Ops that CUDA graphs and wrappers call between the kernels."""
 
 
@@ -531,13 +532,14 @@ def kernel_steps(
         graph, number = graph_of_mark(run.name)
         known = modules[graph]
         own = known[number] if graph in in_parts and number < len(known) else list(chain.from_iterable(known))
-        for matched in _matched(_steps(run, work), own):
+        launched = _launched(run, work)
+        for matched in _matched(_steps(run, launched), own):
             step = matched.step
             found.update(dict.fromkeys([step.host] if step.host is not None else step.work, matched))
         if same := (tasks or {}).get(run.name):
             nth = numbers[_call_of(run), run.name]
             numbers[_call_of(run), run.name] += 1
-            found.update(_replayed(_launched(run, work), same[min(nth, len(same) - 1)]))
+            found.update(_replayed(launched, same[min(nth, len(same) - 1)]))
     return found
 
 
@@ -583,12 +585,11 @@ def _modules(kernels: Sequence[Kernel]) -> dict[str, list[list[Kernel]]]:
     return modules
 
 
-def _steps(run: ProfilerEvent, work: Sequence[DeviceWork]) -> list[ProfileStep]:
+def _steps(run: ProfilerEvent, launched: Sequence[DeviceWork]) -> list[ProfileStep]:
     """Return the steps of one run of a graph.
 
     If the device worked in it, the only host ops that count are generated C++ kernels.
     """
-    launched = _launched(run, work)
     host = [(child.start, ProfileStep(child.name.removeprefix(KERNEL), child)) for child in _children(run)]
     if not launched:
         return [step for _, step in host]

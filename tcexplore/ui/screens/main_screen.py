@@ -76,7 +76,7 @@ class MainScreen(ReadingScreen):
         self._next_form = 0
         """Places from the form of the assembly that is open to the one to show."""
         self._alerted: tuple[Link, ...] = ()
-        """The line of the last headline of a job."""
+        """The links of the last headline of a job."""
         self._title = RowLine(partial(title_row, self.session, None, Elapsed(0.0, 0.0)), id="title")
         self._verdict = RowLine(partial(verdict_row, self.session), id="verdict")
         self._alert = RowLine(lambda _: Row(()), id="alert")

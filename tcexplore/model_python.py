@@ -6,8 +6,11 @@ Nothing is installed into its environment: the command makes this package, and n
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,6 +75,45 @@ class ModelPython(NamedTuple):
                 programs = os.path.join(self.prefix, "bin")
                 variables["PATH"] = os.pathsep.join(filter(None, (programs, variables.get("PATH"))))
         return variables
+
+    def start_worker(self, options: Sequence[str] = ()) -> StartedWorker:
+        """Start a worker process, in a session of its own. Raise `OSError` if it cannot be started."""
+        control, theirs = socket.socketpair()
+        output, write = os.pipe()
+        arguments = ["--control-fd", str(theirs.fileno()), "--parent", str(os.getpid()), *options]
+        try:
+            process = subprocess.Popen(
+                self.command("tcexplore.worker.__main__", *arguments), stdin=subprocess.DEVNULL, stdout=write,
+                stderr=write, pass_fds=[theirs.fileno()], start_new_session=True, cwd=_working_directory(),
+                env=self.environment(),
+            )  # fmt: skip
+        except OSError:
+            os.close(output)
+            control.close()
+            raise
+        finally:
+            os.close(write)
+            theirs.close()
+        return StartedWorker(process, control, output)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedWorker:
+    """A worker process that imports torch, with this side of what connects it to the front end."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    output: int
+    """Descriptor of the pipe with its standard output and standard error."""
+
+
+def _working_directory() -> str | None:
+    """Return None for this process's own; the root if it was removed, in which torch cannot be imported."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return "/"
+    return None
 
 
 OWN_PYTHON = ModelPython()

@@ -211,6 +211,19 @@ def test_the_app_loads_openssl_only_for_a_connection():
     assert done.stdout.split() == ["False", "443"]
 
 
+def test_the_app_starts_its_worker_before_it_imports_textual():
+    """Both import for a third of a second and more, on a core each."""
+    code = (
+        "import os, sys; from tcexplore.model_python import ModelPython\n"
+        "def start_worker(*_): print('textual' in sys.modules, flush=True); os._exit(0)\n"
+        "ModelPython.start_worker = start_worker\n"
+        "from tcexplore.cli.dispatch import explore; from tcexplore.cli.arguments import parse\n"
+        f"explore(parse([{__file__!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
 def test_the_command_line_reads_no_device_at_start():
     assert not loaded_by(("tcexplore.cli.arguments", "tcexplore.cli.dispatch")) & {
         "tcexplore.targets.device_table",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from tcexplore.events import Event, Failed, Job, Standby
 from tcexplore.events.commands import PauseTiming, RunCommand
-from tcexplore.model_python import OWN_PYTHON, ModelPython
+from tcexplore.model_python import OWN_PYTHON, ModelPython, StartedWorker
 from tcexplore.supervisor.leading_imports import may_run
 from tcexplore.supervisor.run_process import RunProcess
 from tcexplore.supervisor.run_queue import RunQueue
@@ -48,13 +48,15 @@ class WorkerPool:
         self._hold_over = False
         """Whether it fired."""
 
-    def start_first_worker(self) -> None:
-        """Start a worker, whose first run waits only for its own imports."""
-        self._start_worker(prime=False)
+    def start_first_worker(self, started: StartedWorker | None = None) -> None:
+        """Start a worker, whose first run waits only for its own imports, or take the one that is `started`."""
+        self._start_worker(prime=False, started=started)
 
-    def _start_worker(self, *, prime: bool) -> None:
+    def _start_worker(self, *, prime: bool, started: StartedWorker | None = None) -> None:
         self._started += 1
-        worker = WorkerProcess(self._started, self._update, single=self._single, prime=prime, python=self._python)
+        worker = WorkerProcess(
+            self._started, self._update, single=self._single, prime=prime, python=self._python, started=started
+        )
         self._workers.append(worker)
 
     async def close(self) -> None:
@@ -231,14 +233,14 @@ class Supervisor(RunQueue):
         )
         super().__init__(self._pool, emit)
 
-    async def start(self) -> None:
-        """Start a worker and return immediately; it emits `Standby` when it is ready."""
-        self.start_now()
+    async def start(self, started: StartedWorker | None = None) -> None:
+        """Start a worker, unless one is `started`, and return immediately; it emits `Standby` when it is ready."""
+        self.start_now(started)
 
-    def start_now(self) -> None:
-        """Start a worker; an event loop must be running."""
+    def start_now(self, started: StartedWorker | None = None) -> None:
+        """Start a worker, unless one is `started`; an event loop must be running."""
         self._pool.add_queue(self)
-        self._pool.start_first_worker()
+        self._pool.start_first_worker(started)
 
     def study_queue(self, emit: Callable[[Event], None]) -> RunQueue:
         """Return another queue on the same workers, to be started and closed by the caller."""

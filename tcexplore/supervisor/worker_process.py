@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import socket
-from asyncio.subprocess import Process
+import subprocess
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -31,7 +32,7 @@ from tcexplore.events.commands import (
     WorkerStage,
     decode_worker_report,
 )
-from tcexplore.model_python import OWN_PYTHON, ModelPython
+from tcexplore.model_python import OWN_PYTHON, ModelPython, StartedWorker
 from tcexplore.supervisor.run_process import DRAIN_S, OutputReader, RunProcess
 
 CLOSE_S = 1.0
@@ -50,7 +51,10 @@ STAGES = get_args(WorkerStage)
 
 
 class WorkerProcess:
-    """A worker process, started immediately. `changed` is called whenever one of the public attributes has changed."""
+    """A worker process: `started`, or else one that starts immediately.
+
+    `changed` is called whenever one of the public attributes has changed.
+    """
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class WorkerProcess:
         single: bool = False,
         prime: bool = False,
         python: ModelPython = OWN_PYTHON,
+        started: StartedWorker | None = None,
     ) -> None:
         self.number = number
         self.idle: list[RunProcess] = []
@@ -83,7 +88,6 @@ class WorkerProcess:
         self._hung = False
         self._changed = changed
         self._python = python
-        self._options = [*(["--single"] if single else []), *(["--prime"] if prime else [])]
         self._runs: dict[int, RunProcess] = {}
         self._killed: set[int] = set()
         """Runs to which SIGKILL was sent."""
@@ -91,39 +95,23 @@ class WorkerProcess:
         self._lost_imports: EarlyImports | None = None  # the imports in which a process ended
         self._opened = 0
         self._log: list[str] = []
-        self._process: Process | None = None
         self._failure_known = False
-        self._started = asyncio.Event()
-        self._sock, self._theirs = socket.socketpair()
-        self._sock.setblocking(False)
-        self._task = asyncio.create_task(self._live(), name=f"worker {number}")
+        self._worker: StartedWorker | None = None
+        options = [*(["--single"] if single else []), *(["--prime"] if prime else [])]
+        problem = ""
+        try:
+            self._worker = started or python.start_worker(options)
+        except OSError as error:
+            problem = f"cannot be started: {error.strerror}"
+        self._task = asyncio.create_task(self._live(problem), name=f"worker {number}")
         self.open_run()
 
-    async def _live(self) -> None:
-        try:
-            await self._start()
-        except OSError as error:
-            self.failure = self._start_failure(f"cannot be started: {error.strerror}")
+    async def _live(self, problem: str) -> None:
+        if self._worker is None:
+            self.failure = self._start_failure(problem)
             self._handle_end(-1)
-            return
-        finally:
-            self._theirs.close()
-            self._started.set()
-        await self._listen()
-
-    async def _start(self) -> None:
-        control = self._theirs.fileno()
-        arguments = ["--control-fd", str(control), "--parent", str(os.getpid()), *self._options]
-        read, write = os.pipe()
-        self._output = OutputReader(read, self._keep_log)
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._python.command("tcexplore.worker.__main__", *arguments), stdin=asyncio.subprocess.DEVNULL,
-                stdout=write, stderr=write, pass_fds=[control], start_new_session=True, cwd=_working_directory(),
-                env=self._python.environment(),
-            )  # fmt: skip
-        finally:
-            os.close(write)
+        else:
+            await self._listen(self._worker)
 
     @property
     def serving(self) -> bool:
@@ -178,23 +166,21 @@ class WorkerProcess:
 
     def _is_stopped(self) -> bool:
         """Return whether a signal stopped the process. Only Linux shows it."""
-        if self._process is None:
+        if self._worker is None:
             return False
         try:
-            return Path(f"/proc/{self._process.pid}/stat").read_bytes().rpartition(b") ")[2][:1] == b"T"
+            return Path(f"/proc/{self._worker.process.pid}/stat").read_bytes().rpartition(b") ")[2][:1] == b"T"
         except OSError:
             return False
 
     def signal(self, run: RunProcess, number: int) -> None:
         """Send a signal to the process group of a run that has not ended."""
-        if run.number not in self._runs or self._process is None:
+        if run.number not in self._runs or self._worker is None:
             return
         if number == signal.SIGKILL:
             self._killed.add(run.number)
         if not self.fork_server:
-            if self._process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, number)
+            self._signal_group(self._worker.process, number)
         elif not self._hung:
             self._send(SignalRun(number=run.number, signal=number))
         elif number == signal.SIGKILL:
@@ -226,9 +212,9 @@ class WorkerProcess:
 
     async def close(self) -> None:
         """End the process and everything it started."""
-        await self._started.wait()
-        with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
+        if self._worker is not None:
+            with suppress(OSError):
+                self._worker.control.shutdown(socket.SHUT_RDWR)
         if not self.fork_server or self._hung:
             self._kill()
         done, _ = await asyncio.wait({self._task}, timeout=CLOSE_S)
@@ -237,19 +223,24 @@ class WorkerProcess:
         await self._task
 
     def _kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+        if self._worker is not None:
+            self._signal_group(self._worker.process, signal.SIGKILL)
+
+    def _signal_group(self, process: subprocess.Popen[bytes], number: int) -> None:
+        if process.returncode is None:
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(process.pid, number)
 
     def _send(self, command: WorkerCommand, descriptors: tuple[int, ...] = ()) -> None:
-        # `_listen` notices a worker that is gone.
-        with suppress(OSError):
-            socket.send_fds(self._sock, [encode(command)], descriptors)
+        if self._worker is not None:
+            with suppress(OSError):  # `_listen` notices a worker that is gone
+                socket.send_fds(self._worker.control, [encode(command)], descriptors)
 
-    async def _listen(self) -> None:
-        assert self._process is not None
-        exited = asyncio.create_task(self._process.wait())
-        reading = asyncio.create_task(self._read_reports())
+    async def _listen(self, worker: StartedWorker) -> None:
+        worker.control.setblocking(False)
+        output = OutputReader(worker.output, self._keep_log)
+        exited = asyncio.create_task(_exit_status(worker.process))
+        reading = asyncio.create_task(self._read_reports(worker.control))
         await asyncio.wait({exited, reading}, return_when=asyncio.FIRST_COMPLETED)
         # The exit of the process is its end: another process that it forked may hold the socket open.
         await asyncio.wait({reading}, timeout=DRAIN_S)
@@ -257,20 +248,20 @@ class WorkerProcess:
             reading.cancel()
         code = await exited
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # what it started and left
+            os.killpg(worker.process.pid, signal.SIGKILL)  # what it started and left
+        output.close()
+        worker.control.close()
         if self.standby is None and not self._failure_known:
-            self.failure = self._start_failure(f"ended with status {code}")
+            self.failure = self._start_failure(f"ended with status {code} before it was ready")
         self._handle_end(code)
 
-    async def _read_reports(self) -> None:
+    async def _read_reports(self, control: socket.socket) -> None:
         with suppress(ProtocolError, ConnectionError):
-            while body := await _receive(self._sock):
+            while body := await _receive(control):
                 self._handle(decode_worker_report(body))
 
     def _handle_end(self, code: int) -> None:
         self.gone, self.idle = True, []
-        self._output.close()
-        self._sock.close()
         for run in self._runs.values():
             run.handle_exit(code)
         self._runs = {}
@@ -320,18 +311,9 @@ class WorkerProcess:
     def _start_failure(self, problem: str) -> Failed:
         return Failed(
             stage="worker", blame="compiler", type="worker", traceback="".join(self._log),
-            message=f"The worker process {problem} before it was ready.",
+            message=f"The worker process {problem}.",
             hint=f"Check whether this works: {self._python.executable} -c 'import torch._inductor.compile_fx'",
         )  # fmt: skip
-
-
-def _working_directory() -> str | None:
-    """Return None for this process's own; the root if it was removed, in which torch cannot be imported."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return "/"
-    return None
 
 
 def _other_version(protocol: int) -> Failed:
@@ -342,6 +324,20 @@ def _other_version(protocol: int) -> Failed:
         message=f"The worker speaks protocol {protocol}, this front end {PROTOCOL}: tcexplore has been updated.",
         hint="Restart tcexplore.",
     )
+
+
+async def _exit_status(process: subprocess.Popen[bytes]) -> int:
+    """Wait in a thread, since asyncio waits only for processes that it started."""
+    loop = asyncio.get_running_loop()
+    status: asyncio.Future[int] = loop.create_future()
+
+    def wait() -> None:
+        code = process.wait()
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(status.set_result, code)
+
+    threading.Thread(target=wait, name=f"wait for worker {process.pid}", daemon=True).start()
+    return await status
 
 
 async def _receive(sock: socket.socket) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tcexplore.events import Config, Failed, Job
 from tcexplore.events.commands import PauseTiming, Retarget, RunCommand
-from tcexplore.model_python import OWN_PYTHON, ModelPython
+from tcexplore.model_python import OWN_PYTHON, ModelPython, StartedWorker
 from tcexplore.session import Snapshot
 from tcexplore.session.code import target_of
 from tcexplore.studies.runs import Emit, Runner
@@ -22,7 +22,7 @@ class FileEngine(Engine):
     """Runs `file` (`name` in it, if given) with `config`; a script finds `argv` in `sys.argv[1:]`.
 
     `standbys` is the number of processes to keep ready where each prepares itself. The first of `pythons` runs
-    the file; studies may compare it with the others.
+    the file; studies may compare it with the others. `worker` is a process of it that has been started.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class FileEngine(Engine):
         name: str | None = None,
         standbys: int = STANDBYS,
         pythons: tuple[ModelPython, ...] = (OWN_PYTHON,),
+        worker: StartedWorker | None = None,
     ) -> None:
         super().__init__()
         self._file = os.path.abspath(file)
@@ -41,6 +42,7 @@ class FileEngine(Engine):
         self._name = name
         self._standbys = standbys
         self.pythons = pythons
+        self._worker = worker
         self.structure_only = False
         """Whether the next runs are for their structure only."""
         self._run = 0
@@ -55,7 +57,7 @@ class FileEngine(Engine):
     async def start(self, deliver: Deliver) -> None:
         self._deliver = deliver
         self._queue = Supervisor(deliver, standbys=self._standbys, python=self.pythons[0])
-        await self._queue.start()
+        await self._queue.start(self._worker)
         self._watch_file()
 
     def rerun(self) -> bool:

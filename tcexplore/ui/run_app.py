@@ -35,6 +35,10 @@ def run_app(file: str, name: str | None, request: Request, pythons: tuple[ModelP
     The first of `pythons` runs the file, and the study of modes compares it with the others. On return, the terminal is
     restored and no worker is left.
     """
+    try:
+        worker = pythons[0].start_worker()  # it imports torch while this process imports Textual
+    except OSError:
+        worker = None  # the engine tries again, and says why it cannot be started
     _prepare_first_frame()
     _set_frame_rate()
     from tcexplore.ui.saved_settings import load, settings_file
@@ -46,7 +50,7 @@ def run_app(file: str, name: str | None, request: Request, pythons: tuple[ModelP
     def engine() -> Engine:
         from tcexplore.ui.file_engine import FileEngine
 
-        return FileEngine(file, config, request.argv, name, request.standbys, pythons)
+        return FileEngine(file, config, request.argv, name, request.standbys, pythons, worker)
 
     def history(of: str) -> RunHistory:
         from tcexplore.run_store import RunStore, history_folder

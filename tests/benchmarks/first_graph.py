@@ -15,6 +15,7 @@ Run: python -m tests.benchmarks.first_graph [--runs 7] [--model FILE] [--text TE
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -97,6 +98,7 @@ def main() -> None:
     parser.add_argument("--text", default="linear", help="what the graph pane shows of the first graph")
     parser.add_argument("--front-end", metavar="PYTHON", help="a Python of another environment that has tcexplore")
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode; the first times are dropped
     if options.front_end:
         compare_environments(options.runs, options.model, options.front_end)
         return

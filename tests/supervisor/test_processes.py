@@ -14,7 +14,8 @@ import pytest
 import pytest_asyncio
 
 from tcexplore.events import Failed, Finished, Output, PhaseStarted, Standby
-from tests.supervisor.runs import PATIENCE_S, Runs, alive, descendants, printed, until
+from tcexplore.model_python import ModelPython
+from tests.supervisor.runs import Runs, alive, descendants, printed, until
 
 pytestmark = [
     pytest.mark.torch,
@@ -186,10 +187,8 @@ async def test_a_killed_fork_server_is_replaced_and_so_is_its_successor_that_is_
     submit_and_kill(runs, server)
     await until(lambda: killed not in pool._workers and bool(pool._workers))
     (stopped,) = pool._workers
-    async with asyncio.timeout(PATIENCE_S):
-        await stopped._started.wait()
-    assert stopped._process is not None
-    os.kill(stopped._process.pid, signal.SIGSTOP)
+    assert stopped._worker is not None
+    os.kill(stopped._worker.process.pid, signal.SIGSTOP)
     assert stopped.standby is None, "it is still importing"
     assert isinstance(await runs.wait_for(Finished, Failed), Finished)
     assert stopped.gone
@@ -200,9 +199,9 @@ async def test_a_killed_fork_server_is_replaced_and_so_is_its_successor_that_is_
 
 async def test_closing_does_not_wait_for_a_stopped_fork_server(runs: Runs) -> None:
     await runs.run(GOOD, examine=False)
-    (process,) = [worker._process for worker in runs.supervisor._pool._workers]
-    assert process is not None
-    server = process.pid
+    (worker,) = [worker._worker for worker in runs.supervisor._pool._workers]
+    assert worker is not None
+    server = worker.process.pid
     started = {server, *descendants(server)}
     os.kill(server, signal.SIGSTOP)
     async with asyncio.timeout(2):
@@ -241,4 +240,14 @@ async def test_without_torch_a_job_fails_with_the_command_to_install_it(
         failed = await runs.failure(GOOD)
         assert (failed.stage, failed.blame, failed.message) == ("worker", "compiler", "torch is not installed.")
         assert "pip install torch" in failed.hint
+    await runs.supervisor.close()
+
+
+async def test_a_python_that_is_gone_fails_each_job_with_its_path(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, python=ModelPython(str(tmp_path / "bin" / "python"), "--python"))
+    await runs.supervisor.start()
+    for _ in range(2):
+        failed = await runs.failure(GOOD)
+        assert failed.message == "The worker process cannot be started: No such file or directory."
+        assert str(tmp_path) in failed.hint
     await runs.supervisor.close()

@@ -12,7 +12,7 @@ import pytest
 
 from tcexplore.events import Job, Standby
 from tcexplore.events.commands import EarlyImports, Rehearsal
-from tcexplore.model_python import OWN_PYTHON, ModelPython
+from tcexplore.model_python import OWN_PYTHON, ModelPython, StartedWorker
 from tcexplore.supervisor import supervisor as module
 from tcexplore.supervisor.supervisor import Supervisor
 
@@ -78,19 +78,22 @@ class FakeWorker(SimpleNamespace):
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    started: list[Any] = []
+    made: list[Any] = []
 
-    def worker(number: int, changed: Any, *, single: bool, prime: bool, python: ModelPython) -> Any:
+    def worker(
+        number: int, changed: Any, *, single: bool, prime: bool, python: ModelPython, started: StartedWorker | None
+    ) -> Any:
         assert python is OWN_PYTHON
-        started.append(FakeWorker(
+        assert started is None
+        made.append(FakeWorker(
             number=number, changed=changed, single=single, prime=prime, idle=[FakeRunProcess()], standby=None,
             serving=False, fork_server=False, failure=None, gone=False, prepare_sent=False, preparing=False,
             self_priming=False, signals=[],
         ))  # fmt: skip
-        return started[-1]
+        return made[-1]
 
     monkeypatch.setattr(module, "WorkerProcess", worker)
-    return started
+    return made
 
 
 async def start(**options: Any) -> Supervisor:

@@ -176,6 +176,8 @@ class Run:
             UnloadedCode(self._hooks).install()
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
+        if not self.job.caches:
+            torch_settings.keep_caches_off(self._hooks)
         torch_settings.follow_threads(self._hooks)
         self._frames = CompiledFrames(trace)
         if self._numerics is not None:

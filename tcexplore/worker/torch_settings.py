@@ -22,6 +22,7 @@ import torch
 
 from tcexplore.capture.entry import EntryError
 from tcexplore.capture.hooks import Emit, Hooks
+from tcexplore.capture.install_hooks import BACKEND_CALL
 from tcexplore.events import Config, FactMissing, Job
 
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
@@ -158,6 +159,28 @@ _assigned: dict[tuple[str, str], tuple[Any, Any]] = {}
 """Values of options before and after they were set, by module and option."""
 
 _in_thread = threading.local()
+
+
+def keep_caches_off(hooks: Hooks) -> None:
+    """Switch torch's caches off again where the program has switched them on: what is cached is not compiled.
+
+    `options` of `torch.compile` are in effect only within the backend.
+    """
+    fact = "kernels of previously compiled graphs"
+
+    def enter_backend(*_: Any, **__: Any) -> None:
+        _switch_off()
+        if not installed:
+            installed.append(hooks.watch(fact, "torch._inductor.compile_fx:_compile_fx_inner", before=_switch_off))
+
+    installed: list[bool] = []
+    hooks.watch(fact, BACKEND_CALL, before=enter_backend)
+
+
+def _switch_off(*_: Any, **__: Any) -> None:
+    for module, option, *_ in CACHES:
+        if getattr(sys.modules.get(module), option, False):
+            setattr(sys.modules[module], option, False)
 
 
 def follow_threads(hooks: Hooks) -> None:

@@ -259,3 +259,21 @@ async def test_environment_variables_that_come_too_late_for_torch_are_reported(r
     (missing,) = failed_facts(events)
     assert missing.symbol == "TORCHINDUCTOR_FREEZING"
     assert "set them in the shell" in missing.reason
+
+
+CACHING_SCRIPT = """\
+import torch
+torch._inductor.config.fx_graph_cache = True
+torch._functorch.config.enable_autograd_cache = True
+def scale(x):
+    return x.sin() * 3
+torch.compile(scale)(torch.ones(5))
+torch.compile(lambda x: x.cos() * 5, options={"fx_graph_cache": True})(torch.ones(5))
+"""
+
+
+async def test_a_script_that_switches_caches_on_has_its_kernels_in_each_run(runs: Runs) -> None:
+    for _ in range(2):
+        events = await runs.run(CACHING_SCRIPT, examine=False, backend="inductor")
+        assert isinstance(events[-1], Finished), events[-1]
+        assert len([event for event in events if isinstance(event, Kernel)]) == 2

@@ -233,7 +233,9 @@ class _TreeBuilder:
         roots = {module.root for captured in facts.graphs for module in captured.modules if module.path is not None}
         roots = {root for root in (*roots, *(captured.root for captured in facts.graphs)) if root}
         self._roots = roots
-        self._paths = _Paths(roots)
+        # The root is what is called: a function, or several modules, has its outermost modules below it.
+        self._is_module = len(roots) == 1 and not _calls_no_module(facts)
+        self._paths = _Paths(roots, prefixed=bool(roots) and not self._is_module)
         self.root = Module(())
         self._of_node: dict[tuple[str, str], Path] = {}
         """Path of each Dynamo node, by graph and name: of one in a subgraph, in the first module that calls it."""
@@ -300,8 +302,10 @@ class _TreeBuilder:
                         read.add(path)
         for region in self._facts.region_modules:
             self._add_sibling(region)
-        if not self.root.type and len(self._roots) == 1:
-            self.root.type = next(iter(self._roots)).partition(" ")[0]
+        for root in self._roots:
+            outermost = self.root if self._is_module else self.root.children.get(root)
+            if outermost is not None and not outermost.type:
+                outermost.type = root.partition(" ")[0]
 
     def _add_sibling(self, region: ev.RegionModule) -> None:
         """Add the module of a region that compiled nothing, since a sibling has compiled the same code."""
@@ -386,7 +390,7 @@ class _TreeBuilder:
                             weights[path] += weight
                         self._count_launch(tuple(moved), kernel, call.ops, times)
             own = self._add_time(weights, us) if us is not None else 0.0
-            yield RestTime(OWN if weights else OUTSIDE, None, own)
+            yield RestTime(OWN if weights and self._is_module else OUTSIDE, None, own)
         yield RestTime(OUTSIDE, None, sum(parts.values()))
         if account is not None:
             self.root.compiled_us = account.total_us
@@ -579,6 +583,14 @@ def _counted_graphs(facts: TreeFacts) -> list[ev.GraphCaptured]:
     ]
 
 
+def _calls_no_module(facts: TreeFacts) -> bool:
+    """Return whether the timed call runs graphs of functions only, while modules are compiled elsewhere."""
+    account = facts.account
+    timed = {part.graph for part in account.parts if part.kind == "kernel"} if account is not None else set()
+    called = [captured for captured in facts.graphs if captured.graph in timed]
+    return bool(called) and not any(captured.root or captured.modules for captured in called)
+
+
 def _outer_paths(path: str) -> Iterator[str]:
     """Yield a path in the program and those of the modules around it, but for the outermost one."""
     while path:
@@ -598,9 +610,10 @@ def _kernel_name(kernel: ev.Kernel, ops: Sequence[str]) -> str:
 class _Paths:
     """Paths of nodes, parameters and frames in the tree."""
 
-    def __init__(self, roots: Collection[str]) -> None:
-        """`roots` are the outermost modules of the graphs; empty if they are unknown."""
+    def __init__(self, roots: Collection[str], *, prefixed: bool) -> None:
+        """`roots` are the outermost modules of the graphs, empty if unknown; paths may begin with them."""
         self._roots = roots
+        self._prefixed = prefixed
         self._known: dict[str, dict[str, Path]] = {}
         """By graph and source."""
         self._sources: dict[str, tuple[str, ...]] = {}
@@ -608,7 +621,7 @@ class _Paths:
 
     def _from(self, root: str, path: str) -> Path:
         names = tuple(path.split(".")) if path else ()
-        return (root, *names) if len(self._roots) > 1 and root else names
+        return (root, *names) if self._prefixed and root else names
 
     def of_eager(self, module: ev.EagerModule) -> Path | None:
         """Return the path of a module; None if its outermost one runs in no graph, as a loss outside of it."""

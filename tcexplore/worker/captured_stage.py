@@ -307,6 +307,10 @@ class CapturedStage:
             self._hooks.emit, self._recorder.timing = emit, timing
 
 
+WITH_BACKWARD = 3
+"""Estimate of a call with its backward, which usually takes twice as long as the call, and is not counted in it."""
+
+
 def _in_order(captures: CallCapture, regions: Regions) -> list[CapturedCall]:
     """Return the calls, the most frequent of each region first, the region that takes the most time first.
 
@@ -314,8 +318,10 @@ def _in_order(captures: CallCapture, regions: Regions) -> list[CapturedCall]:
     """
     seconds, compiled = regions.seconds, regions.compiled
 
-    def rank(region: int) -> tuple[bool, tuple[float, float]]:
-        return region in compiled, seconds.get(region, (0.0, 0.0))
+    def rank(region: int) -> tuple[bool, float, float]:
+        has_backward = any(captured.gradients for captured in captures.calls[region].values())
+        warm, total = seconds.get(region, (0.0, 0.0))
+        return region in compiled, warm * (WITH_BACKWARD if has_backward else 1), total
 
     by_region = sorted(captures.calls, key=rank, reverse=True)
     queues = [sorted(captures.calls[region].values(), key=lambda call: -call.count.calls) for region in by_region]

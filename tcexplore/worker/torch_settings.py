@@ -178,7 +178,7 @@ def keep_caches_off(hooks: Hooks) -> None:
 
 
 def _switch_off(*_: Any, **__: Any) -> None:
-    for module, option, *_ in CACHES:
+    for module, option, _on, _fact in CACHES:
         if getattr(sys.modules.get(module), option, False):
             setattr(sys.modules[module], option, False)
 

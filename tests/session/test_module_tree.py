@@ -265,3 +265,24 @@ def test_an_eager_module_that_runs_in_no_graph_is_outside_the_modules():
     tree = timed_tree(start_snapshot(ev.Job(run=1, file="/m/model.py", source="")).apply(graph).apply(timed))
     assert [row.eager_us for row in tree.rows if row.path == "layers.0"] == [60.0]
     assert {rest.name: rest.eager_us for rest in tree.rest} == {"outside the modules": 40.0}
+
+
+def test_the_time_of_a_function_is_not_that_of_a_module_that_another_region_compiles():
+    """As with an optimizer's function, which is called for each parameter of a model."""
+    snapshot = run(layer(0))
+    modules = tuple(replace(module, root="Net") for module in snapshot.graphs[0].modules)
+    model = replace(snapshot.graphs[0], root="Net", modules=modules)
+    node = ev.FxNode(name="a", op="call_function", target="mul", dtype="f32", shape=("2",))
+    function = ev.GraphCaptured(run=1, graph="1/0", ops=1, nodes=(node,), code="")
+    post = ev.FxNode(name="post", op="call_function", target="aten.mul", dtype="f32", shape=("2",), origins=("a",))
+    kernel = ev.Kernel(run=1, graph="1/0", phase="forward", name="cpp", language="cpp", source="", nodes=("post",))
+    part = ev.CallPart(kind="kernel", name="cpp", graph="1/0", phase="forward", us=80.0, low_us=80.0, high_us=80.0)
+    snapshot = start_snapshot(ev.Job(run=1, file="/m/model.py", source=""))
+    for event in (
+        model, function, ev.AtenGraph(run=1, graph="1/0", phase="forward", stage="post_grad", nodes=(post,), code=""),
+        kernel, ev.CallProfiled(run=1, total_us=90.0, repeats=1, parts=(part,)),
+    ):  # fmt: skip
+        snapshot = snapshot.apply(event)
+    tree = timed_tree(snapshot)
+    assert [(row.path, row.type, row.compiled_us) for row in tree.rows[:2]] == [("", "", 90.0), ("Net", "Net", None)]
+    assert {rest.name: rest.compiled_us for rest in tree.rest} == {"outside the modules": 90.0}

@@ -22,7 +22,7 @@ class NoWorkers:
     def __init__(self, *_: object, **__: object) -> None:
         self.jobs: list[Job] = []
 
-    async def start(self) -> None:
+    async def start(self, _started: object) -> None:
         """Start nothing."""
 
     def submit(self, job: Job) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import pytest
 
 from tcexplore.documents.module_folds import timed_tree
@@ -21,6 +24,7 @@ from tcexplore.events import (
 )
 from tcexplore.report.json_report import script_fields
 from tcexplore.session.links import region_name
+from tcexplore.worker import captured_stage
 from tests.snapshots.runs import grow
 from tests.supervisor.runs import Runs, only, printed
 
@@ -512,3 +516,15 @@ async def test_a_module_that_is_sharded_between_its_calls_is_not_called_again(ru
     assert isinstance(events[-1], Finished), events[-1]
     (examined,) = only(events, CallExamined)
     assert examined.missing == ("FSDP has its parameters together only while the script calls it",)
+
+
+async def test_a_region_with_a_backward_comes_before_one_whose_calls_alone_take_longer() -> None:
+    def call(gradients: dict[int, object]) -> SimpleNamespace:
+        return SimpleNamespace(gradients=gradients, count=SimpleNamespace(calls=1))
+
+    function, model = call({}), call({0: object()})
+    captures, regions = Mock(calls={0: {"f": function}, 1: {"m": model}}), Mock(compiled={0, 1})
+    regions.seconds = {0: (2.0, 9.0), 1: (1.0, 2.0)}
+    assert captured_stage._in_order(captures, regions) == [model, function]
+    regions.seconds = {0: (4.0, 9.0), 1: (1.0, 2.0)}
+    assert captured_stage._in_order(captures, regions) == [function, model]

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from types import FrameType
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -21,11 +22,12 @@ from tcexplore.capture.captured_calls import CallCapture, CapturedCall
 from tcexplore.capture.dynamo.eager_ops import GRAPH_PREFIX, INSTALL_GRAPH
 from tcexplore.capture.dynamo.frame_entries import watch_entries
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.module_paths import module_of, name_modules, place_of
+from tcexplore.capture.module_paths import module_of, name_modules, place_of, unwrapped
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
+    FrameSkipped,
     Location,
     RegionCalls,
     RegionCompiled,
@@ -123,6 +125,11 @@ class Region:
             self.warm_seconds += seconds
             self._samples.append(seconds)
 
+    @property
+    def only_uncompiled(self) -> bool:
+        """Whether it was called, and no call compiled or ran a graph."""
+        return bool(self.calls) and self._uncompiled == self.calls and not self.compiled
+
     def to_event(self) -> RegionCalls:
         """Return the calls so far."""
         self.changed = False
@@ -144,6 +151,7 @@ def _quantile_us(times: list[float], q: float) -> float | None:
 
 
 REGIONS_FACT = "compiled regions"
+TRACE_RULES = "torch._dynamo.trace_rules:check"
 COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
 
 CAPTURED_FACT, CAPTURED_SYMBOL = RunFact.CAPTURED_CALLS, "tcexplore.capture.captured_calls"
@@ -293,6 +301,22 @@ class Regions:
         self._emitted_at = self._now()
         for region in [region for region in self._regions if region.changed]:
             self._hooks.emit(region.to_event())
+
+    def emit_uncompiled(self) -> None:
+        """Emit the regions whose calls ran no graph since their code is all torch's own.
+
+        Dynamo starts in no frame of `torch.nn`; `torch.compile` of a module has a frame of its own around it, which
+        DistributedDataParallel has not, nor `module.compile()` before torch 2.14.
+        """
+        from torch._dynamo import trace_rules
+
+        for region, created in zip(self._regions, self._created, strict=True):
+            module = module_of(region.target)
+            if not region.only_uncompiled or created.location is None or module is None:
+                continue
+            if trace_rules.check(type(unwrapped(module)).forward):
+                place = replace(created.location, function=region.name)
+                self._hooks.emit(FrameSkipped(frame=place, reason=_skipped_reason(module)))
 
     def close(self) -> None:
         """Count no further call: tcexplore makes them, not the script."""
@@ -581,6 +605,16 @@ def _compiled_by_torch() -> bool:
     while frame is not None and frame.f_code.co_filename.startswith((_TCEXPLORE, *_COMPILE_FILES)):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_TORCH)
+
+
+def _skipped_reason(module: torch.nn.Module) -> str:
+    inner = unwrapped(module)
+    if inner is not module:
+        caller, advice = type(module).__name__, "Compile the module before it is wrapped."
+    else:
+        caller, advice = "`module.compile()`", "Use `module = torch.compile(module)`."
+    name = f"torch.nn.{type(inner).__name__}"
+    return f"Dynamo does not start in the code of torch.nn, and {caller} of a {name} runs nothing else. {advice}"
 
 
 def in_backward() -> bool:

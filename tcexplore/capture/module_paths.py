@@ -65,7 +65,7 @@ def paths_inside(root: Module) -> dict[int, ModulePath]:
     return {id(module): ModulePath(name, path) for path, module in _walk(root, "", set())}
 
 
-def _unwrapped(module: Module) -> Module:
+def unwrapped(module: Module) -> Module:
     """Return the module inside torch's wrappers."""
     while (inner := module._modules.get(_name_of_wrapped(module))) is not None:
         module = inner
@@ -81,7 +81,7 @@ def _name_of_wrapped(module: Module) -> str:
 
 
 def _name_root(root: Module) -> str:
-    root = _unwrapped(root)
+    root = unwrapped(root)
     reference, name = _root_names.get(id(root), (None, ""))
     if reference is None or reference() is not root:
         kind = type(root).__name__
@@ -104,7 +104,7 @@ def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Modu
 
 def place_of(module: Module) -> RunModule | None:
     """Return the place of a module that is called now; None if no module that runs or is compiled contains it."""
-    module = _unwrapped(module)
+    module = unwrapped(module)
     paths = _first_around(module, _running_or_compiled())
     return None if paths is None else RunModule(paths[id(module)], type(module).__name__)
 
@@ -225,7 +225,7 @@ def running_module() -> RunModule | None:
     while frame is not None:
         module = frame.f_locals.get("self")
         if isinstance(module, Module):
-            module = _unwrapped(module)
+            module = unwrapped(module)
             return RunModule(_paths_around(module)[id(module)], type(module).__name__)
         frame = frame.f_back
     return None
@@ -263,7 +263,7 @@ class ModuleStack:
             self._paths |= _paths_around(module)
         place = self._paths.get(id(module))
         # A module that is an attribute of none belongs to the one that calls it.
-        run = self.innermost if place is None else RunModule(place, type(_unwrapped(module)).__name__)
+        run = self.innermost if place is None else RunModule(place, type(unwrapped(module)).__name__)
         if run is not None:
             self.ran.setdefault(run)
         self._running.append((module, run))

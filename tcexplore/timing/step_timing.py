@@ -76,6 +76,9 @@ PROFILE_FACT, PROFILER = "parts of a step", "torch.profiler:profile"
 ENDED_BEFORE = "the script ended before its steps were timed, and a step is profiled after that"
 EAGER_FACT, DISPATCH_MODE = "eager lines and modules of a step", "torch.utils._python_dispatch:TorchDispatchMode"
 
+MOST_KINDS = 1000
+"""Kinds and shapes of calls that are told apart; further ones run as their step does."""
+
 EAGER_WARM_UP = 2
 """Eager steps before the first that is timed: the first one also initializes what only eager code uses."""
 
@@ -233,6 +236,8 @@ class StepTiming:
         self._program: Program | None = None
         self._step: _StepInProgress | None = None
         self._next = NextStep()
+        self._compiled_calls: set[tuple[CallKind, bool, Shapes | None]] = set()
+        """What was called compiled: of which region, whether for training, and the shapes; also without them."""
         self._inside_function = False
         self._synchronize: Callable[[], None] = lambda: None
         self._idle: dict[tuple[Eager, int], deque[bool]] = {}
@@ -304,15 +309,31 @@ class StepTiming:
         kind = CallKind(region.number, torch.is_grad_enabled())
         if self._begins_step(region, kind):
             self._guarded(partial(self._next_step, entered))
+        shapes, eager = shapes_of(args, kwargs), self._runs_eagerly(region)
+        compiles = not self._was_compiled(region, kind, shapes) and eager
         if (step := self._step) is not None:
             step.calls[kind] += 1
-            step.shapes += shapes_of(args, kwargs)
-            step.uncomparable = step.uncomparable or stance() == FORCED_EAGER
+            step.shapes += shapes
+            step.uncomparable = step.uncomparable or compiles or stance() == FORCED_EAGER
         if self._profile is not None:
             self._profile.begin_call(region.number)
         if self._watch_random:
             self._random_before = random_states(self._device)
-        return self._runs_eagerly(region)
+        return eager and not compiles
+
+    def _was_compiled(self, region: Region, kind: CallKind, shapes: Shapes) -> bool:
+        """Return whether a call like this one ran compiled; if not, note that it does now.
+
+        It may compile: in an eager step, the graph of its shape, or of an evaluation, would be missing.
+        """
+        training = bool(getattr(region.target, "training", False))
+        varying = self._usual is not None and self._usual_shapes is None
+        if (kind, training, None if varying else shapes) in self._compiled_calls:
+            return True
+        if len(self._compiled_calls) >= MOST_KINDS:
+            return True
+        self._compiled_calls |= {(kind, training, None), (kind, training, shapes)}
+        return False
 
     def _follow(self, thread: int) -> bool:
         """Return whether the steps are those of another thread from now on, which makes most of the calls.
@@ -437,6 +458,7 @@ class StepTiming:
         self._begin_again()
         self._thread = None
         self._regions.clear()
+        self._compiled_calls.clear()
         self._optimizers.forget()
         self._finder = StepFinder(self._optimizers, calls_are_steps=self._finder.border != "optimizer")
         self._counts = replace(self._counts, repeats=self._counts.repeats + 1)

@@ -18,7 +18,7 @@ import torch
 from tcexplore.capture import compile_phases
 from tcexplore.capture.captured_calls import CallCapture
 from tcexplore.capture.compile_overrides import CompileArguments, CompileOverrides
-from tcexplore.capture.compiled_regions import FailedCall, Regions
+from tcexplore.capture.compiled_regions import REGIONS_FACT, TRACE_RULES, FailedCall, Regions
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames
 from tcexplore.capture.entry import Entry, EntryError, describe_call, function_of
 from tcexplore.capture.hooks import Hooks
@@ -204,6 +204,7 @@ class Run:
             with self._reporting_import():
                 script = partial(model_file.run_as_script, steps.step_function)
                 run_script(script, self.job.config.follow, regions.emit_calls, self._emit)
+                self._stages.run(REGIONS_FACT, TRACE_RULES, regions.emit_uncompiled)
                 if captures is not None:
                     captures.close()
                 if self.job.config.repeat and not self.job.structure_only:

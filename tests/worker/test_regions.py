@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from tcexplore.documents.locations import describe_frame
 from tcexplore.events import (
     BackwardCaptured,
     Failed,
     Finished,
+    FrameSkipped,
     GraphCaptured,
     Location,
     PhaseTimed,
@@ -182,3 +184,31 @@ async def test_arguments_of_the_scripts_own_calls_are_honored_and_shown(runs: Ru
     if len(limited.arguments) > 2:
         assert {"recompile_limit=2", "isolate_recompiles=True", "name='mine'"} < set(limited.arguments)
         assert compiles.count(limited.region) == 2
+
+
+IN_PLACE = """\
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.sin()
+plain, own = torch.nn.Sequential(torch.nn.Linear(4, 4)), torch.nn.Sequential(Net())
+plain.compile(backend="eager")
+own.compile(backend="eager")
+whole = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4)), backend="eager")
+never = torch.nn.Linear(4, 4)
+never.compile(backend="eager")
+for model in (plain, own, whole):
+    model(torch.ones(2, 4))
+"""
+
+
+async def test_a_region_in_which_dynamo_starts_nowhere_is_not_compiled(runs: Runs) -> None:
+    """Dynamo starts in no frame of torch.nn, and `module.compile()` adds none of its own before torch 2.14."""
+    events = await runs.run(IN_PLACE)
+    assert isinstance(events[-1], Finished), events[-1]
+    skipped = [event for event in only(events, FrameSkipped) if "torch.nn" in event.reason]
+    assert len(only(events, GraphCaptured)) + len(skipped) == 3
+    assert len(skipped) == (torch.__version__ < "2.14")
+    for event in skipped:
+        assert (event.frame.line, event.frame.function) == (6, "Sequential")
+        assert "`module.compile()` of a torch.nn.Sequential" in event.reason

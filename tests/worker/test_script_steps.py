@@ -233,3 +233,41 @@ async def test_steps_are_those_of_the_thread_that_makes_most_calls(runs: Runs) -
     (captured,) = only(events, GraphCaptured)
     assert {kernel.graph for kernel in only(events, Kernel)} == {captured.graph}
     assert not only(events, CacheLookup), "the settings of the run hold in each thread: a cached graph has no kernels"
+
+
+LAST_CALLS = """\
+import torch
+torch.manual_seed(0)
+eager = []
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(16, 16)
+    def forward(self, x):
+        if not torch.compiler.is_compiling():
+            eager.append(len(x))
+        return self.fc(x).tanh()
+net = Net()
+compiled = torch.compile(net, backend="aot_eager", dynamic=False)
+score = torch.compile(lambda x: x.softmax(-1).amax(), backend="aot_eager")
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+for step in range(20_000):
+    known = len(eager)
+    loss = compiled(torch.randn(8, 16)).sum()
+    if len(eager) > max(3, known):
+        loss = compiled(torch.randn(5, 16)).sum() + score(torch.ones(3, 3))
+        break
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print("last eager batch:", eager[-1])
+"""
+"""Ends in an eager step, with the first call of a shape and that of a region."""
+
+
+async def test_a_call_that_may_compile_is_compiled_in_an_eager_step(runs: Runs) -> None:
+    events = await run_steps(runs, LAST_CALLS, time_for=5)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert "last eager batch: 8" in "".join(event.text for event in only(events, Output))
+    assert len(only(events, GraphCaptured)) == 3
+    assert [(calls.region, calls.eager > 0) for calls in only(events, RegionCalls)[-2:]] == [(0, True), (1, False)]

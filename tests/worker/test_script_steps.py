@@ -123,7 +123,7 @@ def outer(x):
     return plain(inner(x)).sin()
 optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
 update = torch.compile(optimizer.step, backend="eager")
-for step in range(400):
+for step in range(1500):
     x = torch.randn(128, 256, requires_grad=True)
     loss = checkpoint(outer, x, use_reentrant=False).sum()
     loss.backward()

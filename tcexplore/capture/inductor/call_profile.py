@@ -218,16 +218,22 @@ class _GraphNames:
 
         try:
             with open(get_path(key, "py")[2], encoding="utf-8") as file:
-                code = _without_number(file.read())
+                code = _without_numbers(file.read())
         except OSError:
             return ""
-        same = [wrapper for wrapper in self._wrappers if _without_number(wrapper.source) == code]
+        same = [wrapper for wrapper in self._wrappers if _without_numbers(wrapper.source) == code]
         return self._names[PurePath(same[0].path).stem] if len(same) == 1 else ""
 
 
-def _without_number(source: str) -> str:
-    """Return the code of a wrapper without its first line, `# AOT ID: ['0_inference']`."""
-    return source.partition("\n")[2].strip()
+def _without_numbers(source: str) -> str:
+    """Return the code of a wrapper without the numbers of graph and kernels.
+
+    They are in its first line, `# AOT ID: ['0_inference']`, and in `# [Provenance debug handles] cpp_fused_relu_0:7`.
+    """
+    return _HANDLE.sub("", source.partition("\n")[2]).strip()
+
+
+_HANDLE = re.compile(r"# \[Provenance debug handles\] .*")
 
 
 def _mark_graphs(stack: ExitStack, graphs: _GraphNames, mark: Callable[[str], AbstractContextManager[object]]) -> None:

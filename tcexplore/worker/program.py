@@ -286,12 +286,13 @@ class Program:
         return around
 
     def weights(self) -> list[torch.Tensor]:
-        """Return the parameters and buffers that the calls use."""
-        return (
-            []
-            if self.parameters_module is None
-            else [*self.parameters_module.parameters(), *self.parameters_module.buffers()]
-        )
+        """Return the parameters and buffers that the calls use, without those that have no memory.
+
+        A module without them stands for its code, and is called with the parameters as arguments.
+        """
+        module = self.parameters_module
+        weights = [] if module is None else [*module.parameters(), *module.buffers()]
+        return [tensor for tensor in weights if not tensor.is_meta]
 
     def tensors(self) -> list[torch.Tensor]:
         """Return the input tensors."""
@@ -304,7 +305,7 @@ class Program:
     def device(self) -> torch.device:
         """The first device of the inputs and parameters that is not the CPU, else the CPU."""
         tensors = (*(tensor for tensor, _ in self._inputs), *self._parameters())
-        return next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
+        return next((t.device for t in tensors if t.device.type not in ("cpu", "meta")), torch.device("cpu"))
 
 
 def _call_in_turn(calls: Sequence[Function]) -> None:

@@ -476,6 +476,19 @@ for step in range(8):
     optimizer.step()
 """
 
+ON_META = """\
+import copy, torch
+torch.manual_seed(0)
+models = [torch.nn.Linear(8, 1) for _ in range(3)]
+base = copy.deepcopy(models[0]).to("meta")
+def output(parameters, x):
+    return torch.func.functional_call(base, parameters, (x,))
+outputs = torch.compile(torch.func.vmap(output, in_dims=(0, None)), backend="aot_eager")
+parameters, _ = torch.func.stack_module_state(models)
+for step in range(8):
+    outputs(parameters, torch.randn(4, 8)).square().mean().backward()
+"""
+
 JAGGED = """\
 import torch
 torch.manual_seed(0)
@@ -488,7 +501,7 @@ for step in range(8):
 """
 
 
-@pytest.mark.parametrize("program", [PARAMETERS_AS_ARGUMENTS, JAGGED])
+@pytest.mark.parametrize("program", [PARAMETERS_AS_ARGUMENTS, ON_META, JAGGED])
 async def test_arguments_that_are_parameters_or_nested_are_captured(runs: Runs, program: str) -> None:
     events = await runs.run(program, no_eager_steps=True, time_for=0.1)
     assert isinstance(events[-1], Finished), events[-1]
@@ -496,6 +509,8 @@ async def test_arguments_that_are_parameters_or_nested_are_captured(runs: Runs, 
     assert examined.accuracy is not None, examined.missing
     assert examined.accuracy.verdict in ("identical", "as accurate as eager")
     assert examined.calls == 8
+    assert examined.memory is not None
+    assert (examined.memory.device, examined.memory.weights > 0) == ("cpu", program is not ON_META)
 
 
 SHARDED = """\

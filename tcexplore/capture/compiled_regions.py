@@ -434,7 +434,7 @@ class Regions:
         if self._steps is not None:
             eager = outer.eager if outer is not None else self._steps.begin_call(region, args, kwargs)
         captured = None
-        if self._captures is not None and outer is None and not in_backward():
+        if self._captures is not None and outer is None and not in_backward() and not records_cuda_graph():
             captured = self._captured(self._captures.begin, region, compiled, args, kwargs, keep=not eager)
         if region.caller is None and not region.calls:
             self._note_first_call(region)
@@ -615,6 +615,11 @@ def _skipped_reason(module: torch.nn.Module) -> str:
         caller, advice = "`module.compile()`", "Use `module = torch.compile(module)`."
     name = f"torch.nn.{type(inner).__name__}"
     return f"Dynamo does not start in the code of torch.nn, and {caller} of a {name} runs nothing else. {advice}"
+
+
+def records_cuda_graph() -> bool:
+    """Return whether the current stream records a CUDA graph: a query or a copy would end it, or become part of it."""
+    return torch.cuda.is_initialized() and bool(torch.cuda.is_current_stream_capturing())
 
 
 def in_backward() -> bool:

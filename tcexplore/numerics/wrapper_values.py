@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tcexplore.capture.compiled_regions import records_cuda_graph
 from tcexplore.numerics.comparison import same
 from tcexplore.numerics.lowered_graphs import LoweredGraph
 
@@ -128,7 +129,7 @@ class ValueRecorder:
     def _begin(self, path: str, arguments: Sequence[Any]) -> None:
         self._under_way.discard(path)
         self._comparing.discard(path)
-        if _is_capturing():
+        if records_cuda_graph():
             return
         call = self.calls.get(path)
         if call is not None and self._repeated[path] < self._repeats:
@@ -152,7 +153,7 @@ class ValueRecorder:
             )
 
     def _written(self, path: str, scope: dict[str, Any], names: Sequence[str], statement: int) -> None:
-        if _is_capturing():
+        if records_cuda_graph():
             return
         if path not in self._under_way:
             if path in self._comparing:
@@ -198,11 +199,6 @@ class ValueRecorder:
             return None
         self._left[value.device] = left - size
         return value.detach().clone()
-
-
-def _is_capturing() -> bool:
-    """Return whether the program captures a CUDA graph itself: nothing may be copied or compared then."""
-    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from tcexplore.capture.compiled_regions import STEP_FUNCTION, Region, in_backward, skip_in_dynamo
+from tcexplore.capture.compiled_regions import (
+    STEP_FUNCTION,
+    Region,
+    in_backward,
+    records_cuda_graph,
+    skip_in_dynamo,
+)
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.step_signals import (
     DataLoaders,
@@ -125,6 +131,7 @@ COMPILED_AUTOGRAD = (
     "compiled autograd compiles the backward of the forward that ran: eager steps would make it compile more"
 )
 DISTRIBUTED = "the script is one rank of a distributed job, in which all ranks would have to switch at the same step"
+OWN_CUDA_GRAPH = "the script records its calls in a CUDA graph of its own, which replays them without Python"
 MORE_CALLS = 4
 """Factor by which a thread has made more calls than the one whose steps are timed, to be timed instead."""
 
@@ -298,6 +305,9 @@ class StepTiming:
             return False
         if in_backward():
             return self._runs_eagerly(region)
+        if records_cuda_graph():
+            self._stop(OWN_CUDA_GRAPH)
+            return False
         entered, thread = self._clock.now_ns(), threading.get_ident()
         self._calls_of_threads[thread] += 1
         if self._thread is None:
@@ -391,7 +401,7 @@ class StepTiming:
         idle = self._idle.get((self._next.eager, position))
         if idle is not None and (self._counts.steps - position) % STEPS_PER_QUERY:
             return
-        if torch.cuda.is_current_stream_capturing():  # a query would end the capture
+        if records_cuda_graph():  # a query would end the capture
             return
         idle = self._idle.setdefault((self._next.eager, position), deque(maxlen=IDLE_QUERIES))
         idle.append(bool(torch.cuda.current_stream(self._device).query()))

@@ -233,9 +233,13 @@ class Program:
         return function
 
     def _unrandomized(self, warm_up: Callable[[Function], None]) -> Function:
-        """Compile the program once more, with random numbers drawn as in eager mode, not by Inductor's generator."""
+        """Compile the program once more, with random numbers drawn as in eager mode, not by Inductor's generator.
+
+        The sizes of blocks are not searched: that takes most of the time of a compile with coordinate descent.
+        """
         config = self.config
-        options = {**torch._inductor.list_mode_options(config.mode, config.dynamic), "fallback_random": True}
+        compared = {"fallback_random": True, "coordinate_descent_tuning": False}
+        options = {**torch._inductor.list_mode_options(config.mode, config.dynamic), **compared}
         # Since torch 2.13, separate cache entries neither count towards the program's limit nor cause its recompiles.
         isolated = {"isolate_recompiles": True} if "isolate_recompiles" in signature(torch.compile).parameters else {}
         function: Function = torch.compile(

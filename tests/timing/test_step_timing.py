@@ -351,6 +351,22 @@ def test_a_rank_of_a_distributed_job_is_left_alone(monkeypatch: pytest.MonkeyPat
     assert "rank" in script.timing.stopped
 
 
+def test_a_script_that_records_a_cuda_graph_of_its_own_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    """To wait for the device would end the recording."""
+    script, recording, waits = Script(), [False], list[bool]()
+    use_fake_gpu(monkeypatch, FakeStream(idle=True))
+    monkeypatch.setattr(step_timing, "make_synchronizer", lambda _: lambda: waits.append(recording[0]))
+    monkeypatch.setattr(step_timing, "records_cuda_graph", lambda: recording[0])
+    net = region()
+    for step in range(400):
+        recording[0] = step > 100
+        script.call(net, eager_ms=2, compiled_ms=1)
+    assert waits
+    assert not any(waits)
+    assert script.timing.stopped == step_timing.OWN_CUDA_GRAPH
+    assert not any(script.order[101:])
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_process_group_of_one_process_is_no_distributed_job(ranks: int):
     torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)

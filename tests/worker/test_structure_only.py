@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+import torch
+from torch._inductor import config as inductor_config
+from torch._inductor.output_code import CompiledFxGraph
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.unloaded_code import UnloadedCode
 from tcexplore.events import (
     AtenGraph,
     CallMade,
@@ -71,3 +78,21 @@ async def test_nothing_is_compiled_or_measured(runs: Runs) -> None:
     (skipped,) = only(events, TimingSkipped)
     assert "--quick" in skipped.reason
     assert "max (4, 8)" in "".join(output.text for output in only(events, Output))
+
+
+async def test_parts_of_a_graph_that_inductor_splits_for_cuda_graphs_are_not_wrapped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Inductor wraps them in each graph that it loads for a GPU with CUDA graphs."""
+    torch.compiler.reset()
+    wrapped: list[Any] = []
+    hooks = Hooks(wrapped.append)
+    monkeypatch.setattr(CompiledFxGraph, "post_compile", lambda graph, *_: wrapped.append(graph.recursively_apply_fns))
+    UnloadedCode(hooks).install()
+    try:
+        with inductor_config.patch(graph_partition=True, fx_graph_cache=False):
+            assert torch.equal(torch.compile(torch.neg)(torch.ones(3)), -torch.ones(3))
+    finally:
+        hooks.remove()
+    (wrap,) = wrapped
+    wrap([])

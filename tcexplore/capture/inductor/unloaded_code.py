@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
@@ -69,5 +69,7 @@ def _module(graph: Any, load: Callable[[], Any]) -> ModuleType:
         return result
 
     module.call = call  # type: ignore[attr-defined]
+    # Inductor has it wrap the parts of a graph that it splits for CUDA graphs: this one runs whole.
+    module.runner = SimpleNamespace(partitions=[], recursively_apply_fns=lambda _: None)  # type: ignore[attr-defined]
     module.__file__ = ""
     return module

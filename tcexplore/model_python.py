@@ -79,6 +79,7 @@ class ModelPython(NamedTuple):
     def start_worker(self, options: Sequence[str] = ()) -> StartedWorker:
         """Start a worker process, in a session of its own. Raise `OSError` if it cannot be started."""
         control, theirs = socket.socketpair()
+        control.setblocking(False)
         output, write = os.pipe()
         arguments = ["--control-fd", str(theirs.fileno()), "--parent", str(os.getpid()), *options]
         try:
@@ -99,10 +100,11 @@ class ModelPython(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StartedWorker:
-    """A worker process that imports torch, with this side of what connects it to the front end."""
+    """A worker process that imports torch, and this side of its connections."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket
+    """Takes commands and gives reports. It does not block."""
     output: int
     """Descriptor of the pipe with its standard output and standard error."""
 

@@ -237,7 +237,6 @@ class WorkerProcess:
                 socket.send_fds(self._worker.control, [encode(command)], descriptors)
 
     async def _listen(self, worker: StartedWorker) -> None:
-        worker.control.setblocking(False)
         output = OutputReader(worker.output, self._keep_log)
         exited = asyncio.create_task(_exit_status(worker.process))
         reading = asyncio.create_task(self._read_reports(worker.control))

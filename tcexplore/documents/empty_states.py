@@ -103,10 +103,31 @@ def seconds_elsewhere(snapshot: Snapshot) -> float:
     return seconds if seconds > PROCESSES_S else 0.0
 
 
+AHEAD_OF_TIME = "compile_fx_aot"
+"""torch's name of the compile time of AOTInductor."""
+
+
+def compiled_ahead_of_time(snapshot: Snapshot) -> bool:
+    """Return whether AOTInductor compiled something, without Dynamo."""
+    return any(phase.name == AHEAD_OF_TIME for phase in snapshot.phase_times)
+
+
+def what_ran(snapshot: Snapshot) -> str:
+    """Return how a program ran of which torch.compile compiled nothing."""
+    if compiled_ahead_of_time(snapshot):
+        return "by torch.compile, but by AOTInductor"
+    return "in this process" if seconds_elsewhere(snapshot) else "the whole program ran eagerly"
+
+
 def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield a badge for a program that ran without any graph, with torch's reasons."""
     yield row((" ✖ NOTHING WAS COMPILED ", "badge.break"))
-    if seconds := seconds_elsewhere(snapshot):
+    if compiled_ahead_of_time(snapshot):
+        yield from wrapped(
+            "torch.compile captured no graph. AOTInductor compiled ahead of time; the graph that torch.export made is "
+            "not observed. To see what Inductor makes of the module, define `model` and `inputs` in the file.", width,
+        )  # fmt: skip
+    elif seconds := seconds_elsewhere(snapshot):
         command = f"tcexplore run -- python {os.path.basename(snapshot.file)}"
         yield from wrapped(
             "torch.compile captured no graph in this process. Those that it started worked for "

@@ -9,7 +9,7 @@ from tcexplore import events as ev
 from tcexplore.documents.code.target_notes import count_kernels, format_progress
 from tcexplore.documents.configurations import format_configurations, format_torch
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.empty_states import NOT_IN_PROFILE, PHASES, describe_phase, seconds_elsewhere
+from tcexplore.documents.empty_states import NOT_IN_PROFILE, PHASES, describe_phase, what_ran
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import Piece, fits, fitted, piece
 from tcexplore.keymap import hint
@@ -222,8 +222,7 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     if not shown.compiled:
         if shown.complete:
             yield piece(" ✖ NOTHING WAS COMPILED ", "badge.break")
-            what = "in this process" if seconds_elsewhere(shown) else "the whole program ran eagerly"
-            yield piece(what, "muted", 1)
+            yield piece(what_ran(shown), "muted", 1)
         elif shown.status == "superseded":
             yield piece(f" {ENDED_EARLY} ", "badge.muted")
             yield piece("before anything was compiled", "muted", 1)

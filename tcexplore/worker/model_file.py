@@ -241,7 +241,8 @@ def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[],
 
 
 _COMPILERS = {
-    "torch.compile", "torch._dynamo.optimize", "torch.compiler.compile", "accelerate.utils.compile_regions"
+    "torch.compile", "torch._dynamo.optimize", "torch.compiler.compile", "accelerate.utils.compile_regions",
+    "torch._inductor.aoti_compile_and_package", "torch._inductor.aot_compile", "torch._export.aot_compile",
 }  # fmt: skip
 
 _COMPILE_METHODS = {"compile", "compile_repeated_blocks"}

@@ -40,6 +40,7 @@ SCRIPTS = [
     "from accelerate.utils import compile_regions\nnet = compile_regions(make())",
     "pipe.transformer.compile_repeated_blocks(fullgraph=True)",
     "net.generate(ids, compile_config=CompileConfig())",
+    "import torch\ntorch._inductor.aoti_compile_and_package(program, package_path='m.pt2')",
 ]
 NOT_SCRIPTS = ["import re\np = re.compile('x')", "from re import compile\ncompile('x')", "compile('x', '', 'exec')", "",
                "TrainingArguments('out', torch_compile=False)", "Accelerator(dynamo_backend='no')"]  # fmt: skip

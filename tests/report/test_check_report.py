@@ -82,9 +82,16 @@ def test_the_verdict_comes_before_its_reasons_and_again_at_the_end():
     assert "1 graph break" in lines[-2]
 
 
+def test_what_aotinductor_compiled_did_not_run_eagerly():
+    phase = ev.PhaseTimed(run=1, name="compile_fx_aot", seconds=5.0, graph=None, depth=0)
+    report = text(replace(fakes.nothing_compiled(), phase_times=(phase,)))
+    assert "NOTHING WAS COMPILED   by torch.compile, but by AOTInductor" in report
+    assert "eagerly" not in report
+
+
 def test_each_state_has_a_verdict():
     assert "✔ 0 graph breaks   1 graph," in text(fakes.one_graph())
-    assert "NOTHING WAS COMPILED" in text(fakes.nothing_compiled())
+    assert "NOTHING WAS COMPILED   the whole program ran eagerly" in text(fakes.nothing_compiled())
     assert "✖ RuntimeError" in text(fakes.failed())
     assert "✔ 0 graph breaks" not in text(fakes.failed())
 

@@ -23,6 +23,7 @@ from tcexplore.capture.compiled_regions import (
     skip_in_dynamo,
 )
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.module_paths import module_of
 from tcexplore.capture.step_signals import (
     DataLoaders,
     OptimizerUpdates,
@@ -336,7 +337,7 @@ class StepTiming:
 
         It may compile: in an eager step, the graph of its shape, or of an evaluation, would be missing.
         """
-        training = bool(getattr(region.target, "training", False))
+        training = bool(getattr(module_of(region.target), "training", False))
         varying = self._usual is not None and self._usual_shapes is None
         if (kind, training, None if varying else shapes) in self._compiled_calls:
             return True

@@ -305,8 +305,8 @@ class Regions:
     def emit_uncompiled(self) -> None:
         """Emit the regions whose calls ran no graph since their code is all torch's own.
 
-        Dynamo starts in no frame of `torch.nn`; `torch.compile` of a module has a frame of its own around it, which
-        DistributedDataParallel has not, nor `module.compile()` before torch 2.14.
+        Dynamo starts in no frame of `torch.nn`. `torch.compile` of a module has a frame of its own around it, which
+        `module.compile()` has since torch 2.14.
         """
         from torch._dynamo import trace_rules
 
@@ -314,9 +314,10 @@ class Regions:
             module = module_of(region.target)
             if not region.only_uncompiled or created.location is None or module is None:
                 continue
-            if trace_rules.check(type(unwrapped(module)).forward):
+            inner = unwrapped(module)
+            if all(map(trace_rules.check, (region.original, type(inner).forward))):
                 place = replace(created.location, function=region.name)
-                self._hooks.emit(FrameSkipped(frame=place, reason=_skipped_reason(module)))
+                self._hooks.emit(FrameSkipped(frame=place, reason=_skipped_reason(module, inner)))
 
     def close(self) -> None:
         """Count no further call: tcexplore makes them, not the script."""
@@ -607,12 +608,11 @@ def _compiled_by_torch() -> bool:
     return frame is not None and frame.f_code.co_filename.startswith(_TORCH)
 
 
-def _skipped_reason(module: torch.nn.Module) -> str:
-    inner = unwrapped(module)
+def _skipped_reason(module: torch.nn.Module, inner: torch.nn.Module) -> str:
+    """Return why Dynamo starts nowhere in a module of torch's, which may be inside a wrapper of torch's."""
+    caller, advice = "`module.compile()`", "Use `module = torch.compile(module)`."
     if inner is not module:
         caller, advice = type(module).__name__, "Compile the module before it is wrapped."
-    else:
-        caller, advice = "`module.compile()`", "Use `module = torch.compile(module)`."
     name = f"torch.nn.{type(inner).__name__}"
     return f"Dynamo does not start in the code of torch.nn, and {caller} of a {name} runs nothing else. {advice}"
 

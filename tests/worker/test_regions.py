@@ -197,8 +197,11 @@ own.compile(backend="eager")
 whole = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4)), backend="eager")
 never = torch.nn.Linear(4, 4)
 never.compile(backend="eager")
+eager = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4)), backend="eager")
 for model in (plain, own, whole):
     model(torch.ones(2, 4))
+with torch.compiler.set_stance("force_eager"):
+    eager(torch.ones(2, 4))
 """
 
 

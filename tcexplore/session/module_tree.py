@@ -196,6 +196,12 @@ class TreeFacts(NamedTuple):
     eager_lines: ev.EagerLinesTimed | None = None
     timing: ev.TimingEstimate | None = None
 
+    @property
+    def timed_graphs(self) -> set[str | None]:
+        """The graphs with kernels in the timed call."""
+        account = self.account
+        return set() if account is None else {part.graph for part in account.parts if part.kind == "kernel"}
+
 
 def module_tree(facts: TreeFacts) -> ModuleTree:
     """Return the outermost module with all modules that run an op in a graph."""
@@ -564,8 +570,7 @@ def _counted_graphs(facts: TreeFacts) -> list[ev.GraphCaptured]:
 
     They are of the same frame and module, or, once the callers of the graphs are known, of the modules inside it.
     """
-    account = facts.account
-    timed = {part.graph for part in account.parts if part.kind == "kernel"} if account is not None else set()
+    account, timed = facts.account, facts.timed_graphs
     newest: dict[object, str] = {}
     keys = {}
     for captured in facts.graphs:
@@ -585,8 +590,7 @@ def _counted_graphs(facts: TreeFacts) -> list[ev.GraphCaptured]:
 
 def _calls_no_module(facts: TreeFacts) -> bool:
     """Return whether the timed call runs graphs of functions only, while modules are compiled elsewhere."""
-    account = facts.account
-    timed = {part.graph for part in account.parts if part.kind == "kernel"} if account is not None else set()
+    timed = facts.timed_graphs
     called = [captured for captured in facts.graphs if captured.graph in timed]
     return bool(called) and not any(captured.root or captured.modules for captured in called)
 

@@ -339,9 +339,8 @@ class StepTiming:
         """
         training = bool(getattr(module_of(region.target), "training", False))
         varying = self._usual is not None and self._usual_shapes is None
-        if (kind, training, None if varying else shapes) in self._compiled_calls:
-            return True
-        if len(self._compiled_calls) >= MOST_KINDS:
+        known = (kind, training, None if varying else shapes) in self._compiled_calls
+        if known or len(self._compiled_calls) >= MOST_KINDS:
             return True
         self._compiled_calls |= {(kind, training, None), (kind, training, shapes)}
         return False

@@ -25,8 +25,10 @@ from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.install_hooks import BACKEND_CALL
 from tcexplore.events import Config, FactMissing, Job
 
+CACHED_KERNELS = "kernels of previously compiled graphs"
+
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
-    ("torch._inductor.config", "fx_graph_cache", False, "kernels of previously compiled graphs"),
+    ("torch._inductor.config", "fx_graph_cache", False, CACHED_KERNELS),
     ("torch._functorch.config", "enable_autograd_cache", False, "graphs previously compiled by AOTAutograd"),
     ("torch._inductor.config", "trace.provenance_tracking_level", 1, "source ops of a kernel"),
 )
@@ -166,15 +168,16 @@ def keep_caches_off(hooks: Hooks) -> None:
 
     `options` of `torch.compile` are in effect only within the backend.
     """
-    fact = "kernels of previously compiled graphs"
+
+    @functools.cache
+    def watch_inductor() -> None:  # in the first call: an earlier import would delay the first graph
+        hooks.watch(CACHED_KERNELS, "torch._inductor.compile_fx:_compile_fx_inner", before=_switch_off)
 
     def enter_backend(*_: Any, **__: Any) -> None:
         _switch_off()
-        if not installed:
-            installed.append(hooks.watch(fact, "torch._inductor.compile_fx:_compile_fx_inner", before=_switch_off))
+        watch_inductor()
 
-    installed: list[bool] = []
-    hooks.watch(fact, BACKEND_CALL, before=enter_backend)
+    hooks.watch(CACHED_KERNELS, BACKEND_CALL, before=enter_backend)
 
 
 def _switch_off(*_: Any, **__: Any) -> None:

@@ -56,7 +56,7 @@ def make_estimate(
     # One change of the verdict, when all processes are timed, not one with each.
     known = processes[:1] if conditions.processes_to_come else processes
     alike = [process for process in known if process.memory == conditions.memory]
-    speedup = combine(alike, own.effective_pairs, _expected_spread(conditions, median(compiled)))
+    speedup = combine(alike, own.effective_pairs, _expected_spread(conditions, processes[0].compiled_us))
     others_pairs = sum(process.pairs for process in alike[1:])
     floor = noise_floor(samples.control.first, samples.control.second, own.effective_pairs + others_pairs)
     enough = has_enough_pairs(samples, slow=conditions.slow)
@@ -82,10 +82,10 @@ def make_estimate(
         control_pairs=len(samples.control),
         pairs_taken=samples.measured.taken + others_pairs,
         pairs_discarded=samples.discarded,
-        eager_outliers=count_outliers(eager).total,
-        compiled_outliers=count_outliers(compiled).total,
-        eager_halves_us=_halves(eager),
-        compiled_halves_us=_halves(compiled),
+        eager_outliers=0 if samples.measured.varying else count_outliers(eager).total,
+        compiled_outliers=0 if samples.measured.varying else count_outliers(compiled).total,
+        eager_halves_us=() if samples.measured.varying else _halves(eager),
+        compiled_halves_us=() if samples.measured.varying else _halves(compiled),
         fastest_eager_us=samples.fastest_us.get("eager"),
         fastest_compiled_us=samples.fastest_us.get("compiled"),
         fastest_control_us=samples.fastest_us.get("control"),
@@ -114,14 +114,15 @@ def timed_process(samples: Samples, memory: MemoryState, speedup: Speedup | None
     """Return what one process measured, by its pairs alone. Raises `ValueError` without pairs."""
     first, second = samples.measured.first, samples.measured.second
     speedup = speedup or estimate_speedup(first, second)
+    eager_us, compiled_us = samples.measured.typical_us()
     return TimedProcess(
         memory=memory,
         pairs=len(first),
         speedup=speedup.value,
         low=speedup.interval.low,
         high=speedup.interval.high,
-        eager_us=median(first),
-        compiled_us=median(second),
+        eager_us=eager_us,
+        compiled_us=compiled_us,
         eager_page_faults=samples.median_page_faults("eager"),
         compiled_page_faults=samples.median_page_faults("compiled"),
     )

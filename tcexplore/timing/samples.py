@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import takewhile, tee
+from itertools import product, takewhile, tee
+from statistics import fmean
 from typing import Literal, NamedTuple
 
 from tcexplore.events import PairsMeasured
@@ -22,9 +23,26 @@ MAX_PAIRS = 2_000
 MAX_CONTROL_PAIRS = 500
 
 
+class Block(NamedTuple):
+    """The time of a block of calls or steps."""
+
+    us: float
+    """Microseconds of one of them."""
+    size: float = 0.0
+    """Elements in the inputs of one of them; 0 if all have the same inputs."""
+
+
+MOST_WAITING = 4
+"""Blocks of a side that may wait for one of their size on the other side."""
+
+
 @dataclass(slots=True)
 class Pairs:
-    """Pairs of blocks in microseconds per call; beyond `limit`, the oldest are dropped."""
+    """Pairs of blocks in microseconds per call; beyond `limit`, the oldest are dropped.
+
+    Two blocks are a pair if their inputs have the same size: a batch of other lengths takes another time on both sides,
+    which says nothing about their ratio. Where sizes seldom repeat, those nearest to each other are a pair.
+    """
 
     limit: int
     control: bool
@@ -33,7 +51,13 @@ class Pairs:
     second: deque[float] = field(init=False)
     taken: int = 0
     """All pairs so far, dropped ones included."""
+    varying: bool = False
+    """Whether the sizes of the blocks differ: then so do the times of each side, without being outliers or a drift."""
+    _size: float | None = None
+    """Size of the first block."""
     _unsent: list[tuple[float, float]] = field(default_factory=list)
+    _waiting: tuple[list[Block], list[Block]] = field(default_factory=lambda: ([], []))
+    """Blocks of each side, newest first, without one of their size on the other."""
 
     def __post_init__(self) -> None:
         self.first = deque(maxlen=self.limit)
@@ -48,6 +72,37 @@ class Pairs:
         self.taken += 1
         self._unsent.append((first, second))
 
+    def add_blocks(self, firsts: Sequence[Block], seconds: Sequence[Block]) -> None:
+        """Add blocks of each side; each is paired with the newest of its size on the other side."""
+        sizes = {block.size for block in (*firsts, *seconds)} | ({self._size} if self._size is not None else set())
+        self.varying = self.varying or len(sizes) > 1
+        self._size = firsts[0].size
+        for waiting, blocks in zip(self._waiting, (firsts, seconds), strict=True):
+            waiting[:0] = reversed(blocks)
+        while all(self._waiting):
+            nearest = min(product(*self._waiting), key=_difference_in_size)
+            if _difference_in_size(nearest) and min(map(len, self._waiting)) <= MOST_WAITING:
+                break
+            for waiting, block in zip(self._waiting, nearest, strict=True):
+                waiting.remove(block)
+            self.add(*(block.us for block in nearest))
+        for waiting in self._waiting:
+            del waiting[2 * MOST_WAITING :]
+
+    def typical_us(self) -> tuple[float, float]:
+        """Return the typical time of each side: the medians, or the means of the middle third of pairs if sizes vary.
+
+        Of steps of two sizes, the median may be a small one on one side and a large one on the other. Raises
+        `ValueError` without pairs.
+        """
+        if not self.varying:
+            return median(self.first), median(self.second)
+        ordered = sorted(zip(self.first, self.second, strict=True), key=math.prod)
+        left_out = len(ordered) // 3
+        middle = ordered[left_out : len(ordered) - left_out]
+        first, second = (fmean(side) for side in zip(*middle, strict=True))
+        return first, second
+
     def take_unsent(self) -> PairsMeasured | None:
         """Return the pairs since the last call, or None if there are none."""
         if not self._unsent:
@@ -55,6 +110,11 @@ class Pairs:
         eager, compiled = zip(*self._unsent, strict=True)
         self._unsent.clear()
         return PairsMeasured(eager_us=eager, compiled_us=compiled, control=self.control)
+
+
+def _difference_in_size(blocks: tuple[Block, Block]) -> float:
+    first, second = (math.log1p(block.size) for block in blocks)
+    return abs(first - second)
 
 
 @dataclass(slots=True)

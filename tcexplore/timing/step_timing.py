@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from itertools import cycle
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -47,7 +48,7 @@ from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, RESOLUTIONS, Clo
 from tcexplore.timing.estimate import has_enough_pairs, make_estimate
 from tcexplore.timing.memory_room import MemoryRoom
 from tcexplore.timing.sampler import RESIZE_FACTOR, BlockSize, PlannedPair, block_sizes, planned_pairs
-from tcexplore.timing.samples import Conditions, Pairs, Samples, median
+from tcexplore.timing.samples import Block, Conditions, Pairs, Samples, median
 from tcexplore.timing.steady_state import (
     CACHED_CALLS,
     FULL_SPEED_S,
@@ -108,11 +109,11 @@ PROFILED_STEPS = 2
 RECORDED_STEPS = 3
 """Eager steps whose ops are recorded; the faster half counts."""
 
-USUAL_SHARE = 0.6
+USUAL_SHARE = 0.8
 """Share of the steps that must have the same shapes for others to be left out. Else shapes vary."""
 
 MOST_UNUSUAL = 8
-"""Steps in a row that differ from the usual ones, after which these are not usual any more."""
+"""Steps by which those that differ may outnumber the usual ones, which are not usual any more then."""
 
 WAIT_SHARE = 0.02
 """If a compiled step waits longer than this share for batches, the loader's workers limit it."""
@@ -168,6 +169,11 @@ class Step:
     """Time that it waited for batches."""
     batches: int
     """Batches that it took from DataLoaders."""
+
+    @property
+    def size(self) -> int:
+        """Elements in the inputs of its calls."""
+        return sum(map(math.prod, self.shapes))
 
 
 Program = Generator[NextStep, Step, None]
@@ -253,6 +259,8 @@ class StepTiming:
         self._device = torch.device("cpu")
         self._usual: frozenset[tuple[CallKind, int]] | None = None
         self._usual_shapes: Shapes | None = None
+        self._unusual = 0
+        """By how much timed steps that are not usual outnumber those that are."""
         self._samples = Samples()
         self._page_faults = page_fault_counter()
         self._alone: dict[int, Pairs] = {}
@@ -581,30 +589,32 @@ class StepTiming:
 
     def _reach_steady_state(self) -> Generator[NextStep, Step, float]:
         """Wait until compiled steps compile nothing and take equally long; return their nanoseconds."""
-        times: list[int] = []
+        warm: list[Step] = []
         steps: list[Step] = []
         while True:
             step = yield NextStep(synchronize=True)
             steps.append(step)
             if step.compiled:
-                times.clear()
+                warm.clear()
                 continue
-            times.append(step.ns)
-            if len(times) < CACHED_CALLS + self._loaders.depth:
+            warm.append(step)
+            if len(warm) < CACHED_CALLS + self._loaders.depth:
                 continue
-            last = times[-ROUNDS:]
-            self._spread = max(last) / min(last) - 1
-            long_enough = len(times) >= MAX_CALLS or sum(times) > MAX_WARM_UP_S * 1e9
-            if self._counts.repeats or self._spread <= MAX_SPREAD or long_enough:
+            # A step with other shapes takes another time, however warm it is.
+            alike = [each.ns for each in warm if each.shapes == step.shapes][-ROUNDS:]
+            self._spread = max(alike) / min(alike) - 1
+            steady = len(alike) == ROUNDS and self._spread <= MAX_SPREAD
+            long_enough = len(warm) >= MAX_CALLS or sum(each.ns for each in warm) > MAX_WARM_UP_S * 1e9
+            if self._counts.repeats or steady or long_enough:
                 break
         self._note_usual(steps)
-        warm = steps[-len(times):]  # fmt: skip
         waits = median([step.waited_ns / step.ns for step in warm[-ROUNDS:]])
         self._drain = self._loaders.depth if waits > WAIT_SHARE else 0
-        return min(times)
+        return min(step.ns for step in warm)
 
     def _note_usual(self, steps: list[Step]) -> None:
         """Note which calls a step has, and its shapes if most steps have the same."""
+        self._unusual = 0
         self._usual, _ = Counter(step.calls for step in steps if step.calls).most_common(1)[0]
         usual = [step for step in steps if step.calls == self._usual]
         self._batches = sum(step.batches for step in usual), len(usual)
@@ -710,17 +720,18 @@ class StepTiming:
     def _pair(self, pairs: Pairs, sides: tuple[Eager, Eager], swapped: bool) -> Program:
         """Measure one block of each side; drop both if something was compiled."""
         order = sides[::-1] if swapped else sides
-        times = []
+        measured: list[list[Block]] = []
         for side in order:
-            ns = yield from self._block(side)
-            if ns is None:
+            blocks = yield from self._block(side)
+            if not blocks:
                 self._samples.discarded += 1
                 return
-            times.append(ns)
-        first, second = times[::-1] if swapped else times
-        pairs.add(first / 1e3, second / 1e3)
+            measured.append(blocks)
+        first, second = measured[::-1] if swapped else measured
+        pairs.add_blocks(first, second)
         if sides == (ALL, NONE):
-            self._fastest = min(self._fastest[0], first), min(self._fastest[1], second)
+            eager_ns, compiled_ns = (1e3 * min(block.us for block in blocks) for blocks in (first, second))
+            self._fastest = min(self._fastest[0], eager_ns), min(self._fastest[1], compiled_ns)
         units = sum(self._size(side).units for side in sides)
         self._counts = replace(self._counts, timed=self._counts.timed + units)
         if any(sized > RESIZE_FACTOR * now for sized, now in zip(self._sized_for, self._fastest, strict=True)):
@@ -729,8 +740,8 @@ class StepTiming:
     def _size(self, side: Eager) -> BlockSize:
         return self._sizes[0] if side is None or side else self._sizes[1]
 
-    def _block(self, side: Eager) -> Generator[NextStep, Step, float | None]:
-        """Run a block of steps; return the nanoseconds of one, None if something was compiled.
+    def _block(self, side: Eager) -> Generator[NextStep, Step, list[Block]]:
+        """Run a block of steps; return its time, or that of each step if sizes vary; nothing if something was compiled.
 
         Raises `OtherStepsError` if the steps are not the usual ones any more.
         """
@@ -739,28 +750,31 @@ class StepTiming:
         for number in range(warm):
             step = yield NextStep(side, synchronize=number == warm - 1)
             if step.compiled:
-                return None
+                return []
         self._synchronize()
         on_device = self._device.type != "cpu"
-        times: list[int] = []
-        unusual, before = 0, faults() if faults is not None else 0
-        while len(times) < size.units:
-            step = yield NextStep(side, synchronize=not on_device or len(times) == size.units - 1)
+        steps: list[Step] = []
+        before = faults() if faults is not None else 0
+        while len(steps) < size.units:
+            step = yield NextStep(side, synchronize=not on_device or len(steps) == size.units - 1)
             if step.compiled:
-                return None
+                return []
             if self._is_usual(step):
-                times.append(step.ns)
-                unusual = 0
+                steps.append(step)
+                self._unusual = max(0, self._unusual - 1)
                 continue
-            unusual += 1
-            if unusual == MOST_UNUSUAL:
+            self._unusual += 1
+            if self._unusual == MOST_UNUSUAL:
                 raise OtherStepsError
             if on_device:  # without a wait for the device after each step, their times cannot be told apart
                 self._synchronize()
-                times.clear()
+                steps.clear()
         if faults is not None and not on_device and len(side or ()) == 0:
-            self._samples.note_page_faults("eager" if side is ALL else "compiled", (faults() - before) / len(times))
-        return sum(times) / len(times)
+            self._samples.note_page_faults("eager" if side is ALL else "compiled", (faults() - before) / len(steps))
+        blocks = [Block(step.ns / 1e3, step.size) for step in steps]
+        if self._usual_shapes is None and not on_device:
+            return blocks
+        return [Block(*map(fmean, zip(*blocks, strict=True)))]
 
     def _settling_steps(self) -> int:
         """Return how many untimed steps follow a change of sides."""
@@ -848,7 +862,7 @@ class StepTiming:
             self._hooks.attempt(EAGER_FACT, DISPATCH_MODE, self._stop_recording)
 
     def _emit_eager_lines(self, recorder: EagerSteps) -> None:
-        self._emit(recorder.lines(median(list(self._samples.measured.first))))
+        self._emit(recorder.lines(self._samples.measured.typical_us()[0]))
 
     # ---- reports
 
@@ -963,11 +977,11 @@ class StepTiming:
         region = StepRegion(region=number, calls=calls, share=share)
         alone = self._alone.get(number)
         if alone is not None and len(alone):
-            first, second = list(alone.first), list(alone.second)
-            speedup = estimate_speedup(first, second)
+            speedup = estimate_speedup(alone.first, alone.second)
+            eager_us, compiled_us = alone.typical_us()
             enough = len(alone) >= MIN_SLOW_PAIRS
             return replace(
-                region, eager_us=median(first), compiled_us=median(second), speedup=speedup.value,
+                region, eager_us=eager_us, compiled_us=compiled_us, speedup=speedup.value,
                 low=speedup.interval.low, high=speedup.interval.high, pairs=len(alone),
                 verdict=decide_verdict(speedup, estimate.noise_floor if estimate else 0.0, enough=enough),
             )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -494,3 +494,38 @@ def test_updates_of_an_optimizer_are_found_however_it_is_implemented(options: di
         assert updates.read() == ()
         optimizer.step()
         assert updates.read() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "least", "most"), [((8, 16, 24), 1.49, 1.51), (range(8, 60), 1.3, 1.7)], ids=["buckets", "any length"]
+)
+def test_steps_of_varying_sizes_are_compared_with_steps_of_their_size(sizes: Sequence[int], least: float, most: float):
+    script, rng = Script(time_for=8.0), random.Random(3)
+    net = region()
+    script.optimizer()
+    for step in range(300):
+        size = rng.choice(sizes)
+        script.call(net, 3.0 * size, 2.0 * size, size=size, graphs=step == 0)
+        script.update()
+    estimate, steps = script.finish()
+    assert estimate is not None
+    assert steps.varying
+    assert steps.regions[0].speedup == pytest.approx(1.5, rel=0.02), "sizes differ by more than this ratio"
+    assert least < estimate.low
+    assert estimate.high < most
+    assert estimate.eager_us / estimate.compiled_us == pytest.approx(1.5, rel=0.1)
+    assert not [note for note in estimate.notes if note.startswith(("Outliers", "Drift", "Warm-up"))]
+
+
+def test_sizes_that_first_looked_alike_are_compared_by_size_once_they_vary():
+    script = Script(time_for=8.0)
+    net = region()
+    script.optimizer()
+    for step in range(200):
+        size = 8 if step < 20 else (8, 16, 24)[step % 3]
+        script.call(net, 3.0 * size, 2.0 * size, size=size, graphs=step in (0, 21, 22))
+        script.update()
+    estimate, steps = script.finish()
+    assert steps.varying
+    assert estimate is not None
+    assert estimate.speedup == pytest.approx(1.5, abs=0.01)

@@ -19,7 +19,7 @@ RANDOM = (
     "after an eager one differ from those of the script alone; --no-eager-steps leaves it as it is"
 )
 
-VARYING = "The shapes of the inputs differ from step to step: their mixture is timed"
+VARYING = "The shapes of the inputs differ from step to step: eager and compiled steps of equal size are compared"
 
 
 def step_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:

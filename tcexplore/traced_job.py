@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from tcexplore.processes import descendants
+from tcexplore.traces.collective_records import recorder_variables
 
 TRACE_VARIABLE = "TORCH_TRACE"
 
@@ -52,7 +53,7 @@ class TracedJob:
 
         A `held` command waits for a line on stdin, which `release` sends. Raise `JobStartError`.
         """
-        environment = {**os.environ, TRACE_VARIABLE: self.folder}
+        environment = {**os.environ, TRACE_VARIABLE: self.folder, **recorder_variables(self.folder, os.environ)}
         outputs: list[int] = []
         if capture:
             environment.setdefault("PYTHONUNBUFFERED", "1")  # into a file, Python would write late

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tcexplore.events import Location
 from tcexplore.events.rank_events import Hang, RankRow, RanksCompared
+from tcexplore.traces.collective_records import PendingCollective
 from tcexplore.traces.event_reader import SpanRecords
 from tcexplore.traces.hangs import find_hang
 from tcexplore.traces.process_stacks import ProcessStack
@@ -211,6 +212,8 @@ class FollowedRank:
     """The user's line of that exception."""
     progress: ProgressWatch | None = None
     """None for a process of another machine, or before it is known."""
+    collective: PendingCollective | None = None
+    """What it waits for on a GPU, by torch's record of its collectives."""
     _next: int = 0
 
     def __post_init__(self) -> None:
@@ -228,7 +231,7 @@ class FollowedRank:
         index, end = self.process.index, self.end
         if end <= self._next:
             return
-        self.grown, self.stack = written_at(self.process.source.path), None
+        self.grown, self.stack, self.collective = written_at(self.process.source.path), None, None
         for number in index.numbers(frozenset({"chromium_event"}), self._next):
             if number < end:
                 try:
@@ -253,6 +256,10 @@ class FollowedRank:
         under_way = spans.innermost if phase else None
         if under_way is None:
             stack = self.stack or ProcessStack(None, "", None)
+            if (pending := self.collective) is not None and row.state != "stopped":
+                since = max(self.grown, pending.began)
+                row = replace(row, state="waits", since=since)
+                stack = stack._replace(waits=True, call=pending.name, place=pending.place or stack.place)
             return replace(row, last_record=self.grown, place=stack.place, call=stack.call, waits=stack.waits)
         name = f"{under_way.name} {under_way.kernel}".strip()
         place = self.records.user_line(self.counts.phase_graph)

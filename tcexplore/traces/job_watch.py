@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
 from tcexplore.events.rank_events import RanksCompared
+from tcexplore.traces.collective_records import CollectiveWatch
 from tcexplore.traces.followed_trace import FollowedRank
 from tcexplore.traces.hangs import WAIT_S, find_hang
-from tcexplore.traces.process_stacks import StackWatch, holds_open
+from tcexplore.traces.process_stacks import FIRST_S, StackWatch, holds_open
 from tcexplore.traces.process_states import ProgressWatch
 from tcexplore.traces.trace_job import TraceJob
 
@@ -20,8 +21,8 @@ _MOST_STACKS = 4
 _AGAIN_S = 5.0
 """Seconds between two reads of a rank that works while others wait for it."""
 
-_SECOND_LOOK_S = 1.1
-"""Seconds between the two measurements of a report: enough for the share of a core."""
+_SECOND_LOOK_S, _ANSWER_S = 1.1, 2.5
+"""Seconds between the two measurements of a report: enough for the share of a core, and for torch's answer."""
 
 
 class JobWatch:
@@ -29,6 +30,7 @@ class JobWatch:
 
     def __init__(self) -> None:
         self._stacks = StackWatch()
+        self._collectives = CollectiveWatch()
 
     @property
     def note(self) -> str:
@@ -44,11 +46,18 @@ class JobWatch:
                 rank.progress = ProgressWatch(process.pid)
             if rank.progress is not None:
                 rank.progress.update()
+                if rank.spans.phase is None and time.time() - rank.grown >= FIRST_S:
+                    rank.collective = self._collectives.update(process.pid, rank.records.sources)
         read = list(islice(self._due(alive), most))
         for rank in read:
             process = rank.process
             rank.stack = self._stacks.read(process.pid, process.source.path or "", rank.records.sources)
         return bool(read)
+
+    def second_look_s(self, ranks: Iterable[FollowedRank]) -> float:
+        """Return after how many seconds a second measurement tells what the ranks do."""
+        asked = any(self._collectives.may_be_asked(rank.process.pid) for rank in ranks)
+        return _ANSWER_S if asked else _SECOND_LOOK_S
 
     def _due(self, ranks: Mapping[int, FollowedRank]) -> Iterator[FollowedRank]:
         """Yield the ranks whose stack is to be read now."""
@@ -80,7 +89,7 @@ def with_processes(comparison: RanksCompared, job: TraceJob) -> RanksCompared:
     for rank in ranks.values():
         rank.update()
     watch.update(ranks, 0)
-    time.sleep(_SECOND_LOOK_S)
+    time.sleep(watch.second_look_s(ranks.values()))
     watch.update(ranks, len(ranks))
     known = {number: rank.row() for number, rank in ranks.items()}
     rows = tuple(

@@ -32,7 +32,9 @@ INTERVAL_S = 5.0
 OVERDUE_S = 5.0
 """Age from which on a collective that has not finished waits for another rank."""
 
-_EQUAL_SIZES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "_allgather", "_reduce_scatter")
+_PUBLIC_NAMES = {"_all_gather_base": "all_gather_into_tensor", "_reduce_scatter_base": "reduce_scatter_tensor"}
+
+_EQUAL_SIZES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 """Beginnings of collectives whose input has the same size on all ranks: one of another size is another collective."""
 
 _MOST_BYTES, _MOST_TEXT = 64 << 20, 120
@@ -151,6 +153,7 @@ def pending_collective(content: Any, sources: TraceSources, now: float) -> Pendi
 def _name(entry: Mapping[str, Any]) -> str:
     """Return `all_reduce [1024]` of `nccl:all_reduce`."""
     name = str(entry.get("profiling_name", "")).rpartition(":")[2] or "a collective"
+    name = _PUBLIC_NAMES.get(name, name)
     sizes = entry.get("input_sizes")
     if name.startswith(_EQUAL_SIZES) and isinstance(sizes, list | tuple) and sizes:
         name += f" {sizes[0]}"

@@ -58,6 +58,10 @@ FRAMES = [
     [
         (recorded(entry(2), entry(1)), ("all_reduce [4196352]", BEGAN + 0.001, None)),
         (recorded(entry(1, state="completed"), entry(2, frames=FRAMES)), ("all_reduce [4196352]", BEGAN + 0.002, 27)),
+        (
+            recorded(entry(1, profiling_name="nccl:_all_gather_base", input_sizes=[[512, 512]])),
+            ("all_gather_into_tensor [512, 512]", BEGAN + 0.001, None),
+        ),
         (recorded(entry(1, profiling_name="nccl:all_to_all")), ("all_to_all", BEGAN + 0.001, None)),
         (recorded(entry(1, profiling_name="nccl:recv 0<-1")), ("recv 0<-1", BEGAN + 0.001, None)),
         (recorded(entry(1, state="completed")), None),
@@ -66,7 +70,18 @@ FRAMES = [
         ({"entries": [3, {"state": None, "time_created_ns": "x", "frames": 1}]}, None),
         (None, None),
     ],
-    ids=["oldest", "line", "sizes that may differ", "pipeline", "complete", "young", "none", "damaged", "unreadable"],
+    ids=[
+        "oldest",
+        "line",
+        "public name",
+        "sizes that may differ",
+        "pipeline",
+        "complete",
+        "young",
+        "none",
+        "damaged",
+        "unreadable",
+    ],
 )
 def test_what_a_rank_waits_for_is_its_oldest_collective(content: Any, expected: tuple[str, float, int | None] | None):
     sources = TraceSources()

@@ -166,7 +166,7 @@ def _under_way_rows(comparison: RanksCompared) -> Iterator[Row]:
         yield _activity("◐", rank, f"{rank.graph} {rank.span}", now - (rank.span_began or now))
     known = [row for row in silent if row.waits is not None]
     for rank in known:
-        verb = "is stopped" if rank.state == "stopped" else "waits" if rank.waits else "runs"
+        verb = "is stopped" if rank.state == "stopped" else "waits" if rank.waits or rank.state == "waits" else "runs"
         since = rank.since or rank.last_record or now
         yield _activity("○", rank, f"{verb} in {rank.call}" if rank.call else verb, now - since)
     unknown = [row for row in silent if row.waits is None]

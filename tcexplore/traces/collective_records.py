@@ -29,8 +29,11 @@ ONLY_UNFINISHED = "TORCH_INCLUDE_ONLY_ACTIVE"
 INTERVAL_S = 5.0
 """Seconds between two requests: so a hang is found within 15 s."""
 
-OVERDUE_S = 5.0
-"""Age from which on a collective that has not finished waits for another rank."""
+OVERDUE_S, STILL_S = 5.0, 2.0
+"""A collective waits for another rank if it is so old, and if no older one has finished for so long."""
+
+_CLOCK_S = 0.1
+"""By how much a file may seem older than it is."""
 
 _PUBLIC_NAMES = {"_all_gather_base": "all_gather_into_tensor", "_reduce_scatter_base": "reduce_scatter_tensor"}
 
@@ -41,7 +44,7 @@ _MOST_BYTES, _MOST_TEXT = 64 << 20, 120
 
 
 class PendingCollective(NamedTuple):
-    """The first collective that a rank has begun and not finished."""
+    """A collective that a rank has begun and not finished."""
 
     name: str
     """With the size of its input, if that is the same on all ranks."""
@@ -49,6 +52,48 @@ class PendingCollective(NamedTuple):
     """As a timestamp."""
     place: Location | None
     """The user's line; None in a backward, where torch communicates in C++."""
+    group: str = ""
+    number: int = 0
+    """How many collectives of this group the rank has begun, this one included; 0 if unknown."""
+
+
+def told_apart(pending: Mapping[int, PendingCollective]) -> dict[int, PendingCollective]:
+    """Return the collectives of ranks; those of one group that look alike get their numbers if these differ.
+
+    A rank that makes one call too many may wait in the same line as the others, but for the next call.
+    """
+    alike = {(collective.name, collective.group) for collective in pending.values()}
+    numbers = {collective.number for collective in pending.values()}
+    if len(alike) > 1 or len(numbers) < 2 or 0 in numbers:
+        return dict(pending)
+    return {
+        rank: each._replace(name=f"{each.name}, collective {each.number:,} of its group")
+        for rank, each in pending.items()
+    }
+
+
+class _Answer(NamedTuple):
+    """What a process said."""
+
+    at: float = 0.0
+    first: PendingCollective | None = None
+    since: float = 0.0
+    """Time of the first answer with the same collective: none has finished since."""
+
+    def next(self, first: PendingCollective | None, at: float) -> _Answer:
+        return _Answer(at, first, self.since if first == self.first else at)
+
+    @property
+    def pending(self) -> PendingCollective | None:
+        """The collective if it is overdue, and none has finished for a while.
+
+        A GPU may be seconds behind its process: then older collectives still finish.
+        """
+        return self.first if self.is_overdue and self.at - self.since >= STILL_S else None
+
+    @property
+    def is_overdue(self) -> bool:
+        return self.first is not None and self.at - self.first.began >= OVERDUE_S
 
 
 class _Recorder(NamedTuple):
@@ -74,24 +119,30 @@ class CollectiveWatch:
         """By process; None if it cannot be asked."""
         self._asked: dict[int, float] = {}
         """When the newest request was made, by process."""
-        self._answers: dict[int, tuple[float, PendingCollective | None]] = {}
-        """The newest answers and their times, by process."""
+        self._answers: dict[int, _Answer] = {}
+        """The newest answers, by process."""
 
     def may_be_asked(self, pid: int) -> bool:
         return self._recorder(pid) is not None
 
-    def update(self, pid: int, sources: TraceSources) -> PendingCollective | None:
-        """Return what a process waits for by its newest answer, and ask it again if that is old."""
+    @property
+    def is_unsure(self) -> bool:
+        """Whether a second answer would tell whether an overdue collective waits."""
+        return any(answer.is_overdue and answer.pending is None for answer in self._answers.values())
+
+    def update(self, pid: int, sources: TraceSources, *, again: bool = False) -> PendingCollective | None:
+        """Return what a process waits for, and ask it again if its newest answer is old, or if that is wanted."""
         recorder = self._recorder(pid)
         if recorder is None:
             return None
+        answer = self._answers.get(pid, _Answer())
         with suppress(OSError):
             written = os.stat(recorder.file).st_mtime
-            if written > self._answers.get(pid, (0.0, None))[0] and written >= self._asked.get(pid, written + 1) - 0.1:
-                self._answers[pid] = written, pending_collective(_read(recorder.file), sources, written)
-        if time.time() - self._asked.get(pid, 0.0) >= INTERVAL_S and _ask(recorder):
+            if written > answer.at and written >= self._asked.get(pid, written + 1) - _CLOCK_S:
+                answer = self._answers[pid] = answer.next(first_unfinished(_read(recorder.file), sources), written)
+        if (again or time.time() - self._asked.get(pid, 0.0) >= INTERVAL_S) and _ask(recorder):
             self._asked[pid] = time.time()
-        return self._answers.get(pid, (0.0, None))[1]
+        return answer.pending
 
     def _recorder(self, pid: int) -> _Recorder | None:
         if pid not in self._recorders:
@@ -140,14 +191,19 @@ def _read(path: str) -> Any:
         return None
 
 
-def pending_collective(content: Any, sources: TraceSources, now: float) -> PendingCollective | None:
-    """Return the oldest collective that has not finished `OVERDUE_S` after it began."""
+def first_unfinished(content: Any, sources: TraceSources) -> PendingCollective | None:
+    """Return the oldest collective that has not finished."""
     entries = content.get("entries") if isinstance(content, dict) else None
     pending = [entry for entry in _dictionaries(entries) if entry.get("state") != "completed"]
     first = min(pending, key=_began, default=None)
-    if first is None or not 0.0 < _began(first) <= now - OVERDUE_S:
+    if first is None or not _began(first):
         return None
-    return PendingCollective(_name(first), _began(first), _place(first.get("frames"), sources))
+    group, number = first.get("process_group"), first.get("collective_seq_id")
+    return PendingCollective(
+        _name(first), _began(first), _place(first.get("frames"), sources),
+        str(group[0]) if isinstance(group, list | tuple) and group else "",
+        number if isinstance(number, int) and not first.get("is_p2p") else 0,
+    )  # fmt: skip
 
 
 def _name(entry: Mapping[str, Any]) -> str:

@@ -259,7 +259,7 @@ class FollowedRank:
             if (pending := self.collective) is not None and row.state != "stopped":
                 since = max(self.grown, pending.began)
                 row = replace(row, state="waits", since=since)
-                stack = stack._replace(waits=True, call=pending.name, place=pending.place or stack.place)
+                stack = stack._replace(waits=False, call=pending.name, place=pending.place or stack.place)
             return replace(row, last_record=self.grown, place=stack.place, call=stack.call, waits=stack.waits)
         name = f"{under_way.name} {under_way.kernel}".strip()
         place = self.records.user_line(self.counts.phase_graph)

@@ -15,7 +15,10 @@ ALONE_S = 10.0
 """Seconds without progress of a rank that waits outside of any collective, while no other rank waits in one."""
 
 LONG_S = 30.0
-"""Seconds from which on it is an error that ranks wait for one that still works, or that a rank waits by itself."""
+"""Seconds from which on it is an error that ranks wait for one that still works, or that a rank waits by itself.
+
+So it is if their processes work, and only their collectives do not end: a GPU may be busy with something else before.
+"""
 
 
 def find_hang(rows: Sequence[RankRow], now: float | None = None) -> Hang | None:
@@ -30,15 +33,22 @@ def find_hang(rows: Sequence[RankRow], now: float | None = None) -> Hang | None:
     blamed = stopped or held_up
     if blamed:
         return _not_reached([row for row in waiting if row not in blamed], blamed, now)
-    calls = Counter((row.call, row.place) for row in waiting)
-    if len({call for call, _ in calls}) > 1:
-        return _other_collective(waiting)
+    calls = {row.call for row in waiting}
+    # A call that only the stack tells has no size: `all_reduce` may be `all_reduce [1024]`.
+    if len({call for call in calls if not any(other.startswith(f"{call} [") for other in calls)}) > 1:
+        return _other_collective(waiting, now)
     if any(row.state is None for row in rows) or len(seen) < 2:
         return None  # the rank that they wait for may run on another machine
     return Hang(
-        kind="all wait", ranks=_ranks(waiting), call=waiting[0].call, location=waiting[0].place,
-        since=_since(waiting), waiting_since=_since(waiting),
+        kind="all wait", ranks=_ranks(waiting), call=max(calls, key=len), location=waiting[0].place,
+        since=_since(waiting), waiting_since=_since(waiting), severity=_severity(waiting, now),
     )  # fmt: skip
+
+
+def _severity(waiting: Sequence[RankRow], now: float) -> Severity:
+    """Return how serious it is that all ranks wait in collectives."""
+    works = any(row.waits is False for row in waiting)
+    return "warning" if works and now - _since(waiting) < LONG_S else "error"
 
 
 def _rested(row: RankRow, now: float) -> float:
@@ -83,7 +93,7 @@ def _not_reached(waiting: Sequence[RankRow], blamed: Sequence[RankRow], now: flo
     )  # fmt: skip
 
 
-def _other_collective(waiting: Sequence[RankRow]) -> Hang:
+def _other_collective(waiting: Sequence[RankRow], now: float) -> Hang:
     """Return that the ranks wait in different collectives; those of the smaller group hold up the others."""
     calls = Counter(row.call for row in waiting)
     most = max(calls, key=lambda call: (calls[call], -min(row.rank for row in waiting if row.call == call)))
@@ -92,7 +102,7 @@ def _other_collective(waiting: Sequence[RankRow]) -> Hang:
     return Hang(
         kind="other collective", ranks=_ranks(others), waiting=_ranks(rest), call=most, location=rest[0].place,
         doing=f"{'it waits' if len(others) == 1 else 'they wait'} in `{others[0].call}`", place=others[0].place,
-        since=_since(others), waiting_since=_since(rest),
+        since=_since(others), waiting_since=_since(rest), severity=_severity(waiting, now),
     )  # fmt: skip
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
 from tcexplore.events.rank_events import RanksCompared
-from tcexplore.traces.collective_records import CollectiveWatch
+from tcexplore.traces.collective_records import CollectiveWatch, told_apart
 from tcexplore.traces.followed_trace import FollowedRank
 from tcexplore.traces.hangs import WAIT_S, find_hang
 from tcexplore.traces.process_stacks import FIRST_S, StackWatch, holds_open
@@ -21,8 +21,11 @@ _MOST_STACKS = 4
 _AGAIN_S = 5.0
 """Seconds between two reads of a rank that works while others wait for it."""
 
-_SECOND_LOOK_S, _ANSWER_S = 1.1, 2.5
-"""Seconds between the two measurements of a report: enough for the share of a core, and for torch's answer."""
+_SECOND_LOOK_S, _ANSWER_S = 1.1, 3.2
+"""Seconds between the two measurements of a report: enough for the share of a core, and for an answer of torch.
+
+torch looks for requests once in a second, so two answers are at least `STILL_S` apart.
+"""
 
 
 class JobWatch:
@@ -37,8 +40,11 @@ class JobWatch:
         """Why there are no stacks; empty if there is no reason."""
         return self._stacks.note
 
-    def update(self, ranks: Mapping[int, FollowedRank], most: int = _MOST_STACKS) -> bool:
-        """Measure the progress of the ranks, and read what some of them do; return whether any stack was read."""
+    def update(self, ranks: Mapping[int, FollowedRank], most: int = _MOST_STACKS, *, again: bool = False) -> bool:
+        """Measure the progress of the ranks, and read what some of them do; return whether any stack was read.
+
+        `again` asks for their collectives now, also if they were asked a moment ago.
+        """
         alive = {number: rank for number, rank in ranks.items() if not rank.over}
         for rank in alive.values():
             process = rank.process
@@ -47,17 +53,25 @@ class JobWatch:
             if rank.progress is not None:
                 rank.progress.update()
                 if rank.spans.phase is None and time.time() - rank.grown >= FIRST_S:
-                    rank.collective = self._collectives.update(process.pid, rank.records.sources)
+                    rank.collective = self._collectives.update(process.pid, rank.records.sources, again=again)
+        pending = {number: rank.collective for number, rank in alive.items() if rank.collective is not None}
+        for number, collective in told_apart(pending).items():
+            alive[number].collective = collective
         read = list(islice(self._due(alive), most))
         for rank in read:
             process = rank.process
             rank.stack = self._stacks.read(process.pid, process.source.path or "", rank.records.sources)
         return bool(read)
 
-    def second_look_s(self, ranks: Iterable[FollowedRank]) -> float:
-        """Return after how many seconds a second measurement tells what the ranks do."""
-        asked = any(self._collectives.may_be_asked(rank.process.pid) for rank in ranks)
-        return _ANSWER_S if asked else _SECOND_LOOK_S
+    def look_twice(self, ranks: Mapping[int, FollowedRank]) -> None:
+        """Measure as often as it takes to tell what the ranks do now, and read all stacks."""
+        self.update(ranks, 0)
+        asked = any(self._collectives.may_be_asked(rank.process.pid) for rank in ranks.values())
+        time.sleep(_ANSWER_S if asked else _SECOND_LOOK_S)
+        self.update(ranks, len(ranks), again=asked)
+        if self._collectives.is_unsure:
+            time.sleep(_ANSWER_S)
+            self.update(ranks, 0)
 
     def _due(self, ranks: Mapping[int, FollowedRank]) -> Iterator[FollowedRank]:
         """Yield the ranks whose stack is to be read now."""
@@ -88,9 +102,7 @@ def with_processes(comparison: RanksCompared, job: TraceJob) -> RanksCompared:
     watch = JobWatch()
     for rank in ranks.values():
         rank.update()
-    watch.update(ranks, 0)
-    time.sleep(watch.second_look_s(ranks.values()))
-    watch.update(ranks, len(ranks))
+    watch.look_twice(ranks)
     known = {number: rank.row() for number, rank in ranks.items()}
     rows = tuple(
         replace(

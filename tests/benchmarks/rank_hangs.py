@@ -1,8 +1,8 @@
-"""Headlines of jobs that hang: `python -m tests.benchmarks.rank_hangs [NAME…]`. It needs py-spy.
+"""Headlines of jobs that hang: `python -m tests.benchmarks.rank_hangs [NAME…] [--nccl]`. It needs py-spy.
 
-Each job has real Gloo ranks, of which rank 1 hangs in one way. It is followed as in the app; within 15 s after the hang
-began, the headline of the main screen must name rank 1, what it does, its line, and the line of the collective in which
-the others wait. The reason of an exception, which ends the job, is in the row below.
+Each job has real Gloo ranks, or NCCL ranks on two GPUs, of which rank 1 hangs in one way. It is followed as in the app;
+within 15 s after the hang began, the headline of the main screen must name rank 1, what it does, its line, and the line
+of the collective in which the others wait. The reason of an exception, which ends the job, is in the row below.
 
 In other jobs, rank 1 is only late: no headline of these may name a difference until the job has ended.
 """
@@ -27,6 +27,7 @@ from tcexplore.documents.rank_alert import alert_row, newest_comparison
 from tcexplore.documents.strip import verdict_row
 from tcexplore.session import Session
 from tcexplore.traced_job import TracedJob
+from tcexplore.traces.collective_records import recorder_variables
 from tcexplore.traces.followed_trace import FollowedTrace
 from tcexplore.ui.follow_engine import FollowEngine
 
@@ -50,13 +51,14 @@ class HangSeed(NamedTuple):
     """Whether the others are said to wait at the line of the collective."""
     late_s: float = 0.0
     """Seconds after which rank 1 goes on as the others did."""
+    on_gpu: bool = False
 
 
 SEEDS = (
-    HangSeed("collective", 2, "waits in `broadcast`"),
-    HangSeed("collective", 4, "waits in `broadcast`"),
+    HangSeed("collective", 2, "waits in `broadcast"),
+    HangSeed("collective", 4, "waits in `broadcast"),
     HangSeed("barrier", 2, "waits in `barrier`"),
-    HangSeed("groups", 2, "all ranks wait in `all_reduce`"),
+    HangSeed("groups", 2, "all ranks wait in `all_reduce"),
     HangSeed("loading", 2, "it waits"),
     HangSeed("loading", 4, "it waits"),
     HangSeed("dataloader", 2, "it waits"),
@@ -82,9 +84,13 @@ def line_ending(comment: str) -> int:
 
 
 def lacks(headline: str, seed: HangSeed) -> list[str]:
-    """Return what the headline of a hang does not say."""
+    """Return what the headline of a hang does not say.
+
+    It is a warning at first if a process still works, as one does that waits for a GPU.
+    """
     own, reached = line_ending(f"hang: {seed.name}"), line_ending("reached")
-    wanted = ["✖ " if "it compiles" not in headline and "it runs" not in headline else "◐ ", seed.says]
+    works = "it compiles" in headline or "it runs" in headline or (seed.on_gpu and "has not reached" not in headline)
+    wanted = ["✖ " if not works or not seed.reached else "◐ ", seed.says]
     wanted += [] if seed.name == "groups" else ["rank 1"]
     wanted += [f"line {own}"] if own else []
     wanted += [f"line {reached}"] if seed.reached else []
@@ -106,6 +112,7 @@ class Job:
             "TORCH_TRACE": str(self.trace), "HANG_BEGAN": str(self.began), "WORLD_SIZE": str(seed.ranks),
             "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
             "TORCHINDUCTOR_COMPILE_THREADS": "1", "HANG_S": str(seed.late_s),
+            "HANG_BACKEND": "nccl" if seed.on_gpu else "gloo", **recorder_variables(str(self.trace), {}),
         }  # fmt: skip
         program = [str(PROGRAM), "--hang", seed.name]
         if not seed.reached:  # its launcher ends the other ranks
@@ -196,8 +203,11 @@ def main() -> None:
     """Print each headline, and how many are right."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.rank_hangs")
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--nccl", action="store_true")
     given = parser.parse_args()
     seeds = [seed for seed in SEEDS if not given.names or seed.name in given.names]
+    if given.nccl:
+        seeds = list(dict.fromkeys(seed._replace(ranks=2, on_gpu=True) for seed in seeds))
     right = 0
     for seed in seeds:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

@@ -18,8 +18,9 @@ from tcexplore.traces.collective_records import (
     PIPE,
     CollectiveWatch,
     PendingCollective,
-    pending_collective,
+    first_unfinished,
     recorder_variables,
+    told_apart,
 )
 from tcexplore.traces.followed_trace import FollowedTrace
 from tcexplore.traces.hangs import find_hang
@@ -65,7 +66,6 @@ FRAMES = [
         (recorded(entry(1, profiling_name="nccl:all_to_all")), ("all_to_all", BEGAN + 0.001, None)),
         (recorded(entry(1, profiling_name="nccl:recv 0<-1")), ("recv 0<-1", BEGAN + 0.001, None)),
         (recorded(entry(1, state="completed")), None),
-        (recorded(entry(7_000)), None),
         (recorded(), None),
         ({"entries": [3, {"state": None, "time_created_ns": "x", "frames": 1}]}, None),
         (None, None),
@@ -77,15 +77,13 @@ FRAMES = [
         "sizes that may differ",
         "pipeline",
         "complete",
-        "young",
         "none",
         "damaged",
         "unreadable",
     ],
 )
 def test_what_a_rank_waits_for_is_its_oldest_collective(content: Any, expected: tuple[str, float, int | None] | None):
-    sources = TraceSources()
-    pending = pending_collective(content, sources, now=BEGAN + 10)
+    pending = first_unfinished(content, TraceSources())
     if expected is None:
         assert pending is None
         return
@@ -96,19 +94,26 @@ def test_what_a_rank_waits_for_is_its_oldest_collective(content: Any, expected: 
 
 RECORDER = """
 import os, pickle, select, sys
-pipe, target, content = sys.argv[1:]
+pipe, target, content, times = sys.argv[1:]
 os.mkfifo(pipe)
 reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
 print("ready", flush=True)
-while True:
+for number, seconds in enumerate(map(float, times.split(","))):
     select.select([reader], [], [])
-    if os.read(reader, 10):
-        with open(target, "wb") as file:
-            file.write(bytes.fromhex(content))
-        print("written", flush=True)
-        break
+    os.read(reader, 10)
+    with open(target, "wb") as file:
+        file.write(bytes.fromhex(content))
+    os.utime(target, (seconds, seconds))
+    print("written", flush=True)
 sys.stdin.read()
 """
+
+
+class FixedTime:
+    """The clock of a watch whose requests are all older than the answers."""
+
+    def time(self) -> float:
+        return BEGAN
 
 
 class Harmful:
@@ -117,17 +122,24 @@ class Harmful:
 
 
 @pytest.mark.parametrize(
-    ("content", "name"),
-    [(recorded(entry(1)), "all_reduce [4196352]"), (recorded(entry(1, extra=Harmful())), None)],
-    ids=["torch's", "with a call"],
+    ("content", "seconds", "name"),
+    [
+        (recorded(entry(1)), (6.0, 9.0), "all_reduce [4196352]"),
+        (recorded(entry(1)), (6.0, 7.0), None),
+        (recorded(entry(1)), (1.0, 4.0), None),
+        (recorded(entry(1, extra=Harmful())), (6.0, 9.0), None),
+    ],
+    ids=["waits", "may still finish", "young", "with a call"],
 )
-def test_a_running_process_is_asked(
-    content: Any, name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_running_process_is_asked_until_it_is_clear_that_it_waits(
+    content: Any, seconds: tuple[float, float], name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(collective_records, "time", FixedTime())
     variables = recorder_variables(str(tmp_path), {})
     pipe, target = f"{variables[PIPE]}3.pipe", f"{variables[FILES[0]]}3"
-    command = [sys.executable, "-c", RECORDER, pipe, target, pickle.dumps(content).hex()]
+    times = ",".join(str(BEGAN + each) for each in seconds)
+    command = [sys.executable, "-c", RECORDER, pipe, target, pickle.dumps(content).hex(), times]
     with subprocess.Popen(
         command, env={**os.environ, **variables, "RANK": "3"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -135,8 +147,9 @@ def test_a_running_process_is_asked(
         watch = CollectiveWatch()
         assert process.stdout.readline() == "ready\n"
         assert watch.may_be_asked(process.pid)
-        assert watch.update(process.pid, TraceSources()) is None, "it has not answered"
-        assert process.stdout.readline() == "written\n"
+        for _ in seconds:
+            assert watch.update(process.pid, TraceSources(), again=True) is None, "one answer does not tell"
+            assert process.stdout.readline() == "written\n"
         pending = watch.update(process.pid, TraceSources())
         assert (pending.name if pending is not None else None) == name
         assert process.stdin is not None
@@ -173,3 +186,14 @@ def test_a_rank_that_looks_busy_waits_for_the_one_that_has_not_come(traces: Path
     assert hang is not None
     assert (hang.kind, hang.ranks, hang.waiting, hang.waiting_since) == ("not reached", (1,), (0,), BEGAN)
     assert (hang.call, hang.location) == ("all_reduce [8]", place)
+
+
+def test_ranks_that_made_another_number_of_calls_are_told_apart() -> None:
+    alike = {rank: PendingCollective("all_reduce [8]", BEGAN, None, "0", 7) for rank in range(3)}
+    assert told_apart(alike) == alike
+    later = {**alike, 1: alike[1]._replace(number=8)}
+    names = {rank: collective.name for rank, collective in told_apart(later).items()}
+    assert names[0] == "all_reduce [8], collective 7 of its group"
+    assert names[1] == "all_reduce [8], collective 8 of its group"
+    other_group = {**alike, 1: alike[1]._replace(number=8, group="1")}
+    assert told_apart(other_group) == other_group

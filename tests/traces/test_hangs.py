@@ -49,6 +49,21 @@ def other(**fields: Any) -> RankRow:
             "rank 1 waits in `barrier` at line 23, but rank 0 waits in `all_reduce` at line 27 for 54.0 s",
             "error",
         ),
+        (
+            other(call="all_reduce [8]", place=at(27)),
+            "all ranks wait in `all_reduce [8]` at line 27 for 54.0 s",
+            "error",
+        ),
+        (
+            other(call="all_reduce", place=at(27), since=NOW - 20, waits=False),
+            "all ranks wait in `all_reduce` at line 27 for 20.0 s",
+            "warning",
+        ),
+        (
+            other(call="barrier", since=NOW - 20, waits=False),
+            "rank 1 waits in `barrier` at line 23, but rank 0 waits in `all_reduce` at line 27 for 60.0 s",
+            "warning",
+        ),
         (other(call="all_reduce", place=at(27)), "all ranks wait in `all_reduce` at line 27 for 54.0 s", "error"),
         (
             other(state="runs", since=NOW),

@@ -1,6 +1,8 @@
 """A program of several ranks that hangs in its third step. `--hang NAME` chooses why, on rank 1.
 
-A line that rank 1 does not leave ends with the name. The file that `HANG_BEGAN` names is made before.
+A line that rank 1 does not leave ends with the name. The file that `HANG_BEGAN` names is made before. `HANG_BACKEND`
+is `gloo`, or `nccl` with a GPU for each rank.
+
 With `HANG_S`, rank 1 goes on after so many seconds in `sleep`, `loop`, `compile` and `autotuning`, and all ranks
 compile the same: it is only late.
 """
@@ -24,6 +26,8 @@ hang = parser.parse_args().hang
 rank = int(os.environ["RANK"])
 empty: queue.Queue[None] = queue.Queue()
 taken = threading.Lock()
+backend = os.environ.get("HANG_BACKEND", "gloo")
+device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
 late_s = float(os.environ.get("HANG_S", "0"))
 other = None
 """A second group of all ranks."""
@@ -36,7 +40,7 @@ def scaled(x: torch.Tensor) -> torch.Tensor:
 
 def average(x: torch.Tensor, *, in_other: bool = False) -> torch.Tensor:
     dist.all_reduce(x, group=other if in_other else None)  # reached
-    return x / dist.get_world_size()
+    return x / dist.get_world_size() + x.sum().item()
 
 
 class Stuck(torch.utils.data.Dataset[torch.Tensor]):
@@ -56,7 +60,7 @@ def load(wrong: bool) -> torch.Tensor:
     if wrong and hang == "dataloader":
         loader = torch.utils.data.DataLoader(Stuck(), num_workers=1)
         next(iter(loader))  # hang: dataloader
-    return torch.randn(4, 4)
+    return torch.randn(4, 4, device=device)
 
 
 def lasts() -> Iterator[None]:
@@ -87,7 +91,7 @@ def product(a: torch.Tensor) -> torch.Tensor:  # hang: compile
     return a @ a
 
 
-layer = torch.nn.Linear(64, 64)
+layer = torch.nn.Linear(64, 64).to(device)
 
 
 def tuned(a: torch.Tensor) -> torch.Tensor:  # hang: autotuning
@@ -103,7 +107,7 @@ def stuck_in_compile(x: torch.Tensor) -> None:
         torch._inductor.config.max_autotune = torch._inductor.config.freezing = True
         select_algorithm.AlgorithmSelectorCache.benchmark_choice = staticmethod(busy)
         with torch.no_grad():
-            torch.compile(tuned)(torch.randn(64, 64))
+            torch.compile(tuned)(torch.randn(64, 64, device=device))
 
 
 @torch.compile(backend="aot_eager")
@@ -150,7 +154,9 @@ def train(step: int) -> torch.Tensor:
 
 def main() -> None:
     global other
-    dist.init_process_group("gloo")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group(backend)
     other = dist.new_group(list(range(dist.get_world_size())))
     for step in range(4):
         train(step)

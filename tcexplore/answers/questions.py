@@ -177,7 +177,10 @@ def _summary(report: Fields, asked: Asked) -> Answer:
         "ops": sum(graph["ops"] for graph in report["graphs"]),
         "breaks": len(report["breaks"]),
         "not_compiled": [where(frame) for frame in report["uncompiled_functions"]],
-        "recompiles": len({recompile["graph"] for recompile in report["recompiles"]}),
+        "recompiles": len({recompile["graph"] for recompile in report["recompiles"] if not recompile["limit_hit"]}),
+        "runs_eagerly_at_recompile_limit": [
+            where(frame) for frame in report["frames"] if frame["limit_hit"] and frame["at_limit"] == "eager"
+        ],
         "kernels": f"{len(generated)} generated, {len(kernels) - len(generated)} library calls",
         "timing": timing and {
             "verdict": timing["verdict"], "speedup": timing["speedup"], "interval_95": timing["ci95"],
@@ -428,8 +431,8 @@ QUESTIONS: dict[str, Question] = {
     question.name: question
     for question in (
         Question("summary", "", "verdict, counts, times, the first breaks and kernels", STATUS | {
-            "entry", "torch", "graphs", "breaks", "uncompiled_functions", "recompiles", "kernels", "timing", "accuracy",
-            "compile_time", "missing",
+            "entry", "torch", "graphs", "breaks", "uncompiled_functions", "recompiles", "frames", "kernels", "timing",
+            "accuracy", "compile_time", "missing",
         }, _summary, timed=True),
         Question("next", "", "what to do next, the greatest gain first, with its evidence", STATUS | {"next"}, _next,
                  timed=True),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -573,7 +573,7 @@ def region_name(target: Any) -> RegionName:
         return RegionName(type(owner).__name__, "module in place")
     if isinstance(owner, torch.optim.Optimizer):
         return RegionName(f"{type(owner).__name__}.{name}", "optimizer")
-    if owner is not None and not isinstance(owner, type):
+    if owner is not None and not isinstance(owner, type | ModuleType):  # a builtin's owner is its Python module
         return RegionName(f"{type(owner).__name__}.{name}", "method")
     return RegionName(name, "function")
 

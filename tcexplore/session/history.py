@@ -250,6 +250,8 @@ class RunSummary:
     """Functions whose ops run eagerly since Dynamo skipped their whole frame."""
     complete: bool = False
     """Whether the compile was over: figures of a run that ended earlier are lower bounds."""
+    limit_reached: bool = False
+    """Whether a frame reached the recompile limit: calls that match no compiled version of it run eagerly."""
     trace: str = ""
     """The trace that the run was read from; empty for a live run."""
 
@@ -279,6 +281,7 @@ def summarize(snapshot: Snapshot) -> RunSummary:
         extern=sum(not kernel.generated for kernel in snapshot.code.kernels),
         guards=sum(len(installed.guards) for installed in snapshot.guards),
         recompiles=len({recompile.graph for recompile in snapshot.recompiles if not recompile.limit_hit}),
+        limit_reached=any(recompile.limit_hit for recompile in snapshot.recompiles),
         speedup=timing.speedup if timing else None,
         verdict=timing.verdict if timing else "",
         error=snapshot.failure.type if snapshot.failure else "",

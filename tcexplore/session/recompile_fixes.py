@@ -133,12 +133,15 @@ def _inferred_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
     sizes: dict[tuple[str, int], list[ev.Recompiled]] = defaultdict(list)
     numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
     carried: dict[tuple[str, str], list[ev.Recompiled]] = defaultdict(list)
+    integers: dict[str, list[ev.Recompiled]] = defaultdict(list)
     resumed = resumed_frames(snapshot)
     for cause, _ in newest_causes(snapshot):
         if cause.graph in resumed and not _is_passed_on(snapshot, cause.name, resumed[cause.graph]):
             if cause.kind in ("bool", "int", "float"):
                 carried[frame_number(cause.graph), cause.name].append(cause)
             continue
+        if cause.kind == "int" and cause.origin == "attribute":
+            integers[cause.name].append(cause)
         if backward_number(cause.graph) or not _is_argument(cause):
             continue
         if cause.kind == "size" and cause.dim is not None:
@@ -147,6 +150,8 @@ def _inferred_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
             numbers[cause.name].append(cause)
     fixes = [fix for (name, dim), causes in sizes.items() for fix in _size_fixes(snapshot, name, dim, causes)]
     fixes += [_fix(TENSOR, causes) for causes in numbers.values()]
+    # The second value of an integer makes it dynamic, unless a module has it.
+    fixes += [_fix(UNSPEC_INT, causes) for causes in integers.values() if len(causes) > 1]
     for causes in carried.values():
         fixes += _break_fixes(snapshot, causes, resumed[causes[0].graph])
     return (*fixes, *_specialized_sizes(snapshot, {(fix.name, fix.dim) for fix in fixes}))

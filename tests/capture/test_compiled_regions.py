@@ -34,3 +34,5 @@ def test_regions_have_the_names_that_the_user_knows():
     assert region_name(linear._call_impl) == ("Linear", "module in place")
     assert region_name(optimizer.step) == ("SGD.step", "optimizer")
     assert region_name(torch.sin).kind == "function"
+    assert region_name(torch.nn.functional.gelu) == ("gelu", "function")
+    assert region_name([].append) == ("list.append", "method")

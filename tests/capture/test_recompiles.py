@@ -15,8 +15,10 @@ import torch
 from tcexplore import events as ev
 from tcexplore.capture.dynamo.recompiles import FailedGuards
 from tcexplore.capture.user_files import UserFiles
+from tcexplore.documents.strip import verdict_row
 from tcexplore.events import GraphCaptured, Recompiled
-from tcexplore.session.recompile_fixes import BREAK, TENSOR, recompile_fixes
+from tcexplore.session import Session
+from tcexplore.session.recompile_fixes import BREAK, TENSOR, UNSPEC_INT, recompile_fixes
 from tcexplore.session.snapshot import Snapshot, start_snapshot
 from tests.capture import guard_programs, recompile_cases
 from tests.capture.dynamo_capture import capture, capture_events, hook_failures, line_number, location_of, select
@@ -184,6 +186,38 @@ def test_an_argument_that_only_a_resume_function_uses_can_be_a_tensor():
     changed = snapshot_of(capture(guard_programs.scaled_by_a_tenth_after_a_break, (X, 0.5), (X, 0.25)))
     assert [recompile.graph for recompile in changed.recompiles] == ["0/1", "1/1"]
     assert [fix.graphs for fix in recompile_fixes(changed)] == [("0/1",)], "the resume function gets another value"
+
+
+def layers(number: int) -> list[guard_programs.Scaled]:
+    """Return layers that differ in an integer only, as the `layer_idx` of a Transformer's."""
+    made = [guard_programs.Scaled() for _ in range(number)]
+    for index, layer in enumerate(made, 2):
+        layer.scale = index
+    return made
+
+
+def run_of_layers(number: int) -> Snapshot:
+    with capture_events(guard_programs.__file__) as events:
+        for layer in layers(number):
+            torch.compile(layer, backend="eager")(X)
+    return snapshot_of(events)
+
+
+def test_layers_with_different_integers_are_offered_dynamic_integers():
+    (fix,) = recompile_fixes(run_of_layers(4))
+    assert (fix.kind, fix.name, fix.graphs) == (UNSPEC_INT, "self.scale", ("0/1", "0/2", "0/3"))
+    assert recompile_fixes(run_of_layers(2)) == (), "a second value alone may be the only other one"
+    with torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True):
+        assert len(run_of_layers(4).graphs) == 2, "the fix does what it says"
+
+
+def test_the_headline_says_that_calls_run_eagerly_at_the_limit():
+    with torch._dynamo.config.patch(recompile_limit=2):
+        texts = [verdict_row(Session(runs=(run_of_layers(number),)), 200).text for number in (4, 2)]
+    assert ["recompile limit reached" in text for text in texts] == [True, False]
+    assert all("↻ 1 recompile" in text and "recompiles" not in text for text in texts), (
+        "the call at the limit is no recompile"
+    )
 
 
 def test_only_arguments_are_offered_to_be_marked_dynamic():

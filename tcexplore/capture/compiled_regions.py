@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -92,6 +92,8 @@ class Region:
         self.original = original
         self.caller: Location | None = None
         """Line of the user's files that called it first; None before, and if no such line did."""
+        self.made = 1
+        """Number of times that `torch.compile` made it, for a function that is defined anew each time."""
         self.eager = 0
         """Number of calls of the original, which no other counter has."""
         self.calls = 0
@@ -140,7 +142,7 @@ class Region:
             median_us=median, low_us=low, high_us=high,
             entered=self.entered if self._counts_graphs else None,
             resumed=self.resumed if self._counts_graphs else None,
-            uncompiled=self._uncompiled, raised=self._raised, eager=self.eager,
+            uncompiled=self._uncompiled, raised=self._raised, eager=self.eager, made=self.made,
             bin_s=self._activity.bin_s, activity=tuple(self._activity.counts),
         )  # fmt: skip
 
@@ -260,6 +262,8 @@ class Regions:
         self._again: list[RegionCreated] | None = None
         """While the script runs again: the regions of its first run that it did not make again so far."""
         self._created: list[RegionCreated] = []
+        self._by_code: dict[tuple[CodeType, Location], int] = {}
+        """Regions that are functions, by their code and the line that compiles it."""
         self.failed_call: FailedCall | None = None
         """The last call of a region, if it raised an exception."""
         self._emitted_at = 0.0
@@ -366,7 +370,7 @@ class Regions:
             arguments=self._arguments(),
         )  # fmt: skip
         original = None if _compiled_by_torch() else getattr(compiled, ORIGINAL, None)
-        if (known := self._known(created)) is not None:
+        if (known := self._known(created, original)) is not None:
             known.original, known.target = original, target
             return known
         self._created.append(created)
@@ -379,20 +383,32 @@ class Regions:
         self._hooks.emit(created)
         return region
 
-    def _known(self, created: RegionCreated) -> Region | None:
-        """Return the region of the script's first run that it makes again here, if any."""
+    def _known(self, created: RegionCreated, original: Any) -> Region | None:
+        """Return the region that is made again here, if any.
+
+        It is one of the script's first run, or a function that the same line compiled before, as in each step of a
+        loop: torch keeps one set of compiled versions for its code, and its closures need not stay in memory.
+        """
+        place = created.name, created.kind, created.location
         for known in self._again or ():
-            if (known.name, known.kind, known.location) == (created.name, created.kind, created.location):
+            if (known.name, known.kind, known.location) == place:
                 self._again.remove(known)  # type: ignore[union-attr]
                 return self._regions[known.region]
-        return None
+        code = getattr(original, "__code__", None)
+        if created.kind != "function" or created.location is None or not isinstance(code, CodeType):
+            return None
+        region = self._by_code.setdefault((code, created.location), len(self._regions))
+        if region == len(self._regions):
+            return None
+        self._regions[region].made += 1
+        return self._regions[region]
 
     def _wrap_region(self, region: Region, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        begin, end = self._begin, self._end
+        begin, end, original = self._begin, self._end, region.original
 
         def eagerly(call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             try:
-                return region.original(*args, **kwargs)  # type: ignore[misc]
+                return original(*args, **kwargs)  # type: ignore[misc]
             except torch.OutOfMemoryError:
                 if self._steps is None or call.outer is not None:
                     raise
@@ -403,8 +419,7 @@ class Regions:
         @wraps(compiled)
         def region_call(*args: Any, **kwargs: Any) -> Any:
             if self._closed:
-                original = region.original if self._originals else None
-                return (original or compiled)(*args, **kwargs)
+                return ((original if self._originals else None) or compiled)(*args, **kwargs)
             call = begin(region, compiled, args, kwargs)
             try:
                 result = eagerly(call, args, kwargs) if call.eager else compiled(*args, **kwargs)

@@ -215,3 +215,28 @@ async def test_a_region_in_which_dynamo_starts_nowhere_is_not_compiled(runs: Run
     for event in skipped:
         assert (event.frame.line, event.frame.function) == (6, "Sequential")
         assert "`module.compile()` of a torch.nn.Sequential" in event.reason
+
+
+MADE_AGAIN = """\
+import torch
+def scaled(factor):
+    return torch.compile(lambda x: x * factor, backend="eager")
+kept = [scaled(torch.tensor(float(number))) for number in range(3)]
+x = torch.ones(4)
+for step in range(120):
+    for number, function in enumerate(kept):
+        assert function(x)[0] == number
+    factor = torch.tensor(float(step))
+    assert torch.compile(lambda x: x - factor, backend="eager")(x)[0] == 1 - step
+"""
+
+
+async def test_a_function_that_is_compiled_anew_in_each_step_is_one_region(runs: Runs) -> None:
+    """Its closures differ, also in steps that run eagerly; those of earlier steps are not kept."""
+    events = await runs.run(MADE_AGAIN, time_for=0.1, no_captured_calls=True)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert [region.location.line for region in only(events, RegionCreated) if region.location] == [3, 10]
+    calls = {event.region: event for event in only(events, RegionCalls)}
+    assert {region: event.made for region, event in calls.items()} == {0: 3, 1: 120}
+    assert calls[0].calls + calls[0].eager == 360
+    assert sum(each.eager for each in calls.values()) > 0

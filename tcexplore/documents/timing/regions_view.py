@@ -176,6 +176,8 @@ def graph_figures(seen: RegionCalls) -> Iterator[str]:
         yield f"{each:.3g} {'graph' if each == 1 else 'graphs'} per call"
         if seen.resumed:
             yield f"{count(seen.resumed, 'entry') if seen.resumed == 1 else f'{seen.resumed:,} entries'} after a break"
+    if seen.made > 1:
+        yield f"made by {count(seen.made, 'call')} of torch.compile"
     if seen.uncompiled:
         yield f"{count(seen.uncompiled, 'call')} ran eagerly, without a graph"
     if seen.raised:
@@ -185,8 +187,10 @@ def graph_figures(seen: RegionCalls) -> Iterator[str]:
 
 
 def suggest_region_fix(lane: RegionTimeline) -> str:
-    """Return how to avoid recompiles of an optimizer step that its learning rate causes, else nothing."""
+    """Return how to avoid `torch.compile` in each step, or recompiles that a learning rate causes; else nothing."""
     rates = (again.kind == "float" and again.name.endswith("['lr']") for mark in lane.marks for again in mark.causes)
+    if lane.calls is not None and lane.calls.made > FEW and lane.calls.made >= lane.calls.calls / 2:
+        return "torch.compile once, before the loop: each time, it makes its wrapper and a first call anew. Not measured"
     if lane.region.kind != "optimizer" or not any(rates):
         return ""
     return (

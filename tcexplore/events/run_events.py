@@ -362,7 +362,7 @@ class RegionCalls(Event):
     eager: int = 0
     """Further calls, made eagerly by tcexplore to time steps; no other figure counts them."""
     made: int = 1
-    """Calls of `torch.compile` that made it, such as one in each step, for a function that is defined anew each time."""
+    """Calls of `torch.compile` that made it: several for a function that is defined anew each time."""
     bin_s: float = 1.0
     activity: tuple[int, ...] = ()
     """Calls that began in each `bin_s` seconds since the job arrived."""

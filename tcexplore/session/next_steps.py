@@ -25,11 +25,13 @@ from tcexplore.session.snapshot import Snapshot
 from tcexplore.targets.target_names import NATIVE
 
 StepAction = Literal[
-    "correct_result", "fix_break", "compile_function", "avoid_recompiles", "run_eagerly", "cuda_graphs", "mode",
-    "autocast", "matmul_precision", "freezing", "channels_last", "guard_filter", "larger_batch", "compile_blocks",
+    "correct_result", "fix_break", "compile_function", "compile_once", "avoid_recompiles", "run_eagerly", "cuda_graphs",
+    "mode", "autocast", "matmul_precision", "freezing", "channels_last", "guard_filter", "larger_batch",
+    "compile_blocks",
 ]  # fmt: skip
-"""`run_eagerly`: leave the program uncompiled. `freezing`: make the weights constants of the graph. `compile_blocks`:
-compile each kind of repeated block once, instead of the whole model."""
+"""`compile_once`: call `torch.compile` before a loop instead of in it. `run_eagerly`: leave the program uncompiled.
+`freezing`: make the weights constants of the graph. `compile_blocks`: compile each kind of repeated block once, instead
+of the whole model."""
 
 GainUnit = Literal["times faster", "seconds"]
 """`times faster`: time of a compiled call now over the time afterwards, per item for a larger batch. `seconds`: compile
@@ -53,6 +55,9 @@ LONG_COMPILE_S = 5.0
 
 BLOCKS = 4
 """Repeated blocks of one kind from which on this may help."""
+
+MADE_ONCE = 3
+"""Times that `torch.compile` may make a function anew outside of a loop of steps."""
 
 MOST = 3
 """Breaks, and functions, that have a step each."""
@@ -255,6 +260,22 @@ def _functions(snapshot: Snapshot) -> Iterator[NextStep]:
                 detail=skipped.reason, location=skipped.frame, links=line_links(skipped.frame),
                 view=("breaks", "breaks"),
             )  # fmt: skip
+
+
+def made_in_each_step(seen: ev.RegionCalls) -> bool:
+    """Return whether `torch.compile` makes a region about as often as it is called."""
+    return seen.made > MADE_ONCE and seen.made >= (seen.calls + seen.eager) / 2
+
+
+def _made_in_each_step(snapshot: Snapshot) -> Iterator[NextStep]:
+    """Yield regions that a loop makes: it may make them once."""
+    regions = {region.region: region for region in snapshot.regions}
+    for seen in filter(made_in_each_step, snapshot.region_calls):
+        region = regions[seen.region]
+        yield NextStep(
+            action="compile_once", target=region.name, number=seen.made, location=region.location,
+            links=line_links(region.location), view=("timing", "regions"),
+        )  # fmt: skip
 
 
 def _recompiles(snapshot: Snapshot) -> Iterator[NextStep]:
@@ -535,7 +556,7 @@ def _compile_blocks(snapshot: Snapshot) -> Iterator[NextStep]:
 
 
 _SOURCES: tuple[Callable[[Snapshot], Iterator[NextStep]], ...] = (
-    _correct_result, _breaks, _functions, _recompiles, _eager, _cuda_graphs, _mode, _types, _freezing, _channels_last,
-    _guard_filter, _larger_batch, _compile_blocks,
+    _correct_result, _breaks, _functions, _made_in_each_step, _recompiles, _eager, _cuda_graphs, _mode, _types,
+    _freezing, _channels_last, _guard_filter, _larger_batch, _compile_blocks,
 )  # fmt: skip
 """In the order of equal ranks."""

@@ -169,6 +169,16 @@ def test_a_script_tries_only_the_arguments_of_its_own_calls():
     assert {known.action for known in next_steps(script) if known.trial} == {"mode"}
 
 
+def test_a_loop_that_calls_torch_compile_may_call_it_once():
+    region = ev.RegionCreated(region=0, name="<lambda>", kind="function", location=ev.Location("model.py", 12))
+    run = replace(fakes.complete(), regions=(region,))
+    made = [ev.RegionCalls(region=0, calls=calls, warm=0, seconds=1.0, made=60) for calls in (59, 600)]
+    assert "compile_once" in actions(replace(run, region_calls=(made[0],)))
+    assert "compile_once" not in actions(replace(run, region_calls=(made[1],))), "a list of functions"
+    known = step(replace(run, region_calls=(made[0],)), "compile_once")
+    assert evidence(known, run).startswith("It was called 60 times here.")
+
+
 def test_a_wrong_result_comes_first():
     run = product_heavy()
     wrong = replace(run, accuracy=replace(run.accuracy, verdict="wrong"))  # type: ignore[type-var]

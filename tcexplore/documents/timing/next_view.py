@@ -181,6 +181,7 @@ def short_step(step: NextStep, snapshot: Snapshot) -> str:
         "correct_result": "find the wrong stage",
         "fix_break": f"fix {line}" if line else "fix a break",
         "compile_function": f"get {step.target} compiled",
+        "compile_once": "torch.compile once",
         "avoid_recompiles": f"avoid {count(step.number or 0, 'recompile')}",
         "run_eagerly": "leave it uncompiled",
         "cuda_graphs": "CUDA graphs",
@@ -220,6 +221,7 @@ def _function_title(step: NextStep, where: str) -> str:
 _TITLES: dict[StepAction, Callable[[NextStep, str], str]] = {
     "correct_result": lambda step, _: f"Find the compiler stage that makes {step.target or 'the result'} wrong",
     "compile_function": _function_title,
+    "compile_once": lambda step, where: f"Call torch.compile once, before the loop: {step.target}, {where}",
     "avoid_recompiles": lambda step, _: f"Avoid {count(step.number or 0, 'recompile')}: {_recompile_change(step)}",
     "run_eagerly": lambda *_: "Leave the program uncompiled: eager is faster",
     "cuda_graphs": lambda step, _: "Let CUDA graphs record the call" if step.config is None
@@ -319,6 +321,8 @@ _EVIDENCE: dict[StepAction, Callable[[NextStep, Snapshot], str]] = {
     "correct_result": lambda *_: "Compiled gives a wrong result, so no speed matters yet.",
     "fix_break": _break_evidence,
     "compile_function": lambda step, _: f"Dynamo skipped it, so its ops run eagerly: {step.detail}",
+    "compile_once": lambda step, _: f"It was called {step.number or 0:,} times here. Each call makes a wrapper, whose "
+    "first call takes longer.",
     "avoid_recompiles": _recompile_evidence,
     "run_eagerly": _eager_evidence,
     "cuda_graphs": _graphs_evidence,

@@ -25,6 +25,7 @@ from tcexplore.session.compile_time import (
     timeline,
 )
 from tcexplore.session.links import line_links
+from tcexplore.session.next_steps import made_in_each_step
 
 GLYPHS = {COMPILE: "●", RECOMPILE: "↻", BACKWARD: "◁", BACKWARD_AGAIN: "◀"}
 STYLES = {COMPILE: "strong", RECOMPILE: "recompile", BACKWARD: "label.1", BACKWARD_AGAIN: "recompile"}
@@ -189,8 +190,8 @@ def graph_figures(seen: RegionCalls) -> Iterator[str]:
 def suggest_region_fix(lane: RegionTimeline) -> str:
     """Return how to avoid `torch.compile` in each step, or recompiles that a learning rate causes; else nothing."""
     rates = (again.kind == "float" and again.name.endswith("['lr']") for mark in lane.marks for again in mark.causes)
-    if lane.calls is not None and lane.calls.made > FEW and lane.calls.made >= lane.calls.calls / 2:
-        return "torch.compile once, before the loop: each time, it makes its wrapper and a first call anew. Not measured"
+    if lane.calls is not None and made_in_each_step(lane.calls):
+        return "torch.compile once, before the loop"
     if lane.region.kind != "optimizer" or not any(rates):
         return ""
     return (

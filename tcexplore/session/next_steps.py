@@ -269,13 +269,13 @@ def made_in_each_step(seen: ev.RegionCalls) -> bool:
 
 def _made_in_each_step(snapshot: Snapshot) -> Iterator[NextStep]:
     """Yield regions that a loop makes: it may make them once."""
-    regions = {region.region: region for region in snapshot.regions}
-    for seen in filter(made_in_each_step, snapshot.region_calls):
-        region = regions[seen.region]
-        yield NextStep(
-            action="compile_once", target=region.name, number=seen.made, location=region.location,
-            links=line_links(region.location), view=("timing", "regions"),
-        )  # fmt: skip
+    made = {seen.region: seen.made for seen in snapshot.region_calls if made_in_each_step(seen)}
+    for region in snapshot.regions:
+        if region.region in made:
+            yield NextStep(
+                action="compile_once", target=region.name, number=made[region.region], location=region.location,
+                links=line_links(region.location), view=("timing", "regions"),
+            )  # fmt: skip
 
 
 def _recompiles(snapshot: Snapshot) -> Iterator[NextStep]:

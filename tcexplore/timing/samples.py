@@ -54,7 +54,7 @@ class Pairs:
     varying: bool = False
     """Whether the sizes of the blocks differ: then so do the times of each side, without being outliers or a drift."""
     _size: float | None = None
-    """Size of the first block."""
+    """Size of the newest block."""
     _unsent: list[tuple[float, float]] = field(default_factory=list)
     _waiting: tuple[list[Block], list[Block]] = field(default_factory=lambda: ([], []))
     """Blocks of each side, newest first, without one of their size on the other."""

@@ -96,7 +96,7 @@ RECORDER = """
 import os, pickle, select, sys
 pipe, target, content, times = sys.argv[1:]
 os.mkfifo(pipe)
-reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+reader = os.open(pipe, os.O_RDWR)  # with a writer of its own, it has no end
 print("ready", flush=True)
 for number, seconds in enumerate(map(float, times.split(","))):
     select.select([reader], [], [])

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product, takewhile, tee
-from statistics import fmean
 from typing import Literal, NamedTuple
 
 from tcexplore.events import PairsMeasured
@@ -90,18 +89,16 @@ class Pairs:
             del waiting[2 * MOST_WAITING :]
 
     def typical_us(self) -> tuple[float, float]:
-        """Return the typical time of each side: the medians, or the means of the middle third of pairs if sizes vary.
+        """Return the typical time of each side: the median, of the middle third of the pairs if sizes vary.
 
         Of steps of two sizes, the median may be a small one on one side and a large one on the other. Raises
         `ValueError` without pairs.
         """
-        if not self.varying:
-            return median(self.first), median(self.second)
-        ordered = sorted(zip(self.first, self.second, strict=True), key=math.prod)
-        left_out = len(ordered) // 3
-        middle = ordered[left_out : len(ordered) - left_out]
-        first, second = (fmean(side) for side in zip(*middle, strict=True))
-        return first, second
+        pairs = list(zip(self.first, self.second, strict=True))
+        if self.varying:
+            left_out = len(pairs) // 3
+            pairs = sorted(pairs, key=math.prod)[left_out : len(pairs) - left_out]
+        return median([first for first, _ in pairs]), median([second for _, second in pairs])
 
     def take_unsent(self) -> PairsMeasured | None:
         """Return the pairs since the last call, or None if there are none."""

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from tcexplore.processes import descendants
-from tcexplore.traces.collective_records import recorder_variables
 
 TRACE_VARIABLE = "TORCH_TRACE"
 
@@ -53,6 +52,8 @@ class TracedJob:
 
         A `held` command waits for a line on stdin, which `release` sends. Raise `JobStartError`.
         """
+        from tcexplore.traces.collective_records import recorder_variables  # each `check` imports this module, too
+
         environment = {**os.environ, TRACE_VARIABLE: self.folder, **recorder_variables(self.folder, os.environ)}
         outputs: list[int] = []
         if capture:

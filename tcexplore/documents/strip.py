@@ -242,8 +242,7 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     graphs = "" if shown.profile_alone else f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}"
     yield piece(graphs, "", COUNTS)
     yield piece(count_kernels(shown) if shown.code.kernels else "", "", COUNTS)
-    recompiles = f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else ""
-    yield piece(recompiles, "recompile", 1)
+    yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     if figures.limit_reached:
         yield piece(" ✖ recompile limit reached ", "badge.break")
     now = "now " if fix and not brief else ""

@@ -51,6 +51,8 @@ def make_estimate(
     `others` are other processes that were timed. Raises `ValueError` without pairs.
     """
     eager, compiled = list(samples.measured.first), list(samples.measured.second)
+    # Of steps of several sizes, a long one is no outlier, and longer ones later are no drift.
+    alike_eager, alike_compiled = ([], []) if samples.measured.varying else (eager, compiled)
     own = estimate_speedup(eager, compiled)
     processes = (timed_process(samples, conditions.memory, own), *others)
     # One change of the verdict, when all processes are timed, not one with each.
@@ -82,10 +84,10 @@ def make_estimate(
         control_pairs=len(samples.control),
         pairs_taken=samples.measured.taken + others_pairs,
         pairs_discarded=samples.discarded,
-        eager_outliers=0 if samples.measured.varying else count_outliers(eager).total,
-        compiled_outliers=0 if samples.measured.varying else count_outliers(compiled).total,
-        eager_halves_us=() if samples.measured.varying else _halves(eager),
-        compiled_halves_us=() if samples.measured.varying else _halves(compiled),
+        eager_outliers=count_outliers(alike_eager).total,
+        compiled_outliers=count_outliers(alike_compiled).total,
+        eager_halves_us=_halves(alike_eager),
+        compiled_halves_us=_halves(alike_compiled),
         fastest_eager_us=samples.fastest_us.get("eager"),
         fastest_compiled_us=samples.fastest_us.get("compiled"),
         fastest_control_us=samples.fastest_us.get("control"),

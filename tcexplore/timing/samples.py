@@ -50,10 +50,8 @@ class Pairs:
     second: deque[float] = field(init=False)
     taken: int = 0
     """All pairs so far, dropped ones included."""
-    varying: bool = False
-    """Whether the sizes of the blocks differ: then so do the times of each side, without being outliers or a drift."""
-    _size: float | None = None
-    """Size of the newest block."""
+    _sizes: set[float] = field(default_factory=set)
+    """Sizes of the blocks, until they differ."""
     _unsent: list[tuple[float, float]] = field(default_factory=list)
     _waiting: tuple[list[Block], list[Block]] = field(default_factory=lambda: ([], []))
     """Blocks of each side, newest first, without one of their size on the other."""
@@ -65,6 +63,11 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.first)
 
+    @property
+    def varying(self) -> bool:
+        """Whether the sizes of the blocks differ: then so do the times of each side, without outliers or a drift."""
+        return len(self._sizes) > 1
+
     def add(self, first: float, second: float) -> None:
         self.first.append(first)
         self.second.append(second)
@@ -73,9 +76,8 @@ class Pairs:
 
     def add_blocks(self, firsts: Sequence[Block], seconds: Sequence[Block]) -> None:
         """Add blocks of each side; each is paired with the newest of its size on the other side."""
-        sizes = {block.size for block in (*firsts, *seconds)} | ({self._size} if self._size is not None else set())
-        self.varying = self.varying or len(sizes) > 1
-        self._size = firsts[0].size
+        if not self.varying:
+            self._sizes.update(block.size for block in (*firsts, *seconds))
         for waiting, blocks in zip(self._waiting, (firsts, seconds), strict=True):
             waiting[:0] = reversed(blocks)
         while all(self._waiting):

@@ -41,14 +41,17 @@ def find_hang(rows: Sequence[RankRow], now: float | None = None) -> Hang | None:
         return None  # the rank that they wait for may run on another machine
     return Hang(
         kind="all wait", ranks=_ranks(waiting), call=max(calls, key=len), location=waiting[0].place,
-        since=_since(waiting), waiting_since=_since(waiting), severity=_severity(waiting, now),
+        since=_since(waiting), waiting_since=_since(waiting), severity=_severity_of_waits(waiting, now),
     )  # fmt: skip
 
 
-def _severity(waiting: Sequence[RankRow], now: float) -> Severity:
+def _severity_of_waits(waiting: Sequence[RankRow], now: float) -> Severity:
     """Return how serious it is that all ranks wait in collectives."""
-    works = any(row.waits is False for row in waiting)
-    return "warning" if works and now - _since(waiting) < LONG_S else "error"
+    return _severity(_since(waiting), now, certain=not any(row.waits is False for row in waiting))
+
+
+def _severity(since: float, now: float, *, certain: bool) -> Severity:
+    return "error" if certain or now - since >= LONG_S else "warning"
 
 
 def _rested(row: RankRow, now: float) -> float:
@@ -73,7 +76,7 @@ def _waits_alone(seen: Sequence[RankRow], now: float) -> Hang | None:
     since = _since(alike)
     return Hang(
         kind="waits", ranks=_ranks(alike), doing=_doing(first, len(alike)), place=first.place, since=since,
-        waiting_since=since, severity="error" if stopped or now - since >= LONG_S else "warning",
+        waiting_since=since, severity=_severity(since, now, certain=bool(stopped)),
     )  # fmt: skip
 
 
@@ -85,11 +88,10 @@ def _not_reached(waiting: Sequence[RankRow], blamed: Sequence[RankRow], now: flo
     first = min(blamed, key=_urgency)
     alike = [row for row in blamed if (row.state, row.place, row.phase) == (first.state, first.place, first.phase)]
     works = first.state == "runs" or (bool(first.phase) and first.state not in ("stopped", "ended"))
-    severity: Severity = "warning" if works and now - _since(waiting) < LONG_S else "error"
     return Hang(
         kind="not reached", ranks=_ranks(alike), waiting=_ranks(waiting), call=call, location=at,
         doing=_doing(first, len(alike)), place=first.place, since=0.0 if works else _since(alike),
-        waiting_since=_since(waiting), severity=severity,
+        waiting_since=_since(waiting), severity=_severity(_since(waiting), now, certain=not works),
     )  # fmt: skip
 
 
@@ -102,7 +104,7 @@ def _other_collective(waiting: Sequence[RankRow], now: float) -> Hang:
     return Hang(
         kind="other collective", ranks=_ranks(others), waiting=_ranks(rest), call=most, location=rest[0].place,
         doing=f"{'it waits' if len(others) == 1 else 'they wait'} in `{others[0].call}`", place=others[0].place,
-        since=_since(others), waiting_since=_since(rest), severity=_severity(waiting, now),
+        since=_since(others), waiting_since=_since(rest), severity=_severity_of_waits(waiting, now),
     )  # fmt: skip
 
 

@@ -150,26 +150,32 @@ def break_fields(graph_break: ev.GraphBreak, run: Snapshot) -> Fields:
     return {key: value for key, value in whole.items() if key not in ("cost", "fix", "advice")}
 
 
-def _nodes(ids: StableIds, nodes: Iterable[ev.FxNode]) -> list[Fields]:
-    return [fields("node", node, id=ids.op(node)) for node in nodes]
+def _node_fields(ids: StableIds, graph: ev.GraphCaptured | ev.AtenGraph) -> Fields:
+    """Return the nodes of a graph and its subgraphs."""
+    ops = ids.ops(graph)
 
+    def nodes(of: Iterable[ev.FxNode]) -> list[Fields]:
+        return [fields("node", node, id=op) for node, op in zip(of, ops, strict=False)]
 
-def _subgraphs(ids: StableIds, subgraphs: Iterable[ev.Subgraph]) -> list[Fields]:
-    return [fields("subgraph", subgraph, nodes=_nodes(ids, subgraph.nodes)) for subgraph in subgraphs]
+    own = nodes(graph.nodes)
+    return {
+        "nodes": own,
+        "subgraphs": [fields("subgraph", inner, nodes=nodes(inner.nodes)) for inner in graph.subgraphs],
+    }
 
 
 def _graphs(snapshot: Snapshot) -> Iterator[Fields]:
     """Yield the graphs of Dynamo."""
     ids = stable_ids(snapshot)
     for graph in snapshot.graphs:
-        yield fields("graph", graph, nodes=_nodes(ids, graph.nodes), subgraphs=_subgraphs(ids, graph.subgraphs))
+        yield fields("graph", graph, **_node_fields(ids, graph))
 
 
 def _aten_graphs(snapshot: Snapshot) -> Iterator[Fields]:
     """Yield the graphs below Dynamo's, for the target in view."""
     ids = stable_ids(snapshot)
     for graph in snapshot.code.aten_graphs:
-        yield fields("aten_graph", graph, nodes=_nodes(ids, graph.nodes), subgraphs=_subgraphs(ids, graph.subgraphs))
+        yield fields("aten_graph", graph, **_node_fields(ids, graph))
 
 
 def module_fields(snapshot: Snapshot) -> Fields:
@@ -591,8 +597,7 @@ _LISTS: dict[str, Callable[[Snapshot], Iterator[Fields]]] = {
 
 
 def longest_list(snapshot: Snapshot) -> LongList:
-    """Return the list with most of a large report; the ids in it are computed, once for all processes."""
-    stable_ids(snapshot).number_ops()
+    """Return the list with most of a large report."""
     nodes = sum(len(graph.nodes) for graph in snapshot.code.aten_graphs)
     return LongList("aten_graphs", _aten_graphs(snapshot), nodes)
 

@@ -29,7 +29,12 @@ LETTERS: dict[IdKind, str] = {
 }  # fmt: skip
 
 DIGITS = 9
-"""Hexadecimal digits of an id. Two of 10,000 parts share one in 0.07% of runs; the later one is then hashed again."""
+"""Hexadecimal digits of an id. Two of 10,000 parts share one in 0.07% of runs; the later one is then hashed again.
+
+Ops are not: their ids are computed graph by graph, in any order.
+"""
+
+Graph = ev.GraphCaptured | ev.AtenGraph
 
 PATTERN = re.compile(rf"[{''.join(LETTERS.values())}]-[0-9a-f]{{{DIGITS}}}")
 
@@ -85,13 +90,16 @@ class StableIds:
         """Return the id of a kernel of the run, for any target."""
         return self._kernels[id(kernel)]
 
-    def op(self, node: ev.FxNode) -> str:
-        """Return the id of a node of a graph of the run, of any stage and target."""
-        return self._ops[id(node)]
-
-    def number_ops(self) -> None:
-        """Compute the ids of all ops now."""
-        _ = self._ops
+    def ops(self, graph: Graph) -> Iterator[str]:
+        """Yield the ids of all nodes of a graph of the run, in their order. They are not kept: a trace has many."""
+        stage = graph.stage if isinstance(graph, ev.AtenGraph) else "dynamo"
+        where = self._where(graph)
+        part = self._parts.get(id(graph), ())
+        counts: Counter[object] = Counter()
+        for node in graph.all_nodes:
+            key = self._op_key(node, stage, where)
+            yield _digest("op", self._text((*key, counts[key], *part)))
+            counts[key] += 1
 
     def line(self, file: str, line: int) -> str:
         """Return the id of a line."""
@@ -163,17 +171,24 @@ class StableIds:
         return target, self._frame(kernel.graph), kernel.phase, kernel.generated, nodes, name, places
 
     @cached_property
-    def _ops(self) -> dict[int, str]:
-        return self._numbered("op", self._op_keys())
+    def _parts(self) -> dict[int, tuple[int]]:
+        """Numbers of the graphs that others of the same compile and stage precede, as in parts of DDP, by identity."""
+        graphs: tuple[Graph, ...] = (
+            *self._snapshot.graphs,
+            *(g for code in self._snapshot.codes for g in code.aten_graphs),
+        )
+        counts: Counter[object] = Counter()
+        made: dict[int, tuple[int]] = {}
+        for graph in graphs:
+            key = type(graph), getattr(graph, "stage", ""), self._where(graph)
+            if counts[key]:
+                made[id(graph)] = (counts[key],)
+            counts[key] += 1
+        return made
 
-    def _op_keys(self) -> Iterator[tuple[ev.FxNode, tuple[object, ...]]]:
-        for graph in self._snapshot.graphs:
-            frame = self._frame(graph.graph)
-            yield from ((node, self._op_key(node, "dynamo", frame)) for node in graph.all_nodes)
-        for code in self._snapshot.codes:
-            for aten in code.aten_graphs:
-                where = (code.target, self._frame(aten.graph), aten.phase)
-                yield from ((node, self._op_key(node, aten.stage, where)) for node in aten.all_nodes)
+    def _where(self, graph: Graph) -> tuple[object, ...]:
+        frame = self._frame(graph.graph)
+        return (graph.target, frame, graph.phase) if isinstance(graph, ev.AtenGraph) else frame
 
     def _op_key(self, node: ev.FxNode, stage: str, where: tuple[object, ...]) -> tuple[object, ...]:
         # Without a line, as for an input, only the name tells nodes apart.
@@ -265,9 +280,14 @@ def _linked(snapshot: Snapshot, ids: StableIds) -> dict[Link, str]:
         for graph_break in snapshot.breaks:
             links.setdefault(break_link(graph_break), ids.graph_break(graph_break))
         for graph in snapshot.graphs:
-            links |= {node_link(graph.graph, node.name): ids.op(node) for node in graph.all_nodes}
+            links |= {
+                node_link(graph.graph, node.name): op for node, op in zip(graph.all_nodes, ids.ops(graph), strict=True)
+            }
         for aten in snapshot.code.aten_graphs:  # stages of one phase share the links of their nodes
-            links |= {aten_link(aten.graph, aten.phase, node.name): ids.op(node) for node in aten.all_nodes}
+            links |= {
+                aten_link(aten.graph, aten.phase, node.name): op
+                for node, op in zip(aten.all_nodes, ids.ops(aten), strict=True)
+            }
         links |= {kernel_link(kernel): ids.kernel(kernel) for kernel in snapshot.code.kernels}
         for installed in snapshot.guards:
             for guard in installed.guards:

@@ -22,13 +22,17 @@ class CacheKeyReader:
     def __init__(self) -> None:
         self._last: dict[str, dict[str, KeyPart]] = {}
         """Parts of the last key of each cache."""
+        self._lines: dict[str, dict[str, KeyPart]] = {}
+        """The same by line."""
 
     def read(self, graph: str, cache: str, facts: Mapping[str, Any]) -> CacheKey | None:
         """Return the key of a lookup, with the parts that the last key of this cache does not share."""
         key, lines = facts.get("key"), facts.get("components")
         if not isinstance(key, str) or not key or not isinstance(lines, list) or not lines:
             return None
-        parts = {part.name: part for part in map(read_part, map(str, lines))}
+        read = self._lines.get(cache, {})
+        self._lines[cache] = {line: read.get(line) or read_part(line) for line in map(str, lines)}
+        parts = {part.name: part for part in self._lines[cache].values()}
         last = self._last.get(cache, {})
         self._last[cache] = parts
         changed = tuple(part for name, part in parts.items() if (known := last.get(name)) is None or known != part)

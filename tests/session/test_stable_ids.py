@@ -95,12 +95,21 @@ def test_parts_of_a_run_have_ids_of_their_own():
         *map(ids.graph_break, run.breaks),
         *(ids.guard(guard) for installed in run.guards for guard in installed.guards),
         *map(ids.kernel, run.code.kernels),
-        *(ids.op(node) for graph in run.graphs for node in graph.all_nodes),
-        *(ids.op(node) for graph in run.code.aten_graphs for node in graph.all_nodes),
+        *(op for graph in (*run.graphs, *run.code.aten_graphs) for op in ids.ops(graph)),
         *(ids.line(run.file, n) for n in range(1, run.source.count("\n") + 1)),
     ]
     assert len(known) == len(set(known)) > 50
     assert all(map(is_id, known))
+
+
+def test_ops_of_two_graphs_of_one_stage_have_ids_of_their_own():
+    run = fakes.complete(6)
+    again = replace(run.graphs[0], code="the same nodes in another part")
+    parts = replace(run, graphs=(*run.graphs, again))
+    ids = stable_ids(parts)
+    first, second = list(ids.ops(parts.graphs[0])), list(ids.ops(again))
+    assert len(first) == len(second) == len({*first, *second}) / 2 > 1
+    assert first == list(stable_ids(run).ops(run.graphs[0]))
 
 
 def test_a_kernel_keeps_its_id_if_torch_numbers_it_differently():

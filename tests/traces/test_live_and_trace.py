@@ -327,7 +327,7 @@ def _ids(run: Snapshot) -> dict[str, list[str]]:
     ids = stable_ids(run)
     return {
         "breaks": [ids.graph_break(known) for known in run.breaks],
-        "ops": [ids.op(node) for graph in run.graphs for node in graph.nodes],
+        "ops": [op for graph in run.graphs for op in ids.ops(graph)],
         "guards": sorted(ids.guard(guard) for installed in run.guards for guard in installed.guards),
         "kernels": [ids.kernel(kernel) for kernel in run.code.kernels],
         "lines": [ids.line(run.file, line) for line in range(1, 20)],

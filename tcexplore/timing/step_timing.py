@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
-from itertools import cycle
+from itertools import cycle, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,6 +114,9 @@ USUAL_SHARE = 0.8
 
 MOST_UNUSUAL = 8
 """Steps by which those that differ may outnumber the usual ones, which are not usual any more then."""
+
+RECENT_STEPS = 40
+"""Newest steps in which it is looked for calls that come once in a few steps."""
 
 WAIT_SHARE = 0.02
 """If a compiled step waits longer than this share for batches, the loader's workers limit it."""
@@ -259,6 +262,7 @@ class StepTiming:
         self._device = torch.device("cpu")
         self._usual: frozenset[tuple[CallKind, int]] | None = None
         self._usual_shapes: Shapes | None = None
+        self._recent: deque[Step] = deque(maxlen=RECENT_STEPS)
         self._unusual = 0
         """By how much timed steps that are not usual outnumber those that are."""
         self._samples = Samples()
@@ -454,12 +458,15 @@ class StepTiming:
             self._begin_again()
             if before[0] is not None:
                 self._forget()
-                self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
+                self._count_anew()
         return begins
 
     def _forget(self) -> None:
         """Forget what was measured: other steps are timed now."""
         self._samples, self._alone, self._decision, self._parts = Samples(), {}, None, None
+
+    def _count_anew(self) -> None:
+        self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
 
     def _runs_eagerly(self, region: Region) -> bool:
         return self._next.eager is None or region.number in self._next.eager
@@ -510,6 +517,7 @@ class StepTiming:
             irregular=self._counts.irregular + (self._usual is not None and not self._is_usual(ended)),
         )  # fmt: skip
         self._step, self._side = None, self._next.eager
+        self._recent.append(ended)
         if self._program is not None:
             try:
                 self._next = self._program.send(ended)
@@ -611,6 +619,29 @@ class StepTiming:
         waits = median([step.waited_ns / step.ns for step in warm[-ROUNDS:]])
         self._drain = self._loaders.depth if waits > WAIT_SHARE else 0
         return min(step.ns for step in warm)
+
+    def _use_rarer_border(self) -> bool:
+        """Begin steps with calls that come always after as many others, if there are such; return whether there are.
+
+        A round of speculative decoding has some calls of the draft and one of the target. A step from one call of the
+        draft to the next would leave the target out.
+        """
+        steps = list(self._recent)
+        at: dict[CallKind, list[int]] = {}
+        for number, step in enumerate(steps):
+            for kind, _ in step.calls:
+                at.setdefault(kind, []).append(number)
+        usual = dict(self._usual or ())
+        for kind, numbers in at.items() if self._finder.border == "region" else ():
+            distances = Counter(later - earlier for earlier, later in pairwise(numbers))
+            (distance, times), *_ = distances.most_common(1) or [(0, 0)]
+            alike = times >= ROUNDS and times >= USUAL_SHARE * (len(numbers) - 1)
+            if kind not in usual and alike and times * distance >= len(steps) / 2:
+                self._finder.kind = kind
+                self._recent.clear()
+                self._count_anew()
+                return True
+        return False
 
     def _note_usual(self, steps: list[Step]) -> None:
         """Note which calls a step has, and its shapes if most steps have the same."""
@@ -746,6 +777,7 @@ class StepTiming:
         Raises `OtherStepsError` if the steps are not the usual ones any more.
         """
         size, faults = self._size(side), self._page_faults
+        units, interrupted = size.units, False
         warm = size.warm if side == self._side else max(size.warm, self._settling_steps())
         for number in range(warm):
             step = yield NextStep(side, synchronize=number == warm - 1)
@@ -755,8 +787,8 @@ class StepTiming:
         on_device = self._device.type != "cpu"
         steps: list[Step] = []
         before = faults() if faults is not None else 0
-        while len(steps) < size.units:
-            step = yield NextStep(side, synchronize=not on_device or len(steps) == size.units - 1)
+        while len(steps) < units:
+            step = yield NextStep(side, synchronize=not on_device or len(steps) == units - 1)
             if step.compiled:
                 return []
             if self._is_usual(step):
@@ -764,10 +796,13 @@ class StepTiming:
                 self._unusual = max(0, self._unusual - 1)
                 continue
             self._unusual += 1
-            if self._unusual == MOST_UNUSUAL:
+            if self._unusual == MOST_UNUSUAL or self._use_rarer_border():
                 raise OtherStepsError
             if on_device:  # without a wait for the device after each step, their times cannot be told apart
                 self._synchronize()
+                if interrupted:  # a block has to end before the next step that is not usual
+                    units = min(units, max(1, len(steps)))
+                interrupted = True
                 steps.clear()
         if faults is not None and not on_device and len(side or ()) == 0:
             self._samples.note_page_faults("eager" if side is ALL else "compiled", (faults() - before) / len(steps))
@@ -885,6 +920,9 @@ class StepTiming:
 
     def report(self, *, ended: bool = False) -> None:
         """Emit new pairs, the estimate and the steps. `ended`: no pair will follow, so few are enough."""
+        if ended:
+            for pairs in (self._samples.measured, self._samples.control, *self._alone.values()):
+                pairs.add_waiting()
         for chunk in self._samples.take_unsent():
             self._emit(chunk)
         estimate = None

@@ -217,6 +217,52 @@ def test_without_an_optimizer_each_call_is_a_step():
     assert (steps.border, steps.step) == ("region", "net0")
 
 
+def test_a_round_of_calls_of_two_regions_is_one_step():
+    """Speculative decoding: four calls of the draft, one of the target; a prompt calls both once."""
+    script, draft, target = Script(), region(0), region(1)
+    for step in range(200):
+        if step % 40 == 0:
+            script.call(target, 20.0, 10.0, size=16, graphs=step == 0)
+            script.call(draft, 6.0, 5.0, size=16, graphs=step == 0)
+        for _ in range(4):
+            script.call(draft, 6.0, 5.0, graphs=step == 0)
+        script.call(target, 20.0, 10.0, graphs=step == 0)
+    estimate, steps = script.finish()
+    assert estimate is not None
+    assert estimate.speedup == pytest.approx((4 * 6 + 20) / (4 * 5 + 10), abs=0.01)
+    assert (steps.border, steps.step) == ("region", "net1")
+    assert {region.region: region.calls for region in steps.regions} == {0: 4, 1: 1}
+
+
+def test_a_call_now_and_then_does_not_begin_the_steps():
+    """A detector calls the classifier for each of one to five boxes: rounds differ, calls of the classifier do not."""
+    script, classifier, detector, rng = Script(), region(0), region(1), random.Random(2)
+    for step in range(120):
+        for _ in range(rng.randint(3, 9)):
+            script.call(classifier, 6.0, 5.0, graphs=step == 0)
+        script.call(detector, 20.0, 10.0, graphs=step == 0)
+    _, steps = script.finish()
+    assert steps.step == "net0"
+
+
+def test_steps_on_a_gpu_are_timed_between_others_that_are_not_usual(monkeypatch: pytest.MonkeyPatch):
+    """A block of 40 ms has no place between two evaluations."""
+    use_fake_gpu(monkeypatch, FakeStream(idle=True))
+    script, net = Script(), region()
+    script.optimizer()
+    for step in range(400):
+        script.call(net, 2.0, 1.0, graphs=step == 0)
+        script.update()
+        if step % 8 == 7:
+            with torch.no_grad():
+                script.call(net, 5.0, 5.0, graphs=step == 7)
+    estimate, steps = script.finish()
+    assert estimate is not None
+    assert estimate.speedup == pytest.approx(2.0, abs=0.01)
+    assert steps.irregular > 20
+    assert steps.eager < 0.8 * steps.steps, "the script does not stay eager"
+
+
 def test_an_evaluation_is_not_timed_as_a_step():
     script = Script()
     script.optimizer()
@@ -515,6 +561,23 @@ def test_steps_of_varying_sizes_are_compared_with_steps_of_their_size(sizes: Seq
     assert estimate.high < most
     assert estimate.eager_us / estimate.compiled_us == pytest.approx(1.5, rel=0.1)
     assert not [note for note in estimate.notes if note.startswith(("Outliers", "Drift", "Warm-up"))]
+
+
+def test_blocks_of_many_steps_have_about_the_same_size(monkeypatch: pytest.MonkeyPatch):
+    """On a GPU, the mean size of a block is hardly ever that of another."""
+    use_fake_gpu(monkeypatch, FakeStream(idle=True))
+    script, rng = Script(), random.Random(3)
+    net = region()
+    script.optimizer()
+    for step in range(500):
+        size = rng.choice((8, 16, 24))
+        script.call(net, 0.15 * size, 0.1 * size, size=size, graphs=step == 0)
+        script.update()
+    estimate, steps = script.finish()
+    assert steps.varying
+    assert estimate is not None
+    assert estimate.pairs >= 3
+    assert estimate.speedup == pytest.approx(1.5, rel=0.1)
 
 
 def test_sizes_that_first_looked_alike_are_compared_by_size_once_they_vary():

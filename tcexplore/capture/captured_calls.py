@@ -510,7 +510,7 @@ def _keep(tensor: torch.Tensor, copied: bool) -> KeptTensor:
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy with the same sizes and strides, which guards check; of an inference tensor an inference tensor."""
+    """Return a copy with the same layout, which guards check; of an inference tensor an inference tensor."""
     with torch.inference_mode() if tensor.is_inference() else _normal_tensors():
         if tensor.layout is not torch.strided or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
             return tensor.detach().clone()
@@ -519,8 +519,17 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
         for dim, stride in enumerate(tensor.stride()):
             if not stride and tensor.size(dim) > 1:
                 values = values.narrow(dim, 0, 1)
-        copy = torch.empty_strided(values.size(), values.stride(), dtype=tensor.dtype, device=tensor.device)
-        return copy.copy_(values).expand(tensor.size())
+        return _empty_like(values).copy_(values).expand(tensor.size())
+
+
+def _empty_like(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the same sizes and strides, and at the same offset in its memory unless that is large."""
+    offset = tensor.storage_offset()
+    if not offset or offset * tensor.element_size() > SMALL_BYTES:
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    last = sum((size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride(), strict=True))
+    memory = tensor.new_empty(offset + (last + 1 if tensor.numel() else 0)).untyped_storage()
+    return tensor.new_empty(0).set_(memory, offset, tensor.size(), tensor.stride())
 
 
 @contextmanager

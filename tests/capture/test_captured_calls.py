@@ -171,13 +171,23 @@ def test_inference_tensors_are_copied_since_they_count_no_changes() -> None:
     assert argument.is_inference(), "guards tell them apart"
 
 
-@pytest.mark.parametrize("x", [torch.randn(8, 33)[:, :-1], torch.randn(1, 4).expand(3, 4), torch.zeros(0, 4)])
-def test_a_copy_has_the_strides_that_guards_check(x: torch.Tensor) -> None:
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.randn(8, 33)[:, :-1],
+        torch.randn(1, 4).expand(3, 4),
+        torch.zeros(0, 4),
+        torch.randn(2, 16)[:, -1:],
+        torch.randn(9, 4)[3:3],
+    ],
+)
+def test_a_copy_has_the_layout_that_guards_check(x: torch.Tensor) -> None:
     captures = large()
     call(captures, Region(torch.nn.Identity()), x)
     (argument,) = kept(captures)[0].entry().calls[0].args
     assert argument.data_ptr() != x.data_ptr() or not x.numel()
     assert (argument.stride(), argument.shape) == (x.stride(), x.shape)
+    assert argument.storage_offset() == x.storage_offset(), "a size that is dynamic once makes the offset dynamic too"
     assert torch.equal(argument, x)
 
 

@@ -65,6 +65,13 @@ _NO_CXX = (
 _FULLGRAPH = "fullgraph turns a graph break into an error. Without it, breaks are shown and the rest is compiled."
 _FAKE = "The call works eagerly, but not with Dynamo's fake tensors."
 _FAKE_ERROR = "torch._dynamo.exc.TorchRuntimeError"
+_DOUBLE_BACKWARD = "does not currently support double backward"
+"""Part of torch's message if compiled code is differentiated twice."""
+
+_TWICE = (
+    "torch differentiates compiled code only once. Where gradients have create_graph=True, as for a gradient penalty, "
+    "call the module that was compiled instead of what torch.compile returned."
+)
 _DIFFERS = (
     "The same call works eagerly, also after this failure: Dynamo runs this line in another way. "
     "torch.compiler.disable on the function keeps it out of the graph."
@@ -189,6 +196,8 @@ def attribute(
         return Attribution(inner, rule.stage or stage, blame, hint)
     if stale := _STALE_FAKE.search(_text(error)):
         return Attribution(error, stage, "user", _describe_fake(f"{stale[1]}::{stale[2]}"))
+    if _DOUBLE_BACKWARD in _text(error):
+        return Attribution(error, stage, "compiler", _TWICE)
     numpy = f"{_NUMPY} " if _in_torch_numpy(error) else ""
     if stage not in BEFORE_COMPILE and _raised_by_compiler(error, user_files):
         return Attribution(error, stage, "compiler", numpy + _REPORT)

@@ -171,3 +171,24 @@ async def test_an_eager_error_without_a_line_of_the_user_has_that_of_the_script(
     assert (failed.blame, failed.type) == ("user", "TypeError")
     assert failed.location is not None
     assert failed.location.line == 3
+
+
+TWICE = """\
+import torch
+
+critic = torch.nn.Linear(4, 1)
+compiled = torch.compile(critic, backend="aot_eager")
+x = torch.ones(2, 4, requires_grad=True)
+(gradient,) = torch.autograd.grad(compiled(x).tanh().sum(), x, create_graph=True)
+gradient.norm().backward()
+"""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_gradient_penalty_is_told_to_call_what_was_compiled(runs: Runs) -> None:
+    failed = (await runs.run(TWICE))[-1]
+    assert isinstance(failed, Failed)
+    assert failed.location is not None
+    assert failed.location.line == 7
+    assert failed.blame == "compiler"
+    assert "call the module that was compiled" in failed.hint

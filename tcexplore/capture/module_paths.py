@@ -184,6 +184,14 @@ class FramePaths:
             yield self._known[-1]
 
 
+def known_paths() -> dict[int, ModulePath]:
+    """Return the path of each module inside those whose paths graphs have, and those that the program compiles."""
+    known: dict[int, ModulePath] = {}
+    for root in (*_alive(_outermost.values()), *_alive(_compiled)):
+        known = paths_inside(root) | known
+    return known
+
+
 def _running_or_compiled() -> Iterator[Module]:
     """Yield the modules that run, outermost first, then those that the program compiles."""
     yield from reversed(list(_running()))

@@ -205,7 +205,7 @@ class CallPart:
     graph: str = ""
     """Compile id of its graph; empty outside a graph or if unknown."""
     phase: str = ""
-    """`forward` or `backward`; empty outside a graph."""
+    """`forward` or `backward`; empty outside a graph, but for an eager op of a known line."""
     us: float
     """Microseconds of all `launches`."""
     low_us: float
@@ -226,6 +226,9 @@ class CallPart:
     """Launched by a CUDA graph."""
     location: Location | None = None
     """Line of an eager op, from a profile with Python functions."""
+    root: str = ""
+    module: str | None = None
+    """Module that runs an eager op, as in `GraphCaptured`; None if none does or if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

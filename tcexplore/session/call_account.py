@@ -122,10 +122,19 @@ def eager_ops(account: CallAccount | None) -> tuple[EagerOp, ...] | None:
     """Return the ops outside every graph, the longest first; None if no call was profiled."""
     if account is None:
         return None
-    return tuple((part.name, part.launches, part.us) for part in account.parts if part.kind == "eager op")
+    return _by_op(account.parts)
 
 
 def profiled_eager_ops(profile: ev.CallProfiled | None) -> tuple[EagerOp, ...]:
     """Return the ops outside every graph with the microseconds of one profiled unit, as the costs of breaks have."""
-    parts = profile.parts if profile is not None else ()
-    return tuple((part.name, part.launches, part.us) for part in parts if part.kind == "eager op")
+    return _by_op(profile.parts if profile is not None else ())
+
+
+def _by_op(parts: Iterable[ev.CallPart]) -> tuple[EagerOp, ...]:
+    """Return the eager ops, each once, the longest first: a part is of one module and line."""
+    ops: dict[str, EagerOp] = {}
+    for part in parts:
+        if part.kind == "eager op":
+            _, times, us = ops.get(part.name, ("", 0, 0.0))
+            ops[part.name] = part.name, times + part.launches, us + part.us
+    return tuple(sorted(ops.values(), key=lambda op: -op[2]))

@@ -186,7 +186,7 @@ def lines_of_parts(
         if part.kind == "kernel" and (kernel := by_name.get((part.graph, part.phase, part.name))) is not None:
             weights = _kernel_weights(kernel, nodes)
         elif part.location is not None:
-            weights = {_key(part.location, "forward"): 1.0}
+            weights = {_key(part.location, part.phase or "forward"): 1.0}
         elif part.kind == "eager op":
             weights = outside
         total = sum(weights.values())

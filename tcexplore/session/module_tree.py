@@ -381,6 +381,10 @@ class _TreeBuilder:
                 launch = 0.0 if account is None or account.on_device else part.launch_us
                 parts[part.graph, part.phase, part.name] += part.us + launch
                 launches += launch
+            elif part.module is not None and part.root in self._roots:
+                path = self._paths.of_place(part.root, part.module)
+                self._module(path)
+                yield RestTime(OWN if self._is_module else OUTSIDE, None, self._add_time({path: 1.0}, part.us))
             else:
                 yield RestTime(_rest_name(part.kind), None, part.us)
         for kernel in self._facts.kernels:

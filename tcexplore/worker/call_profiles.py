@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from tcexplore.capture import eager_places
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.eager_ops import detach_profiler
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
@@ -14,7 +15,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.call_parts import Task
 from tcexplore.capture.inductor.cuda_graphs import WITHOUT_REPLAY
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Job, Location, RunFact
+from tcexplore.events import CallProfiled, Job, Location, RunFact
 from tcexplore.timing.profile_effect import compare_ratios, measure_ratios
 from tcexplore.timing.workload import Pause, Workload
 from tcexplore.worker.event_recorder import EventRecorder
@@ -68,6 +69,7 @@ class CallProfiles:
         from tcexplore.capture.inductor.call_profile import (
             graph_callers,
             measure_device_busy,
+            place_eager_ops,
             profile_call,
             profile_without_replay,
         )
@@ -90,6 +92,13 @@ class CallProfiles:
             on_device=workload.device.type != "cpu",
         )
         profile = replace(self.frames.measure_warm(measure), callers=callers)
+        if eager_places.has_eager_ops(profile):
+            place = partial(place_eager_ops, profile, call, reset, self.recorder.wrappers, self.user_files)
+            placed: list[CallProfiled] = []
+            self.stages.run(
+                eager_places.FACT, eager_places.SYMBOL, lambda: placed.append(self.frames.measure_warm(place))
+            )
+            profile = placed[0] if placed else profile
         if profile.device_busy_us is not None:
             eager = partial(measure_device_busy, workload.in_context(workload.eager), reset)
             profile = replace(profile, eager_device_busy_us=self.frames.measure_warm(eager))

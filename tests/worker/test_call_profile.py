@@ -192,3 +192,57 @@ async def test_a_custom_op_in_python_has_its_time_and_line(runs: Runs) -> None:
     kinds = {part.kind for part in profile.parts}
     assert "library" not in kinds, "the ops that the custom op calls are its own"
     assert sum("mine.product" in part.name for part in profile.parts if part.kind == "kernel") == 2
+
+
+RECURRENT = """\
+import torch
+from torch import nn
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.rnn = nn.GRU(16, 16, batch_first=True)
+    def forward(self, x):
+        y = self.norm(x).relu()
+        y, _ = self.rnn(y)
+        return y * 2 + x
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.head = nn.ModuleList(Block() for _ in range(2)), nn.Linear(16, 4)
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x).sum()
+model, inputs = Net(), (torch.randn(4, 8, 16),)
+"""
+"""Dynamo does not trace recurrent layers, and then runs what follows in the loop as plain Python."""
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
+async def test_ops_outside_the_graphs_are_of_the_line_and_module_that_call_them(runs: Runs, backend: str) -> None:
+    events = await runs.run(RECURRENT, backend=backend, time_for=0.2, train=True)
+    (profile,) = only(events, CallProfiled)
+    assert sum(part.us for part in profile.parts) == pytest.approx(profile.total_us)
+    ops = [part for part in profile.parts if part.kind == "eager op"]
+    recurrent = [part for part in ops if part.name.startswith(("aten.gru", "aten.mkldnn_rnn_layer_backward"))]
+    assert {part.module for part in recurrent} == {"blocks.0.rnn", "blocks.1.rnn"}
+    assert {part.location.line for part in recurrent if part.location is not None} == {10}
+    assert all(part.location for part in recurrent)
+    assert "aten.gru" in {part.name for part in recurrent}
+    head = next(part for part in ops if part.name == "aten.linear")
+    assert (head.module, head.location and head.location.line) == ("head", 19)
+    assert {part.module for part in ops if part.name == "aten.mul" and part.phase == "forward"} == {
+        "blocks.0",
+        "blocks.1",
+    }
+    run = grow(1, events, RECURRENT)
+    tree = timed_tree(run)
+    blocks = tree.root.children["blocks"].children
+    for name in "01":
+        row = blocks[name].children["rnn"]
+        assert row.compiled_us is not None
+        assert row.compiled_us > 0.3 * (row.eager_us or 0.0), "its time is not left out"
+    assert run.call_account is not None
+    lines = [line.name for line in account_lines(run.call_account)]
+    assert any(line.endswith("aten.gru ×2  model.py:10") for line in lines), lines

@@ -19,6 +19,9 @@ INSTALL_GRAPH = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
 MARK = "tcexplore: graph"
 """The name of the profiler range around each compiled graph."""
 
+MARKED = "marked"
+"""The name of the functions around marked graphs and kernels."""
+
 GRAPH_PREFIX = "__compiled_fn"
 _BACKWARD = "CompiledFunctionBackward"
 _OP = re.compile(r"^(?!(?:autograd|profiler|torch|tcexplore)::)(\w+)::(\w+)")

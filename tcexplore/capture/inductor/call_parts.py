@@ -347,7 +347,9 @@ class _Split:
             return PartKey("kernel", step.kernel.name, f"{step.kernel.graph} {step.kernel.phase}")
         if event.name.startswith(KERNEL) or event.name in self._names:
             return PartKey("kernel", event.name.removeprefix(KERNEL), graph)
-        return PartKey("library" if graph else "eager op", _op_name(event), graph) if _is_op(event) else None
+        if not is_op(event.name):
+            return None
+        return PartKey("library" if graph else "eager op", op_name(event.name), graph)
 
 
 def _waits(call: ProfilerEvent, work: Sequence[DeviceWork]) -> Iterator[float]:
@@ -374,13 +376,15 @@ def _limit_launches(parts: Parts, most_us: float) -> None:
         times.launch_us *= most_us / total
 
 
-def _is_op(event: ProfilerEvent) -> bool:
-    is_part = event.name.startswith(tuple(prefix for prefix, _ in PARTS))
-    return "::" in event.name and not is_part and not event.name.startswith(("autograd::", "torch::"))
+def is_op(name: str) -> bool:
+    """Return whether an event of this name is an op."""
+    is_part = name.startswith(tuple(prefix for prefix, _ in PARTS))
+    return "::" in name and not is_part and not name.startswith(("autograd::", "torch::"))
 
 
-def _op_name(event: ProfilerEvent) -> str:
-    return event.name.replace("::", ".")
+def op_name(name: str) -> str:
+    """Return `aten.mul` for the event `aten::mul`."""
+    return name.replace("::", ".")
 
 
 def _key_of_work(piece: DeviceWork, step: KernelStep | None) -> PartKey:
@@ -389,8 +393,8 @@ def _key_of_work(piece: DeviceWork, step: KernelStep | None) -> PartKey:
     if piece.graph:
         return PartKey("library", piece.name, piece.graph, "cuda")
     above = piece.launch.with_ancestors() if piece.launch is not None else ()
-    op = next((event for event in reversed(list(above)) if _is_op(event)), None)
-    return PartKey("eager op", piece.name if op is None else _op_name(op), "", "cuda")
+    op = next((event for event in reversed(list(above)) if is_op(event.name)), None)
+    return PartKey("eager op", piece.name if op is None else op_name(op.name), "", "cuda")
 
 
 def _is_copy(piece: DeviceWork) -> bool:

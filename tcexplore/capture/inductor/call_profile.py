@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from tcexplore.capture.dynamo.eager_ops import marked_graphs, quiet_profiler
+from tcexplore.capture.eager_places import eager_op_places, with_places
 from tcexplore.capture.inductor.call_parts import MARKS, GraphTasks, Round, call_parts, graph_tasks
 from tcexplore.capture.inductor.cuda_graphs import without_replay
 from tcexplore.capture.inductor.profiler_tree import (
@@ -32,6 +33,7 @@ from tcexplore.capture.inductor.profiler_tree import (
     profiler_tree,
 )
 from tcexplore.capture.module_paths import RunModule, running_module
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CallProfiled, GraphCaller, Kernel, Wrapper
 
 CALLS = 9
@@ -100,6 +102,14 @@ def graph_callers(call: Call, reset: Callable[[], None], wrappers: Sequence[Wrap
         call()
     reset()
     return tuple(GraphCaller(graph, *caller.place, calls) for (graph, caller), calls in counts.items())
+
+
+def place_eager_ops(
+    profile: CallProfiled, call: Call, reset: Callable[[], None], wrappers: Sequence[Wrapper], user_files: UserFiles
+) -> CallProfiled:
+    """Return the profile of a `call()` with modules and lines of its eager ops. Exceptions of `call` propagate."""
+    with _marks(wrappers):
+        return with_places(profile, eager_op_places(call, reset, user_files))
 
 
 def _plain(call: Call, reset: Callable[[], None]) -> list[float]:

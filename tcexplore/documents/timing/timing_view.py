@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -563,7 +564,7 @@ def account_lines(account: CallAccount, groups: Sequence[KernelGroup] = ()) -> I
 
 
 def _grouped(parts: Iterable[CallPart], groups: Iterable[KernelGroup]) -> list[tuple[CallPart, str]]:
-    """Return the parts with the module of each kernel, those of equal layers as one, the longest first."""
+    """Return the parts with the module of each kernel, the longest first; as one, those of equal layers and lines."""
     keys: dict[tuple[str, str, str], KernelGroup] = {
         (kernel.graph, kernel.phase, kernel.name): group for group in groups for kernel in group.kernels
     }
@@ -571,12 +572,14 @@ def _grouped(parts: Iterable[CallPart], groups: Iterable[KernelGroup]) -> list[t
     for part in parts:
         group = keys.get((part.graph, part.phase, part.name)) if part.kind == "kernel" else None
         key: object = id(part) if group is None else id(group)
-        if key in joined and group is not None:
+        if part.kind == "eager op":
+            key = part.name, part.location
+        if key in joined:
             known = joined[key][0]
             part = replace(
                 known, us=known.us + part.us, low_us=known.low_us + part.low_us,
                 high_us=known.high_us + part.high_us, launches=known.launches + part.launches,
-                name=group.kernels[0].name,
+                name=group.kernels[0].name if group is not None else part.name,
             )  # fmt: skip
         joined[key] = part, group.module if group is not None else ""
     return sorted(joined.values(), key=lambda item: -item[0].us)
@@ -589,7 +592,8 @@ def _part_line(part: CallPart, whole: float, module: str) -> PartLine:
     low, high = duration(part.low_us / 1e6), duration(part.high_us / 1e6)
     ends = f"{low} to {high}" if low != high else ""
     of_module = f"  {module}" if module else ""
-    return PartLine(duration(part.us / 1e6), _percent(part.us, whole), f"{name}{times}{of_module}{graph}", ends)
+    line = f"  {os.path.basename(part.location.file)}:{part.location.line}" if part.location else ""
+    return PartLine(duration(part.us / 1e6), _percent(part.us, whole), f"{name}{times}{of_module}{line}{graph}", ends)
 
 
 def _percent(microseconds: float, whole: float) -> str:

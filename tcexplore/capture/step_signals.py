@@ -141,11 +141,14 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 def shapes_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shapes:
-    """Return the shapes of the tensors among the arguments, and in lists and dictionaries of them."""
+    """Return the shapes of the tensors among the arguments, and in lists and dictionaries of them.
+
+    Of a nested tensor, whose lengths are no numbers, it is the number of its elements.
+    """
     shapes: list[tuple[int, ...]] = []
     for value in _values(args, kwargs):
         if isinstance(value, torch.Tensor):
-            shapes.append(tuple(value.shape))
+            shapes.append((int(value.numel()),) if value.is_nested else tuple(value.shape))
             if len(shapes) == MOST_SHAPES:
                 break
     return tuple(shapes)

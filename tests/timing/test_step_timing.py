@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from tcexplore.capture.compiled_regions import Region
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.step_signals import OptimizerUpdates
+from tcexplore.capture.step_signals import OptimizerUpdates, shapes_of
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import EagerLinesTimed, Event, StepsTimed, TimingEstimate, TimingSkipped
 from tcexplore.timing import step_timing
@@ -512,6 +512,13 @@ def test_on_a_gpu_steps_are_profiled_once_the_timing_is_over(monkeypatch: pytest
     train(script, 300)
     script.finish()
     assert (pairs[0] == script.timing.pairs) is on_gpu
+
+
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_the_size_of_a_nested_tensor_is_that_of_its_elements(layout: torch.layout) -> None:
+    nested = torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(5, 4)], layout=layout)
+    assert shapes_of((nested, torch.ones(2, 3)), {"more": [nested]}) == ((32,), (2, 3), (32,))
 
 
 def test_updates_of_an_optimizer_with_a_state_loaded_again_are_found() -> None:

@@ -246,3 +246,23 @@ async def test_ops_outside_the_graphs_are_of_the_line_and_module_that_call_them(
     assert run.call_account is not None
     lines = [line.name for line in account_lines(run.call_account)]
     assert any(line.endswith("aten.gru ×2  model.py:10") for line in lines), lines
+
+
+DROPOUTS = """\
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(16, 16), nn.Linear(16, 4)
+    def forward(self, x):
+        x = nn.functional.dropout(self.a(x).relu(), 0.2)
+        return nn.functional.dropout(self.b(x), 0.5).sum()
+model, inputs = Net(), (torch.randn(8, 16),)
+"""
+
+
+async def test_the_seeds_of_random_numbers_are_of_the_lines_that_draw_them(runs: Runs) -> None:
+    events = await runs.run(DROPOUTS, backend="inductor", time_for=0.0)
+    (seeds,) = [kernel for kernel in only(events, Kernel) if "prims.inductor_seeds" in kernel.ops]
+    assert {location.line for location in seeds.source_lines} == {8, 9}

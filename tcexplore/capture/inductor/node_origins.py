@@ -100,7 +100,10 @@ def _predecessors(node: Any) -> tuple[Any, ...]:
 
     AOTAutograd ends a graph with a `copy_` for each mutated input: its origin is that of the copied value. It gives no
     stack to an op that sets the state of random numbers around another one: what is taken from its result has one.
+    Inductor makes the seeds of all random ops at once: they are for those that read them.
     """
+    if node.op == "call_function" and getattr(node.target, "__name__", "") == "inductor_seeds.default":
+        return tuple(node.users)
     if node.op == "call_function" and getattr(node.target, "__name__", "") == "copy_.default":
         return tuple(node.args[1:2])
     if op_inside(node) is not None:

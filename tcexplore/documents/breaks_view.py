@@ -17,7 +17,7 @@ from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.call_account import eager_ops
+from tcexplore.session.call_account import eager_ops, lines_of_eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.stable_ids import stable_ids
@@ -265,8 +265,15 @@ def _eager_ops(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
     total = duration(account.us("eager op") / 1e6)
     many = count(sum(times for _, times, _ in ops), "op")
     yield fold("outside", opened, ("eager ops", "heading"), (f"  {many}, {total} per call", "muted"), indent=0)
+    lines, where = lines_of_eager_ops(account), places(snapshot.file)
     for name, times, us in ops if opened else ():
-        yield row((f"   {duration(us / 1e6):>8}  ", "number"), name, (f"  ×{times}" if times > 1 else "", "muted"))
+        own = lines.get(name, ())
+        place = where.describe(own[0]) if len(own) == 1 else count(len(own), "line") if own else ""
+        more = f"{f'  ×{times}' if times > 1 else ''}{f'  {place}' if place else ''}"
+        first = own[0] if own else None
+        yield row(
+            (f"   {duration(us / 1e6):>8}  ", "number"), name, (more, "muted"), links=line_links(first), location=first
+        )
     if opened:
         yield row((f"   each call also enters {count(account.profile.region_entries, 'compiled region')}", "muted"))
     yield BLANK

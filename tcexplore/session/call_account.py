@@ -125,6 +125,15 @@ def eager_ops(account: CallAccount | None) -> tuple[EagerOp, ...] | None:
     return _by_op(account.parts)
 
 
+def lines_of_eager_ops(account: CallAccount) -> dict[str, tuple[ev.Location, ...]]:
+    """Return the lines of each eager op, those with most of its time first; of a backward op that of its forward op."""
+    lines: dict[str, dict[ev.Location, None]] = {}
+    for part in account.parts:
+        if part.kind == "eager op" and part.location is not None:
+            lines.setdefault(part.name, {}).setdefault(part.location)
+    return {name: tuple(known) for name, known in lines.items()}
+
+
 def profiled_eager_ops(profile: ev.CallProfiled | None) -> tuple[EagerOp, ...]:
     """Return the ops outside every graph with the microseconds of one profiled unit, as the costs of breaks have."""
     return _by_op(profile.parts if profile is not None else ())

@@ -17,6 +17,7 @@ from tcexplore.documents.breaks_view import (
 from tcexplore.documents.strip import run_verdict
 from tcexplore.report.json_report import report
 from tcexplore.session import Snapshot, summarize
+from tcexplore.session.call_account import eager_ops
 from tcexplore.session.ranked_breaks import rank_breaks, uncompiled_functions
 from tcexplore.studies.fix import fix_gain
 from tests.snapshots.estimates import ESTIMATE
@@ -125,3 +126,24 @@ def test_functions_that_are_not_compiled_stand_beside_the_breaks():
     assert "skipped frames" in text
     report_ = report(snapshot, None)
     assert [frame["function"] for frame in report_["uncompiled_functions"]] == ["forward"]
+
+
+def test_eager_ops_are_listed_once_with_their_lines():
+    def part(name: str, us: float, line: int | None, module: str | None = None, launches: int = 1) -> ev.CallPart:
+        place = at(line) if line else None
+        return ev.CallPart(
+            kind="eager op", name=name, us=us, low_us=us, high_us=us, location=place, module=module, launches=launches
+        )
+
+    parts = (
+        part("aten.lstm", 30.0, 5, module="0.rnn", launches=2), part("aten.lstm", 20.0, 5, module="1.rnn"),
+        part("aten.add", 6.0, 3), part("aten.add", 4.0, 7), part("aten.item", 1.0, None),
+    )  # fmt: skip
+    snapshot = run(ev.CallProfiled(total_us=100.0, repeats=3, parts=parts))
+    assert eager_ops(snapshot.call_account) == (("aten.lstm", 3, 50.0), ("aten.add", 2, 10.0), ("aten.item", 1, 1.0))
+    document = breaks_document(snapshot)
+    rows = [document.row(index) for index in range(len(document)) if "aten." in document.row(index).text]
+    assert [row.text.split("  ", 1)[1].strip() for row in rows] == [
+        "50.0 µs  aten.lstm  ×3  line 5", "10.0 µs  aten.add  ×2  2 lines", "1.00 µs  aten.item",
+    ]  # fmt: skip
+    assert [row.location for row in rows] == [at(5), at(3), None]

@@ -95,7 +95,8 @@ def test_parts_of_a_run_have_ids_of_their_own():
         *map(ids.graph_break, run.breaks),
         *(ids.guard(guard) for installed in run.guards for guard in installed.guards),
         *map(ids.kernel, run.code.kernels),
-        *(op for graph in (*run.graphs, *run.code.aten_graphs) for op in ids.ops(graph)),
+        *(op for graph in run.graphs for op in ids.ops(graph)),
+        *(op for graph in run.code.aten_graphs for op in ids.ops(graph)),
         *(ids.line(run.file, n) for n in range(1, run.source.count("\n") + 1)),
     ]
     assert len(known) == len(set(known)) > 50

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 
+from tcexplore.events import Failed
 from tcexplore.processes import descendants
 
 TRACE_VARIABLE = "TORCH_TRACE"
@@ -92,6 +93,14 @@ class TracedJob:
     def status(self) -> int | None:
         """Return the exit status, negative for a signal; None while the command runs."""
         return self._process.poll() if self._process is not None else None
+
+    def failure(self) -> Failed | None:
+        """Return the failure of a command that has ended with one."""
+        status = self.status()
+        if not status:
+            return None
+        kind = f"exit status {status}" if status > 0 else f"signal {-status}"
+        return Failed(stage="worker", blame="user", type=kind, message=f"The job ended with {kind}; see its output.")
 
     def wait(self) -> int:
         """Wait for the end of the command and return its status; stop and continue with it."""

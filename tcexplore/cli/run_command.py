@@ -119,7 +119,8 @@ def _summarize(job: TracedJob, *, as_json: bool) -> None:
         opened = open_inputs(trace_inputs(files))
     except NothingReadError:
         if as_json:
-            _print_json(Snapshot(run=1, file=job.command[0], source="", config=ev.Config(), trace="run", status="ok"))
+            nothing = Snapshot(run=1, file=job.command[0], source="", config=ev.Config(), trace="run", status="ok")
+            _print_json(_with_failure(nothing, job))
         else:
             print_error("the job compiled nothing: torch wrote no trace")
         return
@@ -129,7 +130,14 @@ def _summarize(job: TracedJob, *, as_json: bool) -> None:
         print_error(f"{summary_sentence(comparison)}; {_place(job)}")
         return
     run = TraceRun(trace.ranks[0], 1, len(trace.ranks))
-    _print_json(replace(read_snapshot(run), rank_comparison=comparison), run.machine)
+    snapshot = replace(read_snapshot(run), rank_comparison=comparison)
+    _print_json(_with_failure(snapshot, job), run.machine)
+
+
+def _with_failure(snapshot: Snapshot, job: TracedJob) -> Snapshot:
+    """Return what a job compiled, as a failed run if the job failed."""
+    failure = job.failure()
+    return snapshot if failure is None else replace(snapshot, status="failed", failure=failure)
 
 
 def _print_json(snapshot: Snapshot, machine: ev.Standby | None = None) -> None:

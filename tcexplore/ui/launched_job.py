@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tcexplore.events import Event, Failed, Job, Location, Output, clean
+from tcexplore.events import Event, Job, Location, Output, clean
 from tcexplore.events.rank_events import name_ranks
 from tcexplore.events.run_events import name_exit
 from tcexplore.traced_job import STDERR, STDOUT, TracedJob
@@ -59,12 +59,9 @@ class LaunchedJob:
             yield from tail.read()
         if status is not None and not self._ended:
             self._ended = True
-            if status:
+            if (failure := self._job.failure()) is not None:
                 self.report = self._tails[1].end()
-                kind = f"exit status {status}" if status > 0 else f"signal {-status}"
-                yield Failed(
-                    stage="worker", blame="user", type=kind, message=f"The job ended with {kind}; see its output."
-                )
+                yield failure
 
     @property
     def name(self) -> str:

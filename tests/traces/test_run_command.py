@@ -145,6 +145,19 @@ def test_a_summary_or_a_report_follows_the_output(traces: Path, tmp_path: Path):
     assert first == b"done"
     assert [row["rank"] for row in report["ranks"]] == [0, 1]
     assert report["divergence"]["kind"] == "shape"
+    assert (report["status"], report["error"]) == ("ok", None)
+
+
+@pytest.mark.parametrize("writes_trace", [True, False])
+def test_the_report_of_a_job_that_fails_says_so(traces: Path, tmp_path: Path, writes_trace: bool):
+    files = [str(path) for path in sorted((traces / "same").glob("*.log"))]
+    job = f"{WRITE_TRACE if writes_trace else ''}\nimport sys; sys.exit(3)"
+    with start(tmp_path, job, *files, options=("--json",)) as process:
+        out, _ = process.communicate(timeout=60)
+    report = json.loads(out)
+    assert process.returncode == 3
+    assert (report["status"], report["error"]["type"]) == ("failed", "exit status 3")
+    assert len(report["ranks"]) == 2 * writes_trace
 
 
 def test_a_command_that_does_not_exist_is_named(tmp_path: Path):

@@ -66,12 +66,12 @@ def create(file: str | Path, content: str | bytes, *, force: bool = False, priva
     return path
 
 
-def create_one_of_many(path: str, content: str) -> None:
+def create_one_of_many(path: str, pieces: Iterable[str]) -> None:
     """Write a new file and the folders it is in, without waiting until it is on the disk, which takes milliseconds."""
     with _os_errors(Path(path)):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with _opened(Path(path), 0o666, stored=False) as opened:
-            opened.write(_encoded(content))
+            opened.writelines(map(_encoded, pieces))
 
 
 @contextmanager

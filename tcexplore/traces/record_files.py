@@ -72,11 +72,11 @@ def _write_part(job: TraceJob, folder: str, part: int, parts: int) -> WrittenRec
             if content is None:
                 unreadable += 1
                 continue
-            create_one_of_many(os.path.join(root, name), content)
+            create_one_of_many(os.path.join(root, name), [content])
             files += 1
         if part == parts - 1:
-            create_one_of_many(os.path.join(root, SPANS), "".join(_spans(process.index)))
-            create_one_of_many(os.path.join(root, STACKS), "".join(_stacks(process.index, strings)))
+            create_one_of_many(os.path.join(root, SPANS), _spans(process.index))
+            create_one_of_many(os.path.join(root, STACKS), _stacks(process.index, strings))
             files += 2
     return WrittenRecords(files, unreadable)
 

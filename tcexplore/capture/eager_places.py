@@ -1,6 +1,6 @@
 """Modules and lines of the ops that a compiled call runs outside every graph, from one call with its Python functions.
 
-A dispatch mode would tell them, too, but with one, Dynamo runs nothing that it compiled.
+A dispatch mode would tell them, too, but under one, Dynamo runs no compiled code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BACKWARD = "autograd::engine::evaluate_function"
 _TCEXPLORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 LEAST_SHARE, LONGEST_US = 0.005, 5e6
-"""Share of a call that its eager ops take, from which on they are placed, and the longest call for which they are."""
+"""The least share of a call that its eager ops take, and the longest call, for which their places are worth a call."""
 
 
 class Place(NamedTuple):
@@ -55,7 +55,7 @@ Places = Mapping[str, Mapping[Place, _Runs]]
 
 
 def has_eager_ops(profile: CallProfiled) -> bool:
-    """Return whether eager ops take a share of a call that matters."""
+    """Return whether eager ops take a share of a call that is worth another call."""
     us = sum(part.us for part in profile.parts if part.kind == "eager op")
     return us >= LEAST_SHARE * profile.total_us and profile.total_us <= LONGEST_US
 
@@ -87,11 +87,11 @@ def _eager_ops(roots: list[Any], user_files: UserFiles) -> list[tuple[Any, Place
     each device.
     """
     paths, files = known_paths(), _Files(user_files)
-    ops: list[tuple[Any, Place, int]] = []
+    ops: list[tuple[Any, Place, int | None]] = []
     forwards: dict[int, Place] = {}
-    events: list[tuple[Any, bool, Place, int]] = [(root, False, _NOWHERE, -1) for root in reversed(roots)]
+    events: list[tuple[Any, bool, Place, int | None]] = [(root, False, _NOWHERE, None) for root in reversed(roots)]
     while events:
-        event, in_call, place, sequence = events.pop()
+        event, in_call, place, sequence = events.pop()  # the sequence number is that of a backward
         fields = event.typed[1]
         if event.name.startswith(_BACKWARD):
             in_call, place, sequence = True, _NOWHERE, fields.sequence_number
@@ -99,14 +99,14 @@ def _eager_ops(roots: list[Any], user_files: UserFiles) -> list[tuple[Any, Place
             continue
         if in_call and is_op(event.name):
             ops.append((event, place, sequence))
-            if sequence < 0:
+            if sequence is None:
                 forwards |= dict.fromkeys(_sequences(event), place)
             continue
         place = _inside(fields, place, paths, files)
         in_call = in_call or files.is_own(fields, _profiled.__name__)
         events += [(child, in_call, place, sequence) for child in reversed(event.children)]
     return [
-        (event, place if sequence < 0 else forwards.get(sequence, _NOWHERE)._replace(phase="backward"))
+        (event, place if sequence is None else forwards.get(sequence, _NOWHERE)._replace(phase="backward"))
         for event, place, sequence in ops
     ]
 

@@ -116,7 +116,7 @@ MOST_UNUSUAL = 8
 """Steps by which those that differ may outnumber the usual ones, which are not usual any more then."""
 
 RECENT_STEPS = 40
-"""Newest steps in which it is looked for calls that come once in a few steps."""
+"""Newest steps, among which calls may come once in a few steps."""
 
 WAIT_SHARE = 0.02
 """If a compiled step waits longer than this share for batches, the loader's workers limit it."""
@@ -621,7 +621,7 @@ class StepTiming:
         return min(step.ns for step in warm)
 
     def _use_rarer_border(self) -> bool:
-        """Begin steps with calls that come always after as many others, if there are such; return whether there are.
+        """Begin steps with calls of which each comes after as many others, if there are such; return whether there are.
 
         A round of speculative decoding has some calls of the draft and one of the target. A step from one call of the
         draft to the next would leave the target out.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
@@ -172,14 +172,14 @@ def lines_of_parts(
 ) -> tuple[PartLine, ...]:
     """Return the parts of an account with the lines of their kernels and eager ops.
 
-    `kernels` are those of this machine. A kernel of several lines is split by bytes or FLOPs. Eager ops are split over
-    the lines that are in no graph, as their ops take in the eager call.
+    `kernels` are those of this machine. A kernel of several lines is split by bytes or FLOPs. Eager ops without a line
+    are split over those that are in no graph and that no eager op has, as the ops there take in the eager call.
     """
     if account is None:
         return ()
     by_name: dict[NodeKey, ev.Kernel] = {(known.graph, known.phase, known.name): known for known in kernels}
     nodes = post_grad_nodes(aten_graphs)
-    outside = _outside_weights(timed, graphs)
+    outside = _outside_weights(timed, graphs, {part.location for part in account.parts})
     split: list[PartLine] = []
     for part in account.parts:
         weights: Mapping[PhaseLine | None, float] = {}
@@ -198,12 +198,13 @@ def lines_of_parts(
 
 
 def _outside_weights(
-    timed: ev.EagerLinesTimed | None, graphs: Sequence[ev.GraphCaptured]
+    timed: ev.EagerLinesTimed | None, graphs: Sequence[ev.GraphCaptured], known: Collection[ev.Location | None]
 ) -> dict[PhaseLine | None, float]:
-    """Return the eager time of the lines that are in no graph; eager ops of lines in a graph are part of it."""
+    """Return the eager time of the lines that are in no graph and not `known`, as those of other eager ops are."""
     if timed is None:
         return {}
     captured = {(at.file, at.line) for graph in graphs for node in graph.all_nodes if (at := node.location)}
+    captured |= {(at.file, at.line) for at in known if at is not None}
     weights: dict[PhaseLine | None, float] = {
         _key(line.location, line.phase): line.us
         for line in timed.lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.documents.line_facts import parts_by_line
 from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.timing.timing_view import account_lines, summarize_account
 from tcexplore.events import CallProfiled, Kernel
@@ -237,15 +238,21 @@ async def test_ops_outside_the_graphs_are_of_the_line_and_module_that_call_them(
         "blocks.1",
     }
     run = grow(1, events, RECURRENT)
+    assert run.call_account is not None
     tree = timed_tree(run)
     blocks = tree.root.children["blocks"].children
     for name in "01":
         row = blocks[name].children["rnn"]
-        assert row.compiled_us is not None
-        assert row.compiled_us > 0.3 * (row.eager_us or 0.0), "its time is not left out"
-    assert run.call_account is not None
+        own = sum(part.us for part in run.call_account.parts if part.module == f"blocks.{name}.rnn")
+        assert row.compiled_us == pytest.approx(own), "its time is not left out"
     lines = [line.name for line in account_lines(run.call_account)]
     assert any(line.endswith("aten.gru ×2  model.py:10") for line in lines), lines
+    added = {
+        line and line.line
+        for part, line, _, _ in parts_by_line(run)
+        if (part.name, part.phase, part.location) == ("aten.add", "forward", None)
+    }
+    assert added - {None} == {11}, "an operator calls no function; its line is one that has no other eager op"
 
 
 DROPOUTS = """\

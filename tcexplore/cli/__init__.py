@@ -29,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return dispatch(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except RuntimeError as error:  # Ctrl-C while Python 3.11 makes a class, as in the imports of the app
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return INTERRUPTED
+        raise
 
 
 def _exit(_number: int, _frame: FrameType | None) -> None:

@@ -113,6 +113,27 @@ def test_an_interrupt_while_the_command_is_imported_prints_nothing():
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+IN_A_CLASS = """\
+import os, signal, sys
+from tcexplore.cli import dispatch, main
+class Interrupt:
+    def __set_name__(self, *_):
+        os.kill(os.getpid(), signal.SIGINT)
+def imports(_):
+    class Made:
+        field = Interrupt()
+dispatch.dispatch = imports
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+sys.exit(main(["--version"]))
+"""
+"""Python 3.11 makes a RuntimeError of it."""
+
+
+def test_an_interrupt_while_a_class_is_made_prints_nothing():
+    done = subprocess.run([sys.executable, "-c", IN_A_CLASS], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_a_removed_working_directory_leaves_paths_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = tmp_path / "gone"
     folder.mkdir()

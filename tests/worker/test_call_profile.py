@@ -198,6 +198,7 @@ async def test_a_custom_op_in_python_has_its_time_and_line(runs: Runs) -> None:
 RECURRENT = """\
 import torch
 from torch import nn
+torch.set_num_threads(1)
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
@@ -230,12 +231,12 @@ async def test_ops_outside_the_graphs_are_of_the_line_and_module_that_call_them(
     ops = [part for part in profile.parts if part.kind == "eager op"]
     recurrent = [part for part in ops if part.name.startswith(("aten.gru", "aten.mkldnn_rnn_layer_backward"))]
     assert {part.module for part in recurrent} == {"blocks.0.rnn", "blocks.1.rnn"}
-    assert {part.location.line for part in recurrent if part.location is not None} == {10}
+    assert {part.location.line for part in recurrent if part.location is not None} == {11}
     assert all(part.location for part in recurrent)
     assert "aten.gru" in {part.name for part in recurrent}
     assert any(part.module == "blocks.0.rnn" and part.phase == "backward" for part in ops) is train
     head = next(part for part in ops if part.name == "aten.linear")
-    assert (head.module, head.location and head.location.line) == ("head", 19)
+    assert (head.module, head.location and head.location.line) == ("head", 20)
     assert {part.module for part in ops if part.name == "aten.mul" and part.phase == "forward"} == {
         "blocks.0",
         "blocks.1",
@@ -249,13 +250,13 @@ async def test_ops_outside_the_graphs_are_of_the_line_and_module_that_call_them(
         own = sum(part.us for part in run.call_account.parts if part.module == f"blocks.{name}.rnn")
         assert row.compiled_us == pytest.approx(own), "its time is not left out"
     lines = [line.name for line in account_lines(run.call_account)]
-    assert any(line.endswith("aten.gru ×2  model.py:10") for line in lines), lines
+    assert any(line.endswith("aten.gru ×2  model.py:11") for line in lines), lines
     added = {
         line and line.line
         for part, line, _, _ in parts_by_line(run)
         if (part.name, part.phase, part.location) == ("aten.add", "forward", None)
     }
-    assert added - {None} == {11}, "an operator calls no function; its line is one that has no other eager op"
+    assert added - {None} == {12}, "an operator calls no function; its line is one that has no other eager op"
 
 
 DROPOUTS = """\

@@ -626,13 +626,15 @@ class StepTiming:
         A round of speculative decoding has some calls of the draft and one of the target. A step from one call of the
         draft to the next would leave the target out.
         """
+        if self._finder.border != "region":
+            return False
         steps = list(self._recent)
         at: dict[CallKind, list[int]] = {}
         for number, step in enumerate(steps):
             for kind, _ in step.calls:
                 at.setdefault(kind, []).append(number)
         usual = dict(self._usual or ())
-        for kind, numbers in at.items() if self._finder.border == "region" else ():
+        for kind, numbers in at.items():
             distances = Counter(later - earlier for earlier, later in pairwise(numbers))
             (distance, times), *_ = distances.most_common(1) or [(0, 0)]
             alike = times >= ROUNDS and times >= USUAL_SHARE * (len(numbers) - 1)

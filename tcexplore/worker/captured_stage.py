@@ -194,16 +194,20 @@ class CapturedStage:
         self, entry: Entry, captured: CapturedCall, regions: Regions, *, largest_copied: int = LARGEST_COPIED
     ) -> tuple[Program, Callable[[], tuple[str, ...]]]:
         """Return the program of a captured call, and a function that sets its state back."""
-        module = sys.modules["__main__"]
         config, eagerly = self._config(captured, regions), partial(self._eagerly, regions)
-        program = Program(entry, config, module, self._hooks.paused, eagerly)
+        program = Program(entry, config, sys.modules["__main__"], self._hooks.paused, eagerly)
+        return program, self._restorer(program, largest_copied)
+
+    def _restorer(self, program: Program, largest_copied: int = LARGEST_COPIED) -> Callable[[], tuple[str, ...]]:
+        """Return a function that sets a program's state back to what it is now."""
+        module = sys.modules["__main__"]
         state = ProgramState(program, module, self._user_files, self._loaded, largest_copied=largest_copied)
 
         def restore() -> tuple[str, ...]:
             program.restore()
             return state.restore()
 
-        return program, restore
+        return restore
 
     def _pad(self, program: Program, varying: tuple[VaryingSize, ...]) -> tuple[PaddedCall, ...]:
         """Time the call padded, in the code that the script compiled."""
@@ -226,7 +230,7 @@ class CapturedStage:
         return tuple(filter(None, padded))
 
     def _try_changes(self, region: int, calls: Sequence[CapturedCall]) -> None:
-        """Repeat the calls of a region with changes that might avoid recompiles, each in a copy of the process."""
+        """Repeat the calls of a region with changes that might avoid recompiles."""
         entries = []
         for captured in sorted(calls, key=lambda call: call.number):
             with suppress(NotCapturedError):
@@ -236,8 +240,10 @@ class CapturedStage:
         entry = replace(entries[0], calls=tuple(call for each in entries for call in each.calls))
         events: list[Event] = []
         with self._collecting(events):
-            program = Program(entry, self._job.config, sys.modules["__main__"], self._hooks.paused)
-            RecompileTrials(program, self._job.config, sys.modules["__main__"], self._hooks).run()
+            module = sys.modules["__main__"]
+            program = Program(entry, self._job.config, module, self._hooks.paused)
+            restore = self._restorer(program)
+            RecompileTrials(program, self._job.config, module, self._hooks, self._user_files, restore).run()
         for event in events:
             if isinstance(event, RecompileFixTried):
                 self._emit(

@@ -1,13 +1,14 @@
-"""Changes that might avoid the recompiles of a run, tried: each in a copy of this process that repeats the calls.
+"""Changes that might avoid the recompiles of a run, tried: the calls are repeated with each of them.
 
-The copies compile with Dynamo only (`backend="eager"`), which decides alone on recompiles.
+Each trial has a copy of this process, except on a GPU, which a copy cannot use: there a trial is undone after it.
+Trials compile with Dynamo only (`backend="eager"`), which decides alone on recompiles.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, zip_longest
 from types import ModuleType
@@ -19,6 +20,8 @@ from torch.utils import _pytree as pytree
 from tcexplore.capture.dynamo.frame_entries import forget_frames
 from tcexplore.capture.entry import Call, EntryError
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.install_hooks import install_all
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.varied_calls import Arguments, vary_calls
 from tcexplore.events import (
     Config,
@@ -43,7 +46,7 @@ MOST_CHANGES = 5
 """Changes that are added to one that is not enough."""
 
 TRIAL_S = 10.0
-"""Seconds for one copy."""
+"""Seconds for one copy of the process."""
 
 BUDGET_S = 30.0
 """Seconds for all of them; those that are left are not tried."""
@@ -83,12 +86,15 @@ class _Outcome:
 
 @dataclass(slots=True)
 class RecompileTrials:
-    """Tries changes for the recompiles of a program, whose state is that before its first call."""
+    """Tries changes for the recompiles of a program. What was compiled in this process may be forgotten by that."""
 
     program: Program
     config: Config
     module: ModuleType
     hooks: Hooks
+    user_files: UserFiles
+    restore: Callable[[], object]
+    """Sets the program's state back to that before its first call."""
     _before: _Outcome = field(default_factory=_Outcome)
     _until: float = 0.0
     _left: dict[Changes, tuple[Recompiled, ...]] = field(default_factory=dict)
@@ -103,9 +109,7 @@ class RecompileTrials:
     def run(self) -> None:
         """Try the changes one by one, then together if no one suffices, and emit the results."""
         self._until = time.monotonic() + BUDGET_S
-        if reason := self._cannot_try():
-            self.hooks.report_missing(FACT, SYMBOL, reason)
-            return
+        self.restore()
         self._before = self._make_calls(())
         if self._before.problem:
             self.hooks.report_missing(FACT, SYMBOL, f"the unchanged calls cannot be repeated: {self._before.problem}")
@@ -123,11 +127,6 @@ class RecompileTrials:
                 self._combined += self._try(changes)
         for tried in self._useful():
             self.hooks.emit(tried)
-
-    def _cannot_try(self) -> str:
-        if self.program.device.type != "cpu":
-            return f"a copy of the process cannot use {self.program.device.type}"
-        return "" if can_fork() else "on this system, a process that has imported torch cannot be copied"
 
     # ---- results
 
@@ -274,13 +273,12 @@ class RecompileTrials:
                 owners.append((owner, name))
         return list({(id(owner), name): (owner, name) for owner, name in owners}.values())
 
-    # ---- calls in a copy
+    # ---- calls
 
     def _make_calls(self, changes: Changes) -> _Outcome:
-        """Repeat the calls with changes in a copy of this process."""
-        limit = min(TRIAL_S, max(1.0, self._until - time.monotonic()))
+        """Repeat the calls with changes."""
         try:
-            answer = call_in_copy(lambda: self._calls_with(changes), limit)
+            answer = self._answer(changes)
         except (OSError, RuntimeError, ValueError) as error:
             return _Outcome(problem=_first_line(str(error)))
         return _Outcome(
@@ -290,18 +288,64 @@ class RecompileTrials:
             tuple(Recompiled(**cause) for cause in answer["causes"]),
         )
 
+    def _answer(self, changes: Changes) -> dict[str, Any]:
+        """Return what the calls compile, tried in a copy of this process where that is possible."""
+        if self.program.device.type != "cpu" or not can_fork():
+            return self._calls_undone(changes)
+        limit = min(TRIAL_S, max(1.0, self._until - time.monotonic()))
+
+        def make() -> dict[str, Any]:
+            torch.set_num_threads(1)  # a copy has no other threads
+            return self._calls_with(changes)
+
+        answer: dict[str, Any] = call_in_copy(make, limit)
+        return answer
+
+    def _calls_undone(self, changes: Changes) -> dict[str, Any]:
+        """Make the calls in this process, then set back what they and the changes changed. Raises `RuntimeError`."""
+        dynamo = torch._dynamo.config
+        unspec_int = dynamo.allow_unspec_int_on_nn_module
+        attributes = [(owner, name, getattr(owner, name)) for owner, name in self._changed_attributes(changes)]
+        marks = [(tensor, dict(vars(tensor))) for tensor in _with_bases(self.program.entry.calls)]
+        try:
+            return self._calls_with(changes)
+        except Exception as error:
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        finally:
+            dynamo.allow_unspec_int_on_nn_module = unspec_int
+            for owner, name, value in attributes:
+                setattr(owner, name, value)
+            for tensor, before in marks:
+                vars(tensor).clear()
+                vars(tensor).update(before)
+            self.restore()
+            forget_frames()
+
+    def _changed_attributes(self, changes: Changes) -> list[tuple[Any, str]]:
+        """Return the attributes that changes make tensors, each with its object."""
+        names = {change.name for change in changes if change.kind == "attribute"}
+        causes = {cause.name: cause for causes in (self._before.causes, *self._left.values()) for cause in causes}
+        return [owner for name, cause in causes.items() if name in names for owner in self._owners(cause)]
+
     def _calls_with(self, changes: Changes) -> dict[str, Any]:
-        """Make the calls, and return what they compile. For a copy of the process."""
+        """Make the calls, and return what they compile. Changes the program and this process."""
         events: list[Event] = []
-        self.hooks.emit = events.append
-        torch.set_num_threads(1)  # a copy has no other threads
+        hooks = Hooks(events.append)  # the run's own observers know what they emitted once
+        trace = install_all(hooks, self.user_files)
+        try:
+            with self.hooks.silenced():
+                ends = self._compile_with(changes, events)
+        finally:
+            hooks.remove()
+            trace.remove()
+        return _compiled(events, ends)
+
+    def _compile_with(self, changes: Changes, events: Sequence[Event]) -> list[int]:
+        """Make the calls with changes; return the number of events after each."""
         forget_frames()
         _forget_marks(self.program.entry.calls)
-        attributes = {change.name for change in changes if change.kind == "attribute"}
-        known = {cause.name: cause for causes in (self._before.causes, *self._left.values()) for cause in causes}
-        for cause in known.values():
-            for owner, name in self._owners(cause) if cause.name in attributes else ():
-                setattr(owner, name, torch.tensor(getattr(owner, name)))
+        for owner, name in self._changed_attributes(changes):
+            setattr(owner, name, torch.tensor(getattr(owner, name)))
         if any(change.kind == "unspec_int" for change in changes):
             torch._dynamo.config.allow_unspec_int_on_nn_module = True
         varied = Config(
@@ -325,15 +369,22 @@ class RecompileTrials:
             make(program.compiled, call)
             program.restore()
             ends.append(len(events))
-        return _compiled(events, ends)
+        return ends
 
 
 def _forget_marks(calls: Iterable[Call]) -> None:
     """Remove the mark of sizes that were dynamic in an earlier call, which torch leaves on what a backward needs."""
+    for tensor in _with_bases(calls):
+        vars(tensor).pop(_MARK, None)
+
+
+def _with_bases(calls: Iterable[Call]) -> Iterator[torch.Tensor]:
+    """Yield the tensors of calls, and those of which they are views."""
     for tensor in pytree.tree_leaves([(call.args, call.kwargs) for call in calls]):
         if isinstance(tensor, torch.Tensor):
-            for marked in filter(lambda each: each is not None, (tensor, tensor._base)):
-                vars(marked).pop(_MARK, None)
+            yield tensor
+            if tensor._base is not None:
+                yield tensor._base
 
 
 def _compiled(events: Sequence[Event], ends: Sequence[int]) -> dict[str, Any]:

@@ -359,7 +359,7 @@ class Run:
             make_marked_call(program)
             self._assemble()
             return
-        self._examine(program, examination, module)
+        self._examine(program, examination)
         if entry.unpadded:
             self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
         if self.job.passes > 1:
@@ -376,6 +376,12 @@ class Run:
             self._stages.run(RunFact.TIMING, "tcexplore.timing", self._time, program, limit_s=0)
         else:
             self._compare_with_baseline(program, imported, dynamo)
+        if self.job.try_recompile_fixes and self._recorder.recompiled:
+            trials = RecompileTrials(
+                program, self.job.config, module, self._hooks, self.user_files, examination.restore
+            )
+            limit = 2 * recompile_trials.BUDGET_S
+            self._stages.run(recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=limit)
 
     def _load(self, model_file: ModelFile) -> FileEntry | None:
         """Run the file and return its entry; None if it has none, but compiled something.
@@ -519,7 +525,7 @@ class Run:
         self._emit(CallsRestarted(need=need))
         self._install_observers()
 
-    def _examine(self, program: Program, examination: Examination, module: ModuleType) -> None:
+    def _examine(self, program: Program, examination: Examination) -> None:
         """Emit what the state of the process after the calls shows."""
         if not self.job.structure_only:
             self._check_custom_ops(program)
@@ -529,11 +535,6 @@ class Run:
         self._queries.use_program(program, self._frames.graphs)
         discard_output()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
-        if self.job.try_recompile_fixes and self._recorder.recompiled:
-            trials = RecompileTrials(program, self.job.config, module, self._hooks)
-            self._stages.run(
-                recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=2 * recompile_trials.BUDGET_S
-            )
         self._lower()
         if self._numerics is not None and not self.job.structure_only:
             self._judge_numerics(partial(self._numerics.run, program, self._frames, examination.restore))

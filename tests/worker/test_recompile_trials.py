@@ -1,4 +1,4 @@
-"""Recompile fixes are tried in copies of the run's process."""
+"""Recompile fixes are tried in copies of the run's process, or in the process itself where a copy cannot be."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from tests.snapshots.runs import grow
 from tests.supervisor.runs import Runs
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+
+WITHOUT_COPIES = "import tcexplore.worker.recompile_trials as trials\ntrials.can_fork = lambda: False\n"
+"""The begin of a model file whose run tries changes in its own process, as on a GPU."""
+
+
+@pytest.fixture(params=["", WITHOUT_COPIES], ids=["in copies", "in the process"])
+def place(request: pytest.FixtureRequest) -> str:
+    """The begin of a model file, which decides where changes are tried."""
+    begin: str = request.param
+    return begin
 
 
 async def tried(runs: Runs, source: str) -> dict[tuple[str, ...], RecompileFixTried]:
@@ -26,30 +37,38 @@ async def tried(runs: Runs, source: str) -> dict[tuple[str, ...], RecompileFixTr
     }
 
 
-async def test_each_change_says_what_it_avoids(runs: Runs) -> None:
-    fixes = await tried(runs, PROGRAMS["rows"])
+async def test_each_change_says_what_it_avoids(runs: Runs, place: str) -> None:
+    fixes = await tried(runs, place + PROGRAMS["rows"])
     marked = fixes[("mark_dynamic x.0",)]
     assert (marked.avoids, marked.graphs_before, marked.graphs_after) == (("0/1",), 2, 1)
 
 
-async def test_one_change_that_is_not_enough_is_combined_with_another(runs: Runs) -> None:
-    fixes = await tried(runs, PROGRAMS["counter and rows"])
+async def test_one_change_that_is_not_enough_is_combined_with_another(runs: Runs, place: str) -> None:
+    fixes = await tried(runs, place + PROGRAMS["counter and rows"])
     assert not any("0/2" in fix.avoids for changes, fix in fixes.items() if changes == ("mark_dynamic x.0",))
     both = fixes[("mark_dynamic x.0", "attribute self.step")]
     assert both.graphs_after == 1
     assert both.graphs_before - both.graphs_after == len(both.avoids)
 
 
-async def test_linked_sizes_are_marked_together(runs: Runs) -> None:
-    fixes = await tried(runs, PROGRAMS["mask"])
+async def test_linked_sizes_are_marked_together(runs: Runs, place: str) -> None:
+    fixes = await tried(runs, place + PROGRAMS["mask"])
     assert fixes[("mark_dynamic x.0", "mark_dynamic mask.0")].graphs_after == 1
 
 
-async def test_a_change_that_fails_avoids_nothing_and_has_the_reason(runs: Runs) -> None:
-    fixes = await tried(runs, PROGRAMS["attribute as a range"])
+async def test_a_change_that_fails_avoids_nothing_and_has_the_reason(runs: Runs, place: str) -> None:
+    fixes = await tried(runs, place + PROGRAMS["attribute as a range"])
     tensor = fixes[("attribute self.n",)]
     assert tensor.avoids == ()
     assert tensor.problem
+
+
+async def test_a_change_does_not_stay_for_the_next_one(runs: Runs, place: str) -> None:
+    fixes = await tried(runs, place + PROGRAMS["attribute as a range"])
+    assert not any("attribute self.n" in changes and fix.avoids for changes, fix in fixes.items())
+    fixes = await tried(runs, place + PROGRAMS["counter and rows"])
+    marked, attribute = fixes["mark_dynamic x.0",], fixes["attribute self.step",]
+    assert (marked.graphs_after, attribute.graphs_after) == (4, 2)
 
 
 async def test_nothing_is_tried_without_recompiles_or_a_request(runs: Runs) -> None:
@@ -80,12 +99,12 @@ for n in range(12):
 """
 
 
-async def test_a_change_is_tried_on_the_captured_calls_of_a_training_script(runs: Runs) -> None:
-    number = runs.submit(TRAINING, time_for=0.0, no_eager_steps=True, try_recompile_fixes=True)
+async def test_a_change_is_tried_on_the_captured_calls_of_a_training_script(runs: Runs, place: str) -> None:
+    number = runs.submit(place + TRAINING, time_for=0.0, no_eager_steps=True, try_recompile_fixes=True)
     await runs.wait_for(Finished)
     events = [event for event in runs.events if event.run == number]
     assert not [event for event in events if isinstance(event, FactMissing) and "recompile" in event.fact]
-    fixes = {fix.kind: fix for fix in recompile_fixes(grow(number, events, TRAINING))}
+    fixes = {fix.kind: fix for fix in recompile_fixes(grow(number, events, place + TRAINING))}
     marked = fixes["mark_dynamic"]
     assert (marked.name, marked.dim, marked.other_sizes) == ("input_ids", 1, ())
     assert (marked.tried, marked.problem) == (True, "")

@@ -98,6 +98,10 @@ long, beside other programs more than on a quiet machine. Both sides are longer 
 would be nearer to 1 than that of a script which does not change sides.
 """
 
+FIRST_GPU_BLOCK_NS, FIRST_STEPS = 10_000_000, 3
+"""Length of the blocks on a GPU until there are enough pairs for a verdict, and their steps unless `GPU_BLOCK_NS` has
+fewer. Many scripts that try something have one to three hundred steps of a few milliseconds."""
+
 SETTLED_NS = 100_000_000
 """A step that is longer than this is longer by less than a percent."""
 
@@ -276,7 +280,8 @@ class StepTiming:
         self._due_s = 0.2
         self._doublings = 0
         self._decision: Decision | None = None
-        self._target_ns = 0.0
+        self._first_blocks = True
+        """Whether there are not enough pairs for a verdict yet."""
         self._fastest = self._sized_for = (0.0, 0.0)
         self._sizes = BlockSize(1, 0), BlockSize(1, 0)
         self._spread = 0.0
@@ -464,6 +469,7 @@ class StepTiming:
     def _forget(self) -> None:
         """Forget what was measured: other steps are timed now."""
         self._samples, self._alone, self._decision, self._parts = Samples(), {}, None, None
+        self._first_blocks = True
 
     def _count_anew(self) -> None:
         self._counts = replace(self._counts, steps=0, warm_up=0, eager=0, timed=0, irregular=0)
@@ -585,8 +591,6 @@ class StepTiming:
         if eager_ns is None:
             self._stop(COMPILES_EAGERLY)
             return
-        least = CPU_BLOCK_NS if self._device.type == "cpu" else GPU_BLOCK_NS
-        self._target_ns = max(least, RESOLUTIONS * self._clock.resolution_ns)
         self._fastest = self._sized_for = eager_ns, steady
         self._size_blocks()
         yield from self._measure()
@@ -689,8 +693,18 @@ class StepTiming:
     def _size_blocks(self) -> None:
         """Size the blocks for the fastest steps, whose times have the fewest interruptions."""
         self._sized_for = self._fastest
-        eager, compiled = block_sizes(*self._fastest, self._target_ns)
+        eager, compiled = block_sizes(*self._fastest, self._block_ns())
         self._sizes = self._drained(eager), self._drained(compiled)
+
+    def _block_ns(self) -> float:
+        """Return the length that blocks should have."""
+        if self._device.type == "cpu":
+            least = CPU_BLOCK_NS
+        elif self._first_blocks:
+            least = min(GPU_BLOCK_NS, max(FIRST_GPU_BLOCK_NS, round(FIRST_STEPS * max(self._fastest))))
+        else:
+            least = GPU_BLOCK_NS
+        return max(least, RESOLUTIONS * self._clock.resolution_ns)
 
     def _drained(self, size: BlockSize) -> BlockSize:
         """Return a size with steps before the block until the batches are used that workers prepared before it."""
@@ -707,6 +721,9 @@ class StepTiming:
                 yield NextStep()
             yield from self._measure_pair(next(self._plan))
             if self._enough(slow=True):
+                if self._first_blocks:
+                    self._first_blocks = False
+                    self._size_blocks()
                 if self._parts is None and self._device.type == "cpu":
                     yield from self._profile_steps()
                 if self._user_files is not None:

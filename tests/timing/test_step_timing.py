@@ -263,6 +263,30 @@ def test_steps_on_a_gpu_are_timed_between_others_that_are_not_usual(monkeypatch:
     assert steps.eager < 0.8 * steps.steps, "the script does not stay eager"
 
 
+def test_two_hundred_short_steps_on_a_gpu_give_a_verdict(monkeypatch: pytest.MonkeyPatch):
+    use_fake_gpu(monkeypatch, FakeStream(idle=True))
+    script, net = Script(), region()
+    script.optimizer()
+    for step in range(200):
+        script.call(net, 3.0, 2.0, graphs=step == 0)
+        script.update()
+    estimate, _ = script.finish()
+    assert estimate is not None
+    assert (estimate.verdict, estimate.speedup) == ("faster", pytest.approx(1.5, abs=0.01))
+
+
+def test_blocks_on_a_gpu_are_longer_once_there_is_a_verdict(monkeypatch: pytest.MonkeyPatch):
+    use_fake_gpu(monkeypatch, FakeStream(idle=True))
+    script, net = Script(), region()
+    script.optimizer()
+    for step in range(1000):
+        script.call(net, 3.0, 2.0, graphs=step == 0)
+        script.update()
+    estimate, _ = script.finish()
+    assert estimate is not None
+    assert (3.0 * estimate.block, 2.0 * estimate.block_compiled) == pytest.approx((40, 40), abs=3)
+
+
 def test_an_evaluation_is_not_timed_as_a_step():
     script = Script()
     script.optimizer()

@@ -282,7 +282,7 @@ def _recompiles(snapshot: Snapshot) -> Iterator[NextStep]:
     """Yield the fix that avoids the most recompiles, for each argument or size that causes some."""
     best: dict[tuple[str, ...], RecompileFix] = {}
     for fix in recompile_fixes(snapshot):
-        if fix.helps and fix.graphs and not (fix.tried and fix.problem):
+        if (fix.avoids or not fix.tried) and fix.graphs and not fix.problem:
             known = best.get(fix.graphs)
             if known is None or (len(fix.avoids), fix.tried) > (len(known.avoids), known.tried):
                 best[fix.graphs] = fix

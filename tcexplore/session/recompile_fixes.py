@@ -68,37 +68,50 @@ class RecompileFix:
 
     @property
     def helps(self) -> bool:
-        """Whether it avoids a recompile, or was not tried."""
-        return bool(self.avoids) or not self.tried
+        """Whether the calls compile less with it, or it was not tried."""
+        return bool(self.avoids) or not self.tried or self.compiles_less
+
+    @property
+    def compiles_less(self) -> bool:
+        """Whether the calls, repeated with it, compile fewer graphs."""
+        return not self.problem and (self.graphs_after or 0) < (self.graphs_before or 0)
 
 
 def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
     """Return the fixes for what made this run recompile, or was specialized in it, with the results of trying them."""
-    merged = [_with_captured_calls(snapshot, fix) for fix in _inferred_fixes(snapshot)]
-    for tried in snapshot.recompile_fixes_tried:
+    fixes = list(_inferred_fixes(snapshot))
+    for tried in _trials(snapshot):
         result: dict[str, Any] = {"tried": True, "avoids": tried.avoids, "graphs_before": tried.graphs_before,
                   "graphs_after": tried.graphs_after, "problem": tried.problem}  # fmt: skip
-        known = [index for index, fix in enumerate(merged) if _is_of(fix, tried.changes)]
+        known = [index for index, fix in enumerate(fixes) if _is_of(fix, tried.changes)]
         for index in known:
             others = tuple((change.name, change.dim or 0) for change in tried.changes[1:])
-            merged[index] = replace(merged[index], other_sizes=others, **result)
+            fixes[index] = replace(fixes[index], other_sizes=others or fixes[index].other_sizes, **result)
         if not known:
-            merged.append(_tried_fix(snapshot, tried.changes, result))
-    return tuple(merged)
+            fixes.append(_tried_fix(snapshot, tried.changes, result))
+    return tuple(fixes)
 
 
-def _with_captured_calls(snapshot: Snapshot, fix: RecompileFix) -> RecompileFix:
-    """Return a fix for a script's only region with the result of trying it on the captured calls."""
-    trials = snapshot.sizes_tried if len({tried.region for tried in snapshot.sizes_tried}) == 1 else ()
-    for tried in trials if len(snapshot.regions) == 1 else ():
-        if _is_of(fix, tried.changes):
-            solved = tried.graphs_after == 1 and not tried.problem
-            others = tuple((change.name, change.dim or 0) for change in tried.changes[1:])
-            return replace(
-                fix, tried=True, avoids=fix.graphs if solved else (), other_sizes=others or fix.other_sizes,
-                graphs_before=tried.graphs_before, graphs_after=tried.graphs_after, problem=tried.problem,
-            )  # fmt: skip
-    return fix
+def _trials(snapshot: Snapshot) -> Iterator[ev.RecompileFixTried]:
+    """Yield what was tried, also on the captured calls of a script's only region.
+
+    Their graphs are not those of the script: a change avoids its recompiles if it leaves a single graph.
+    """
+    yield from snapshot.recompile_fixes_tried
+    for tried in snapshot.sizes_tried if len(snapshot.regions) == 1 else ():
+        solved = tried.graphs_after == 1 and not tried.problem
+        yield ev.RecompileFixTried(
+            changes=tried.changes, avoids=_recompiled_for(snapshot, tried.changes) if solved else (),
+            graphs_before=tried.graphs_before, graphs_after=tried.graphs_after, problem=tried.problem,
+        )  # fmt: skip
+
+
+def _recompiled_for(snapshot: Snapshot, changes: tuple[ev.RecompileChange, ...]) -> tuple[str, ...]:
+    """Return the compile ids of the recompiles whose causes the changes are for."""
+    names = {change.name for change in changes}
+    any_size = any(change.kind == DYNAMIC for change in changes)
+    causes = (cause for cause, _ in newest_causes(snapshot) if not backward_number(cause.graph))
+    return tuple(dict.fromkeys(c.graph for c in causes if c.name in names or (any_size and c.kind == "size")))
 
 
 def _is_of(fix: RecompileFix, changes: tuple[ev.RecompileChange, ...]) -> bool:

@@ -272,7 +272,8 @@ def test_two_hundred_short_steps_on_a_gpu_give_a_verdict(monkeypatch: pytest.Mon
         script.update()
     estimate, _ = script.finish()
     assert estimate is not None
-    assert (estimate.verdict, estimate.speedup) == ("faster", pytest.approx(1.5, abs=0.01))
+    assert estimate.verdict == "faster"
+    assert estimate.speedup == pytest.approx(1.5, abs=0.01)
 
 
 def test_blocks_on_a_gpu_are_longer_once_there_is_a_verdict(monkeypatch: pytest.MonkeyPatch):

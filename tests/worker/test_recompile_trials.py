@@ -109,3 +109,21 @@ async def test_a_change_is_tried_on_the_captured_calls_of_a_training_script(runs
     assert (marked.name, marked.dim, marked.other_sizes) == ("input_ids", 1, ())
     assert (marked.tried, marked.problem) == (True, "")
     assert (marked.avoids, marked.graphs_before, marked.graphs_after) == (marked.graphs, 2, 1)
+
+
+async def test_several_changes_are_tried_together_on_the_captured_calls_of_a_script(runs: Runs) -> None:
+    counting = TRAINING.replace("Linear(16, 1)\n", "Linear(16, 1)\n        self.step = 0\n", 1).replace(
+        "        return self", "        self.step += 1\n        return self", 1
+    )
+    number = runs.submit(counting, time_for=0.0, no_eager_steps=True, try_recompile_fixes=True)
+    await runs.wait_for(Finished)
+    run = grow(number, [event for event in runs.events if event.run == number], counting)
+    fixes = {fix.kind: fix for fix in recompile_fixes(run)}
+    together = fixes["together"]
+    assert [(part.kind, part.name) for part in together.parts] == [
+        ("mark_dynamic", "input_ids"), ("attribute", "self.step")]  # fmt: skip
+    assert (together.graphs_before, together.graphs_after) == (4, 1)
+    assert set(together.avoids) == {cause.graph for cause in run.recompiles}
+    assert not fixes["mark_dynamic"].helps
+    counted = fixes["unspec_int"]
+    assert (counted.avoids, counted.helps, counted.compiles_less) == ((), True, True), "fewer graphs, but more than one"

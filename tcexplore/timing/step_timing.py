@@ -87,8 +87,11 @@ EAGER_FACT, DISPATCH_MODE = "eager lines and modules of a step", "torch.utils._p
 MOST_KINDS = 1000
 """Kinds and shapes of calls that are told apart; further ones run as their step does."""
 
-EAGER_WARM_UP = 2
-"""Eager steps before the first that is timed: the first one also initializes what only eager code uses."""
+EAGER_WARM_UP, MOST_EAGER_WARM_UP = 2, 6
+"""Eager steps before the first that is timed: the first one also initializes what only eager code uses.
+
+Other programs may make a step a hundred times as long: there are more until the two fastest agree.
+"""
 
 SETTLING_STEPS, SETTLING_NS = 3, 10_000_000
 """Untimed steps after a change between eager and compiled, at most, and the time that is enough of them.
@@ -685,8 +688,9 @@ class StepTiming:
             if step.compiled:
                 times.clear()
                 continue
-            times.append(step.ns)
-            if len(times) >= EAGER_WARM_UP:
+            times = sorted([*times, step.ns])
+            agree = len(times) >= EAGER_WARM_UP and times[1] <= RESIZE_FACTOR * times[0]
+            if agree or len(times) == MOST_EAGER_WARM_UP:
                 break
         return min(times, default=None)
 

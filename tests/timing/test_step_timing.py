@@ -263,6 +263,19 @@ def test_steps_on_a_gpu_are_timed_between_others_that_are_not_usual(monkeypatch:
     assert steps.eager < 0.8 * steps.steps, "the script does not stay eager"
 
 
+def test_blocks_are_sized_for_eager_steps_that_were_not_interrupted():
+    script, net = Script(), region()
+    script.optimizer()
+    for step in range(120):
+        eager_steps = len(script.eager_calls)
+        script.call(net, 300.0 * 2**eager_steps if eager_steps < 3 else 1.5, 1.0, graphs=step == 0)
+        script.update()
+    estimate, _ = script.finish()
+    assert estimate is not None
+    assert estimate.verdict == "faster"
+    assert estimate.speedup == pytest.approx(1.5, abs=0.01)
+
+
 def test_two_hundred_short_steps_on_a_gpu_give_a_verdict(monkeypatch: pytest.MonkeyPatch):
     use_fake_gpu(monkeypatch, FakeStream(idle=True))
     script, net = Script(), region()

@@ -472,6 +472,7 @@ class StepTiming:
     def _forget(self) -> None:
         """Forget what was measured: other steps are timed now."""
         self._samples, self._alone, self._decision, self._parts = Samples(), {}, None, None
+        self._usual = self._usual_shapes = None
         self._first_blocks = True
 
     def _count_anew(self) -> None:

@@ -232,6 +232,8 @@ def test_a_round_of_calls_of_two_regions_is_one_step():
     assert estimate.speedup == pytest.approx((4 * 6 + 20) / (4 * 5 + 10), abs=0.01)
     assert (steps.border, steps.step) == ("region", "net1")
     assert {region.region: region.calls for region in steps.regions} == {0: 4, 1: 1}
+    prompts = 200 // 40 - 1  # the first one comes before the rounds are known
+    assert steps.irregular == 2 * prompts, "the round of a prompt, and the one before, which ends early"
 
 
 def test_a_call_now_and_then_does_not_begin_the_steps():

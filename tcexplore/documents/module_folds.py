@@ -11,9 +11,9 @@ from tcexplore.documents.document import by_identity
 from tcexplore.documents.labels import Labels, labels_of
 from tcexplore.events import FxNode
 from tcexplore.session import Snapshot
-from tcexplore.session.call_account import CallAccount
+from tcexplore.session.call_account import CallAccount, call_account
 from tcexplore.session.code import Code
-from tcexplore.session.module_tree import ModuleRow, ModuleTree, Path, TreeFacts, module_tree
+from tcexplore.session.module_tree import CallTimes, ModuleRow, ModuleTree, Path, TreeFacts, module_tree
 from tcexplore.targets.target_names import NATIVE
 
 SHORTEST = 4
@@ -31,12 +31,9 @@ def _build(
     code: CodeFacts,
     region_modules: tuple[ev.RegionModule, ...],
     guards: tuple[ev.GuardsInstalled, ...],
-    account: CallAccount | None,
-    eager_lines: ev.EagerLinesTimed | None,
-    timing: ev.TimingEstimate | None,
+    calls: tuple[CallTimes, ...],
 ) -> ModuleTree:
-    facts = TreeFacts(graphs, breaks, recompiles, *code, region_modules, guards, account, eager_lines, timing)
-    return module_tree(facts)
+    return module_tree(TreeFacts(graphs, breaks, recompiles, *code, region_modules, guards, calls))
 
 
 CodeFacts = tuple[tuple[ev.Kernel, ...], tuple[ev.AtenGraph, ...]]
@@ -49,25 +46,40 @@ def _code(kernels: tuple[ev.Kernel, ...], aten_graphs: tuple[ev.AtenGraph, ...])
 
 def timed_tree(snapshot: Snapshot) -> ModuleTree:
     """Return the modules of a run with their times, cached."""
-    return _tree(snapshot, snapshot.guards, snapshot.call_account, snapshot.eager_lines, snapshot.call_timing)
+    calls = _calls(snapshot.call_account, snapshot.eager_lines, snapshot.call_timing, snapshot.captured_calls)
+    return _tree(snapshot, snapshot.guards, calls)
+
+
+@by_identity(4)
+def _calls(
+    account: CallAccount | None,
+    eager_lines: ev.EagerLinesTimed | None,
+    timing: ev.TimingEstimate | None,
+    captured: tuple[ev.CallExamined, ...],
+) -> tuple[CallTimes, ...]:
+    """Return the call of the program, or of a script one of each region; two regions may run the same graphs."""
+    calls = [CallTimes(account, eager_lines, timing)]
+    for examined in captured:
+        own = CallTimes(call_account(examined.profile, examined.timing), examined.eager_lines, examined.timing)
+        if own.graphs and all(own.graphs.isdisjoint(call.graphs) for call in calls):
+            calls.append(own)
+    return tuple(calls)
 
 
 def module_folds(snapshot: Snapshot) -> ModuleFolds:
     """Return the repeated layers of a run, cached; they don't change while it is timed."""
-    return _folds(_tree(snapshot, (), None, None, None))
+    return _folds(_tree(snapshot, (), ()))
 
 
 def _tree(
     snapshot: Snapshot,
     guards: tuple[ev.GuardsInstalled, ...],
-    account: CallAccount | None,
-    eager_lines: ev.EagerLinesTimed | None,
-    timing: ev.TimingEstimate | None,
+    calls: tuple[CallTimes, ...],
 ) -> ModuleTree:
     code = snapshot.code_for(NATIVE)
     return _build(
         snapshot.graphs, snapshot.breaks, snapshot.recompiles, _code(code.kernels, code.aten_graphs),
-        snapshot.region_modules, guards, account, eager_lines, timing,
+        snapshot.region_modules, guards, calls,
     )  # fmt: skip
 
 

@@ -172,17 +172,32 @@ class ModuleRow:
 
 @dataclass(frozen=True, slots=True)
 class ModuleTree:
-    """The modules of a run, and the time of a call that none of them takes."""
+    """The modules of a run, and the time of the calls that none of them takes."""
 
     root: Module
     rows: tuple[ModuleRow, ...]
     """The modules with equal siblings folded, in the order of execution; empty without modules."""
     rest: tuple[RestTime, ...]
-    """With the modules below the root, it adds up to the call."""
+    """With the modules below the root, it adds up to the calls."""
+    calls: int = 1
+    """Calls whose times they are: of a script one of each region."""
+
+
+class CallTimes(NamedTuple):
+    """The measurements of a call."""
+
+    account: CallAccount | None
+    eager_lines: ev.EagerLinesTimed | None
+    timing: ev.TimingEstimate | None
+
+    @property
+    def graphs(self) -> set[str | None]:
+        """The graphs with kernels in the call."""
+        return set() if self.account is None else {p.graph for p in self.account.parts if p.kind == "kernel"}
 
 
 class TreeFacts(NamedTuple):
-    """What a tree is made of. Without the last three it has no times."""
+    """What a tree is made of."""
 
     graphs: tuple[ev.GraphCaptured, ...]
     breaks: tuple[ev.GraphBreak, ...]
@@ -192,15 +207,22 @@ class TreeFacts(NamedTuple):
     aten_graphs: tuple[ev.AtenGraph, ...]
     region_modules: tuple[ev.RegionModule, ...] = ()
     guards: tuple[ev.GuardsInstalled, ...] = ()
-    account: CallAccount | None = None
-    eager_lines: ev.EagerLinesTimed | None = None
-    timing: ev.TimingEstimate | None = None
+    calls: tuple[CallTimes, ...] = ()
+    """Of different graphs: the call of the program, or of a script one of each region. Without, a tree has no times."""
 
     @property
     def timed_graphs(self) -> set[str | None]:
-        """The graphs with kernels in the timed call."""
-        account = self.account
-        return set() if account is None else {part.graph for part in account.parts if part.kind == "kernel"}
+        """The graphs with kernels in the timed calls."""
+        return {graph for call in self.calls for graph in call.graphs}
+
+    @property
+    def accounts(self) -> list[CallAccount]:
+        return [call.account for call in self.calls if call.account is not None]
+
+    @property
+    def callers(self) -> list[ev.GraphCaller]:
+        """The modules that call the graphs, in the timed calls."""
+        return [caller for account in self.accounts for caller in account.profile.callers]
 
 
 def module_tree(facts: TreeFacts) -> ModuleTree:
@@ -211,7 +233,7 @@ def module_tree(facts: TreeFacts) -> ModuleTree:
     builder.count_breaks()
     rest += builder.attribute_eager()
     rows = tuple(_rows([builder.root], 0)) if builder.root.children else ()
-    return ModuleTree(builder.root, rows, tuple(_joined(rest)))
+    return ModuleTree(builder.root, rows, tuple(_joined(rest)), len(facts.calls))
 
 
 def _joined(rest: Iterable[RestTime]) -> Iterator[RestTime]:
@@ -276,9 +298,8 @@ class _TreeBuilder:
 
     def _modules_of_graphs(self) -> dict[str, dict[Path, int]]:
         """Return the modules on which the code of each graph runs in one unit of calls, and how often."""
-        account = self._facts.account
         modules: dict[str, dict[Path, int]] = defaultdict(dict)
-        for caller in account.profile.callers if account is not None else ():
+        for caller in self._facts.callers:
             if caller.root in self._roots:
                 modules[caller.graph][self._paths.of_place(caller.root, caller.path)] = caller.calls
         return modules
@@ -368,25 +389,14 @@ class _TreeBuilder:
 
         Yield what is no module's.
         """
-        account = self._facts.account
         nodes = post_grad_nodes(self._facts.aten_graphs)
         callers = self._post_grad_callers()
         frames = {captured.graph: self._paths.of_frame(captured) for captured in self._facts.graphs}
         modules = {captured.graph: self._modules_of(captured) for captured in self._facts.graphs}
         unknown: Path = ()  # of a graph that is not known
         parts: dict[NodeKey, float] = defaultdict(float)
-        launches = 0.0
-        for part in account.parts if account is not None else ():
-            if part.kind == "kernel":
-                launch = 0.0 if account is None or account.on_device else part.launch_us
-                parts[part.graph, part.phase, part.name] += part.us + launch
-                launches += launch
-            elif part.module is not None and part.root in self._roots:
-                path = self._paths.of_place(part.root, part.module)
-                self._module(path)
-                yield RestTime(OWN if self._is_module else OUTSIDE, None, self._add_time({path: 1.0}, part.us))
-            else:
-                yield RestTime(_rest_name(part.kind), None, part.us)
+        for account in self._facts.accounts:
+            yield from self._read_account(account, parts)
         for kernel in self._facts.kernels:
             us = parts.pop((kernel.graph, kernel.phase, kernel.name), None)
             weights: dict[Path, float] = defaultdict(float)
@@ -402,10 +412,24 @@ class _TreeBuilder:
             own = self._add_time(weights, us) if us is not None else 0.0
             yield RestTime(OWN if weights and self._is_module else OUTSIDE, None, own)
         yield RestTime(OUTSIDE, None, sum(parts.values()))
-        if account is not None:
-            self.root.compiled_us = account.total_us
-            yield RestTime(_rest_name(account.launch_part), None, -launches)
-            yield RestTime("overlap" if account.rest_us < 0 else OUTSIDE, None, account.rest_us)
+
+    def _read_account(self, account: CallAccount, kernels: dict[NodeKey, float]) -> Iterator[RestTime]:
+        """Add the times of kernels to `kernels`, and those of eager ops to their modules; yield what is no module's."""
+        launches = 0.0
+        for part in account.parts:
+            if part.kind == "kernel":
+                launch = 0.0 if account.on_device else part.launch_us
+                kernels[part.graph, part.phase, part.name] += part.us + launch
+                launches += launch
+            elif part.module is not None and part.root in self._roots:
+                path = self._paths.of_place(part.root, part.module)
+                self._module(path)
+                yield RestTime(OWN if self._is_module else OUTSIDE, None, self._add_time({path: 1.0}, part.us))
+            else:
+                yield RestTime(_rest_name(part.kind), None, part.us)
+        self.root.compiled_us = (self.root.compiled_us or 0.0) + account.total_us
+        yield RestTime(_rest_name(account.launch_part), None, -launches)
+        yield RestTime("overlap" if account.rest_us < 0 else OUTSIDE, None, account.rest_us)
 
     def _post_grad_callers(self) -> dict[NodeKey, list[Path | None]]:
         """Return the path of each call of a subgraph in a post-grad graph, by graph, phase and subgraph."""
@@ -461,11 +485,13 @@ class _TreeBuilder:
 
         A run that was not timed by module, and one whose paths are unknown, has its lines split over their modules.
         """
-        timed, timing = self._facts.eager_lines, self._facts.timing
-        if timed is None:
-            return
+        for call in self._facts.calls:
+            if call.eager_lines is not None:
+                yield from self._read_eager(call.eager_lines, call.timing)
+
+    def _read_eager(self, timed: ev.EagerLinesTimed, timing: ev.TimingEstimate | None) -> Iterator[RestTime]:
         scale = timing.eager_us / timed.call_us if timing and timed.call_us else 1.0
-        self.root.eager_us = timed.call_us * scale
+        self.root.eager_us = (self.root.eager_us or 0.0) + timed.call_us * scale
         times = [(self._paths.of_eager(module), module) for module in timed.modules]
         if any(path and self._contains(path) for path, _ in times):
             yield from self._add_eager_modules(times, scale)
@@ -574,15 +600,14 @@ def _counted_graphs(facts: TreeFacts) -> list[ev.GraphCaptured]:
 
     They are of the same frame and module, or, once the callers of the graphs are known, of the modules inside it.
     """
-    account, timed = facts.account, facts.timed_graphs
     newest: dict[object, str] = {}
     keys = {}
     for captured in facts.graphs:
         frame = captured.graph.partition("/")[0]
         keys[captured.graph] = frame, captured.root, captured.module, tuple(m.path for m in captured.modules)
         newest[keys[captured.graph]] = captured.graph
-    callers = account.profile.callers if account is not None else ()
-    called = {caller.graph for caller in callers} | timed
+    callers = facts.callers
+    called = {caller.graph for caller in callers} | facts.timed_graphs
     inside = {(caller.root, outer) for caller in callers for outer in _outer_paths(caller.path)}
     return [
         captured

@@ -286,3 +286,48 @@ def test_the_time_of_a_function_is_not_that_of_a_module_that_another_region_comp
     tree = timed_tree(snapshot)
     assert [(row.path, row.type, row.compiled_us) for row in tree.rows[:2]] == [("", "", 90.0), ("Net", "Net", None)]
     assert {rest.name: rest.compiled_us for rest in tree.rest} == {"outside the modules": 90.0}
+
+
+def test_a_script_has_the_times_of_one_call_of_each_region():
+    snapshot = start_snapshot(ev.Job(run=1, file="/m/train.py", source=""))
+    for number, root in enumerate(("Generator", "Critic")):
+        node = ev.FxNode(
+            name="a",
+            op="call_function",
+            target="linear",
+            dtype="f32",
+            shape=("2",),
+            module="self",
+            location=LINE,
+        )
+        module = ev.CapturedModule(source="self", type=root, path="", root=root)
+        graph = f"{number}/0"
+        post = ev.FxNode(name="post", op="call_function", target="aten.mm", dtype="f32", shape=("2",), origins=("a",))
+        for event in (
+            ev.GraphCaptured(
+                run=1, graph=graph, ops=1, nodes=(node,), code="", module="", root=root, modules=(module,)
+            ),
+            ev.AtenGraph(run=1, graph=graph, phase="forward", stage="post_grad", nodes=(post,), code=""),
+            ev.Kernel(run=1, graph=graph, phase="forward", name="cpp", language="cpp", source="", nodes=("post",)),
+        ):
+            snapshot = snapshot.apply(event)
+
+    def examined(region: int, graph: str, us: float) -> ev.CallExamined:
+        part = ev.CallPart(kind="kernel", name="cpp", graph=graph, phase="forward", us=us, low_us=us, high_us=us)
+        lines = ev.EagerLinesTimed(
+            run=1, call_us=2 * us, lines=(),
+            modules=(ev.EagerModule(path="", root=("Generator", "Critic")[region % 2], type="", us=2 * us),),
+        )  # fmt: skip
+        return ev.CallExamined(
+            run=1, region=region, call=2, inputs=(), calls=1, compiles=0, backward=False, held=0, eager_lines=lines,
+            profile=ev.CallProfiled(run=1, total_us=us + 10, repeats=1, parts=(part,)),
+        )  # fmt: skip
+
+    for call in (examined(0, "0/0", 80.0), examined(1, "1/0", 30.0), examined(2, "0/0", 80.0)):
+        snapshot = snapshot.apply(call)
+    tree = timed_tree(snapshot)
+    rows = [(row.path, row.eager_us, row.compiled_us) for row in tree.rows]
+    assert rows == [("", 220.0, 130.0), ("Generator", 160.0, 80.0), ("Critic", 60.0, 30.0)]
+    assert sum(rest.compiled_us or 0.0 for rest in tree.rest) == pytest.approx(20.0)
+    assert tree.calls == 2, "the third region runs the code of the first one, whose time is known"
+    assert "one call of each of 2 regions" in text(snapshot)

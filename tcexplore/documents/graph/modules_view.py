@@ -65,7 +65,7 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
     for rest in tree.rest:
         times = _duration(rest.eager_us), _duration(rest.compiled_us)
         yield row((f"   {rest.name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]).rstrip(), no_wrap=True)
-    notes = [note for note in (_eager_note(tree), _compiled_note(tree)) if note]
+    notes = [note for note in (_calls_note(tree), _eager_note(tree), _compiled_note(tree)) if note]
     if notes:
         yield BLANK
         for note in notes:
@@ -128,6 +128,10 @@ def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_c
 
 def _duration(us: float | None) -> str:
     return "" if us is None else duration(us / 1e6)
+
+
+def _calls_note(tree: ModuleTree) -> str:
+    return f"Times: of one call of each of {tree.calls} regions." if tree.calls > 1 else ""
 
 
 def _eager_note(tree: ModuleTree) -> str:

@@ -59,9 +59,13 @@ def _calls(
 ) -> tuple[CallTimes, ...]:
     """Return the call of the program, or of a script one of each region; two regions may run the same graphs."""
     calls = [CallTimes(account, eager_lines, timing)]
+    regions = {examined.region for examined in captured[:1]}
     for examined in captured:
         own = CallTimes(call_account(examined.profile, examined.timing), examined.eager_lines, examined.timing)
-        if own.graphs and all(own.graphs.isdisjoint(call.graphs) for call in calls):
+        if examined.region in regions or not own.graphs:
+            continue
+        regions.add(examined.region)
+        if all(own.graphs.isdisjoint(call.graphs) for call in calls):
             calls.append(own)
     return tuple(calls)
 

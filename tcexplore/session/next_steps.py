@@ -350,11 +350,11 @@ def _eager(snapshot: Snapshot) -> Iterator[NextStep]:
 
 def _cuda_graphs(snapshot: Snapshot) -> Iterator[NextStep]:
     """Yield CUDA graphs if the device waits for launches, or why torch leaves them out."""
-    timing = snapshot.timing
+    timing = snapshot.call_timing
     if timing is None or not timing.launch_bound or not timing.compiled_kernels_us or snapshot.cuda_graphs:
         return
     share = 1 - timing.compiled_kernels_us / timing.compiled_us
-    most = Gain(None, None, timing.compiled_us / timing.compiled_kernels_us)
+    most = Gain(None, None, _without_waits(snapshot, timing.compiled_us, timing.compiled_kernels_us))
     if snapshot.cuda_graphs_skipped:
         reason = snapshot.cuda_graphs_skipped[0].reason
         yield NextStep(action="cuda_graphs", target="skipped by torch", gain=most, share=share, detail=reason)
@@ -363,6 +363,17 @@ def _cuda_graphs(snapshot: Snapshot) -> Iterator[NextStep]:
             action="cuda_graphs", target="reduce-overhead", gain=most, share=share, us=share * timing.compiled_us,
             trial="run", config=_with_mode(snapshot.config, "reduce-overhead"),
         )  # fmt: skip
+
+
+def _without_waits(snapshot: Snapshot, call_us: float, kernels_us: float) -> float:
+    """Return how many times as fast a call is, or a step of a script, if a call takes as long as its kernels."""
+    steps, timing = snapshot.steps, snapshot.timing
+    if steps is None or timing is None or timing.unit != "step":
+        return call_us / kernels_us
+    region = snapshot.captured_calls[0].region
+    calls = next((each.calls for each in steps.regions if each.region == region), 0.0)
+    least_us = max(kernels_us * calls, timing.compiled_us - calls * (call_us - kernels_us))
+    return timing.compiled_us / least_us
 
 
 def _with_mode(config: ev.Config, mode: str) -> ev.Config:

@@ -48,7 +48,7 @@ from tcexplore.events.config import with_file_arguments
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import recompile_trials
 from tcexplore.worker.call_profiles import CallProfiles
-from tcexplore.worker.event_recorder import EventRecorder
+from tcexplore.worker.event_recorder import EventRecorder, with_kernels
 from tcexplore.worker.examination import Examination
 from tcexplore.worker.failure import OptionalStages
 from tcexplore.worker.program import LARGEST_COPIED, Program, ProgramState
@@ -352,12 +352,13 @@ def _with_results(examination: CallExamined, events: list[Event]) -> CallExamine
         for event in events
         if isinstance(event, FactMissing | TimingSkipped)
     ]
+    timing, profile = _newest(events, TimingEstimate), _newest(events, CallProfiled)
     return replace(
         examination,
-        timing=_newest(events, TimingEstimate) or examination.timing,
+        timing=with_kernels(timing, profile) if timing is not None else examination.timing,
         accuracy=_newest(events, Accuracy) or examination.accuracy,
         memory=_newest(events, Memory) or examination.memory,
-        profile=_newest(events, CallProfiled) or examination.profile,
+        profile=profile or examination.profile,
         eager_lines=_newest(events, EagerLinesTimed) or examination.eager_lines,
         break_costs=_newest(events, BreakCosts) or examination.break_costs,
         missing=tuple(dict.fromkeys([*examination.missing, *missing])),

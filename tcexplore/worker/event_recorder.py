@@ -60,20 +60,12 @@ class EventRecorder:
         tagged = tag(event)
         if tagged is not None:
             if isinstance(tagged, TimingEstimate):
-                tagged = self._with_kernels(tagged)
+                tagged = with_kernels(tagged, self.profile)
             self._send(tagged)
             self._record(tagged)
-            if isinstance(tagged, CallProfiled) and self.timing and self._with_kernels(self.timing) != self.timing:
-                self.emit(self.timing)
-
-    def _with_kernels(self, timing: TimingEstimate) -> TimingEstimate:
-        """Return an estimate with the time in which kernels run, if a profile that agrees with it has that time."""
-        profile = self.profile
-        if profile is None or profile.device_busy_us is None:
-            return timing
-        if not timing.agrees_with(profile.device_busy_us, at_most=True):
-            return timing
-        return timing.with_kernels(profile.eager_device_busy_us, profile.device_busy_us)
+            known = self.timing if isinstance(tagged, CallProfiled) else None
+            if known is not None and with_kernels(known, self.profile) != known:
+                self.emit(known)
 
     def forget(self) -> None:
         """Forget the calls so far: they begin again."""
@@ -143,6 +135,15 @@ class EventRecorder:
             self.graphs.append(graph)
         if _uses_gpu(graph):
             self._on_gpu.add((graph.graph, graph.phase))
+
+
+def with_kernels(timing: TimingEstimate, profile: CallProfiled | None) -> TimingEstimate:
+    """Return an estimate with the time in which kernels run, if a profile that agrees with it has that time."""
+    if profile is None or profile.device_busy_us is None:
+        return timing
+    if not timing.agrees_with(profile.device_busy_us, at_most=True):
+        return timing
+    return timing.with_kernels(profile.eager_device_busy_us, profile.device_busy_us)
 
 
 def _uses_gpu(graph: AtenGraph) -> bool:

@@ -141,6 +141,25 @@ def test_the_device_that_waits_calls_for_cuda_graphs_unless_there_are_some():
     assert "cuda_graphs" not in actions(replace(measured.run(), timing=timing))
 
 
+def test_cuda_graphs_in_a_script_save_the_waits_of_its_calls():
+    """A step of 500 µs has two calls of 100 µs, whose kernels take 40 µs."""
+    run = replace(measured.run(), cuda_graphs=(), cuda_graphs_skipped=())
+    assert run.timing is not None
+    call = ev.CallExamined(
+        region=3, call=2, inputs=(), calls=9, compiles=1, backward=False, held=0,
+        timing=replace(run.timing, compiled_us=100.0).with_kernels(80.0, 40.0),
+    )  # fmt: skip
+    steps = ev.StepsTimed(
+        border="region", step="net", steps=90, warm_up=5, eager=30, timed=60,
+        regions=(ev.StepRegion(region=3, calls=2.0),),
+    )  # fmt: skip
+    timing = replace(run.timing, unit="step", compiled_us=500.0)
+    script = replace(run, timing=timing, captured_calls=(call,), steps=steps)
+    graphs = step(script, "cuda_graphs")
+    assert graphs.gain == Gain(None, None, 500 / (500 - 2 * 60))
+    assert "60% of a compiled call" in evidence(graphs, script)
+
+
 def test_recompiles_are_avoided_by_what_was_tried():
     run = recompiling.run()
     change = ev.RecompileChange("mark_dynamic", "x", 0)

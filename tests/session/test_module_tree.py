@@ -323,7 +323,8 @@ def test_a_script_has_the_times_of_one_call_of_each_region():
             profile=ev.CallProfiled(run=1, total_us=us + 10, repeats=1, parts=(part,)),
         )  # fmt: skip
 
-    for call in (examined(0, "0/0", 80.0), examined(1, "1/0", 30.0), examined(2, "0/0", 80.0)):
+    evaluation = replace(examined(0, "1/0", 30.0), call=9)
+    for call in (examined(0, "0/0", 80.0), evaluation, examined(1, "1/0", 30.0), examined(2, "0/0", 80.0)):
         snapshot = snapshot.apply(call)
     tree = timed_tree(snapshot)
     rows = [(row.path, row.eager_us, row.compiled_us) for row in tree.rows]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, ComparedValue, compare_value
+from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, NOT_CLOSE, ComparedValue, compare_value
 from tcexplore.capture.entry import Call
 from tcexplore.capture.python_state import PythonState, named_leaves
 from tcexplore.capture.tensor_descriptions import dtype_text
@@ -315,8 +315,10 @@ def fill_rewritten(first: Observation, second: Observation) -> None:
         for name in one.changed.keys() - other.changed.keys():
             unchanged = other.unchanged.get(name)
             if unchanged is not None and comparable(one.changed[name], unchanged):
-                compared = compare_value(ComparedValue(name, one.changed[name], unchanged))
-                if compared.verdict in (IDENTICAL, CLOSE):
+                # Only what was written: most of a cache stays as it is.
+                written = one.changed[name] != unchanged
+                compared = compare_value(ComparedValue(name, one.changed[name][written], unchanged[written]))
+                if compared.verdict in (IDENTICAL, CLOSE, NOT_CLOSE):
                     other.changed[name] = unchanged
 
 

@@ -128,6 +128,43 @@ def test_a_cache_that_compiled_does_not_fill_is_wrong():
     assert accuracy.differences == ("buffer totals is changed eagerly, not compiled",)
 
 
+class KeyCache(nn.Module):
+    """Has the keys of 256 positions in bfloat16, and writes one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.register_buffer("keys", torch.randn(256, 64).bfloat16())
+        self.weight = nn.Parameter(torch.randn(512, 64).bfloat16())
+
+    def write(self, keys: torch.Tensor) -> torch.Tensor:
+        self.keys[7] = keys.to(self.keys.dtype)
+        return self.keys.sum()
+
+    def in_parts(self, x: torch.Tensor) -> torch.Tensor:
+        """Return keys with other roundings."""
+        return sum(part @ weight for part, weight in zip(x.chunk(8), self.weight.chunk(8), strict=True))
+
+
+def test_a_cache_in_bfloat16_that_holds_the_values_of_one_side_is_accurate():
+    module, x = KeyCache(), torch.randn(512).bfloat16()
+    with torch.no_grad():
+        module.write(module.in_parts(x))
+        eager, compiled = (lambda x: module.write(x @ module.weight)), (lambda x: module.write(module.in_parts(x)))
+        accuracy = check(eager, compiled, x, module=module)
+    assert accuracy.differences == ()
+    assert accuracy.verdict != "wrong"
+    assert "buffer keys" in {value.name for value in accuracy.values}
+
+
+def test_a_position_that_compiled_does_not_write_is_wrong():
+    module, x = KeyCache(), torch.randn(512).bfloat16()
+    with torch.no_grad():
+        accuracy = check(lambda x: module.write(x @ module.weight), lambda _: module.keys.sum(), x, module=module)
+    assert accuracy.verdict == "wrong"
+    assert "buffer keys is changed eagerly, not compiled" in accuracy.differences
+
+
 def test_gradients_are_compared():
     torch.manual_seed(0)
     model = nn.Linear(256, 8)

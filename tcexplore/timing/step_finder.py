@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from tcexplore.events.timing_events import StepBorder
@@ -12,6 +14,12 @@ RECURRING = 2
 
 CALLS_OF_A_LOOP = 4
 """Calls of a kind after which they are steps, if no optimizer works."""
+
+USUAL_SHARE = 0.8
+"""Share of the steps that must be alike for others to be left out."""
+
+LEAST_ROUNDS = 3
+"""Rounds of equally many steps after which they are steps themselves."""
 
 LONGEST_STEP = 256
 """Calls of regions in one step; an optimizer that works more seldom does not end steps."""
@@ -76,6 +84,27 @@ class StepFinder:
         if self._calls_are_steps and self.border is None and not self._counts and self._kinds[kind] >= CALLS_OF_A_LOOP:
             self.border, self.kind = "region", kind
         return self.border == "region" and kind == self.kind
+
+    def choose_rarer_kind(self, steps: Sequence[Collection[CallKind]]) -> bool:
+        """Begin steps with calls of which each comes after as many steps, if there are such; return whether there are.
+
+        `steps` are the kinds of calls in the newest steps. A round of speculative decoding has some calls of the draft
+        and one of the target: a step from one call of the draft to the next would leave the target out.
+        """
+        if self.border != "region":
+            return False
+        at: dict[CallKind, list[int]] = {}
+        for number, kinds in enumerate(steps):
+            for kind in kinds:
+                at.setdefault(kind, []).append(number)
+        for kind, numbers in at.items():
+            distances = Counter(later - earlier for earlier, later in pairwise(numbers))
+            (distance, times), *_ = distances.most_common(1) or [(0, 0)]
+            alike = times >= LEAST_ROUNDS and times >= USUAL_SHARE * (len(numbers) - 1)
+            if distance > 1 and alike and times * distance >= len(steps) / 2:
+                self.kind = kind
+                return True
+        return False
 
     def _choose_optimizer(self) -> None:
         """Choose the optimizer that works most seldom."""

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
-from itertools import cycle, pairwise
+from itertools import cycle
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,7 +58,7 @@ from tcexplore.timing.steady_state import (
     ROUNDS,
     report_interval,
 )
-from tcexplore.timing.step_finder import CallKind, StepFinder
+from tcexplore.timing.step_finder import USUAL_SHARE, CallKind, StepFinder
 from tcexplore.timing.step_profile import StepParts, StepProfile
 from tcexplore.timing.timed_machine import (
     OtherProcesses,
@@ -115,9 +115,6 @@ PROFILED_STEPS = 2
 
 RECORDED_STEPS = 3
 """Eager steps whose ops are recorded; the faster half counts."""
-
-USUAL_SHARE = 0.8
-"""Share of the steps that must have the same shapes for others to be left out. Else shapes vary."""
 
 MOST_UNUSUAL = 8
 """Steps by which those that differ may outnumber the usual ones, which are not usual any more then."""
@@ -629,29 +626,12 @@ class StepTiming:
         return min(step.ns for step in warm)
 
     def _use_rarer_border(self) -> bool:
-        """Begin steps with calls of which each comes after as many others, if there are such; return whether there are.
-
-        A round of speculative decoding has some calls of the draft and one of the target. A step from one call of the
-        draft to the next would leave the target out.
-        """
-        if self._finder.border != "region":
+        """Begin steps with rarer calls, if there are such; return whether there are."""
+        if not self._finder.choose_rarer_kind([{kind for kind, _ in step.calls} for step in self._recent]):
             return False
-        steps = list(self._recent)
-        at: dict[CallKind, list[int]] = {}
-        for number, step in enumerate(steps):
-            for kind, _ in step.calls:
-                at.setdefault(kind, []).append(number)
-        usual = dict(self._usual or ())
-        for kind, numbers in at.items():
-            distances = Counter(later - earlier for earlier, later in pairwise(numbers))
-            (distance, times), *_ = distances.most_common(1) or [(0, 0)]
-            alike = times >= ROUNDS and times >= USUAL_SHARE * (len(numbers) - 1)
-            if kind not in usual and alike and times * distance >= len(steps) / 2:
-                self._finder.kind = kind
-                self._recent.clear()
-                self._count_anew()
-                return True
-        return False
+        self._recent.clear()
+        self._count_anew()
+        return True
 
     def _note_usual(self, steps: list[Step]) -> None:
         """Note which calls a step has, and its shapes if most steps have the same."""

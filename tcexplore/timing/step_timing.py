@@ -93,6 +93,9 @@ EAGER_WARM_UP, MOST_EAGER_WARM_UP = 2, 6
 Other programs may make a step a hundred times as long: there are more until the two fastest agree.
 """
 
+NEWEST_STEPS = 5
+"""Steps that end the warm-up if the fastest of them is no faster than all before."""
+
 SETTLING_STEPS, SETTLING_NS = 3, 10_000_000
 """Untimed steps after a change between eager and compiled, at most, and the time that is enough of them.
 
@@ -614,9 +617,12 @@ class StepTiming:
             if len(warm) < CACHED_CALLS + self._loaders.depth:
                 continue
             # A step with other shapes takes another time, however warm it is.
-            alike = [each.ns for each in warm if each.shapes == step.shapes][-ROUNDS:]
-            self._spread = max(alike) / min(alike) - 1
-            steady = len(alike) == ROUNDS and self._spread <= MAX_SPREAD
+            alike = [each.ns for each in warm if each.shapes == step.shapes]
+            self._spread = max(alike[-ROUNDS:]) / min(alike[-ROUNDS:]) - 1
+            steady = len(alike) >= ROUNDS and self._spread <= MAX_SPREAD
+            # Beside other programs, single steps always differ.
+            before, newest = alike[:-NEWEST_STEPS], alike[-NEWEST_STEPS:]
+            steady = steady or (len(before) >= NEWEST_STEPS and min(newest) >= (1 - MAX_SPREAD) * min(before))
             long_enough = len(warm) >= MAX_CALLS or sum(each.ns for each in warm) > MAX_WARM_UP_S * 1e9
             if self._counts.repeats or steady or long_enough:
                 break

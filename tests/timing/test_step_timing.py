@@ -265,6 +265,19 @@ def test_steps_on_a_gpu_are_timed_between_others_that_are_not_usual(monkeypatch:
     assert steps.eager < 0.8 * steps.steps, "the script does not stay eager"
 
 
+def test_steps_that_differ_but_get_no_faster_end_the_warm_up():
+    script, net = Script(), region()
+    script.optimizer()
+    for step in range(120):
+        slower = 1.3 if step % 2 else 1.0
+        script.call(net, 6.0 * slower, (8.0 if step < 4 else 4.0) * slower, graphs=step == 0)
+        script.update()
+    estimate, steps = script.finish()
+    assert 10 <= steps.warm_up <= 16
+    assert estimate is not None
+    assert estimate.speedup == pytest.approx(1.5, abs=0.2)
+
+
 def test_blocks_are_sized_for_eager_steps_that_were_not_interrupted():
     script, net = Script(), region()
     script.optimizer()

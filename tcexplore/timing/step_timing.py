@@ -104,6 +104,10 @@ long, beside other programs more than on a quiet machine. Both sides are longer 
 would be nearer to 1 than that of a script which does not change sides.
 """
 
+MOST_FIRST_STEPS = 8
+"""Steps of a first block that is long enough for its clock. To take as long as one eager step, a block of steps that
+are thirty times as fast would need most of a short script."""
+
 FIRST_GPU_BLOCK_NS, FIRST_STEPS = 10_000_000, 3
 """Length of the blocks on a GPU until there are enough pairs for a verdict, and their steps unless `GPU_BLOCK_NS` has
 fewer. Many scripts that try something have one to three hundred steps of a few milliseconds."""
@@ -684,7 +688,13 @@ class StepTiming:
     def _size_blocks(self) -> None:
         """Size the blocks for the fastest steps, whose times have the fewest interruptions."""
         self._sized_for = self._fastest
-        eager, compiled = block_sizes(*self._fastest, self._block_ns())
+        target_ns = self._block_ns()
+        eager, compiled = block_sizes(*self._fastest, target_ns)
+        if self._first_blocks:
+            eager, compiled = (
+                _capped(size, max(MOST_FIRST_STEPS, math.ceil(target_ns / step_ns)))
+                for size, step_ns in zip((eager, compiled), self._fastest, strict=True)
+            )
         self._sizes = self._drained(eager), self._drained(compiled)
 
     def _block_ns(self) -> float:
@@ -1043,6 +1053,10 @@ class StepTiming:
     def _use_device(self, device: torch.device) -> None:
         self._device = device
         self._synchronize = make_synchronizer(device)
+
+
+def _capped(size: BlockSize, most: int) -> BlockSize:
+    return BlockSize(min(size.units, most), min(size.warm, most))
 
 
 def stance() -> str:

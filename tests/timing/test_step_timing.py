@@ -304,6 +304,23 @@ def test_two_hundred_short_steps_on_a_gpu_give_a_verdict(monkeypatch: pytest.Mon
     assert estimate.speedup == pytest.approx(1.5, abs=0.01)
 
 
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_a_script_of_which_eager_steps_take_thirty_times_as_long_has_a_verdict(
+    monkeypatch: pytest.MonkeyPatch, on_gpu: bool
+):
+    if on_gpu:
+        use_fake_gpu(monkeypatch, FakeStream(idle=True))
+    script, net = Script(), region()
+    script.optimizer()
+    for step in range(150):
+        script.call(net, 138.0, 4.6, graphs=step == 0)
+        script.update()
+    estimate, _ = script.finish()
+    assert estimate is not None
+    assert estimate.verdict == "faster"
+    assert estimate.speedup == pytest.approx(30, abs=0.1)
+
+
 def test_blocks_on_a_gpu_are_longer_once_there_is_a_verdict(monkeypatch: pytest.MonkeyPatch):
     use_fake_gpu(monkeypatch, FakeStream(idle=True))
     script, net = Script(), region()

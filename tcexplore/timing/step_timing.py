@@ -476,7 +476,6 @@ class StepTiming:
     def _forget(self) -> None:
         """Forget what was measured: other steps are timed now."""
         self._samples, self._alone, self._decision, self._parts = Samples(), {}, None, None
-        self._usual = self._usual_shapes = None
         self._first_blocks = True
 
     def _count_anew(self) -> None:
@@ -656,7 +655,10 @@ class StepTiming:
         if not name and self._finder.kind is not None:
             name = self._regions[self._finder.kind.region].name
         border = "function" if self._function else self._finder.border or "region"
-        self._counts = replace(self._counts, border=border, step=name, varying=self._usual_shapes is None)
+        irregular = self._counts.irregular if self._counts.timed else 0  # those before are of another border
+        self._counts = replace(
+            self._counts, border=border, step=name, varying=self._usual_shapes is None, irregular=irregular
+        )
 
     def _reason_not_to_alternate(self) -> str:
         if is_one_of_several_ranks():

@@ -230,9 +230,10 @@ class CapturedStage:
         return tuple(filter(None, padded))
 
     def _try_changes(self, region: int, calls: Sequence[CapturedCall]) -> None:
-        """Repeat the calls of a region with changes that might avoid recompiles."""
+        """Repeat the calls of a region with changes that might avoid recompiles: those of one grad mode."""
+        modes = max((call.modes for call in calls), key=lambda modes: sum(call.modes == modes for call in calls))
         entries = []
-        for captured in sorted(calls, key=lambda call: call.number):
+        for captured in sorted((call for call in calls if call.modes == modes), key=lambda call: call.number):
             with suppress(NotCapturedError):
                 entries.append(captured.entry())
         if len(entries) < 2:

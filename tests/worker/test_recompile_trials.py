@@ -127,3 +127,17 @@ async def test_several_changes_are_tried_together_on_the_captured_calls_of_a_scr
     assert not fixes["mark_dynamic"].helps
     counted = fixes["unspec_int"]
     assert (counted.avoids, counted.helps, counted.compiles_less) == ((), True, True), "fewer graphs, but more than one"
+
+
+async def test_changes_are_tried_on_calls_of_one_grad_mode(runs: Runs) -> None:
+    """Tensors of the evaluation cannot be saved for a backward."""
+    evaluated = TRAINING + (
+        "with torch.inference_mode():\n    compiled(input_ids=torch.randint(0, 50, (2, 40)))\n"
+        "    compiled(input_ids=torch.randint(0, 50, (2, 40)))\n"
+    )
+    number = runs.submit(evaluated, time_for=0.0, no_eager_steps=True, try_recompile_fixes=True)
+    await runs.wait_for(Finished)
+    events = [event for event in runs.events if event.run == number]
+    assert not [event for event in events if isinstance(event, FactMissing) and "recompile" in event.fact]
+    fixes = {fix.kind: fix for fix in recompile_fixes(grow(number, events, evaluated))}
+    assert (fixes["mark_dynamic"].graphs_before, fixes["mark_dynamic"].graphs_after) == (2, 1)

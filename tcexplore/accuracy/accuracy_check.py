@@ -43,8 +43,12 @@ MIN_ERROR = torch.finfo(torch.float64).eps
 
 KINDS = ("outputs", "gradients", "changed")
 
-ROUNDED_RUNS = 3
-"""Eager runs with other roundings, where the error of compiled exceeds eager's."""
+ROUNDED_RUNS, MOST_ROUNDED_RUNS, ROUNDED_S = 3, 16, 3.0
+"""Eager runs with other roundings, where the error of compiled exceeds eager's, until one errs as much.
+
+After the first ones there are more for some seconds: where a rounding decides on which side of zero a few values are,
+most runs are close to each other, and some are not.
+"""
 
 ROUNDED_SLOWDOWN = 8
 """Worst-case slowdown of such a run."""
@@ -98,32 +102,37 @@ class _AccuracyCheck:
         )
         values = list(common_values(eager, compiled, exact))
         deviations = [compare_value(value) for value in values]
-        if any(deviation.verdict in (WRONG, LESS_ACCURATE, NOT_CLOSE) for deviation in deviations):
-            rounded = self._rounded(call, seconds)
-            deviations = [compare_value(value._replace(rounded=tuple(_same_value(value, rounded)))) for value in values]
+        if _differs(deviations):
+            for run in self._rounded(call, seconds):
+                known = zip(values, deviations, strict=True)
+                deviations = [_with_rounded(value, deviation, run) for value, deviation in known]
+                if not _differs(deviations):
+                    break
         self._values += [replace(deviation, name=prefix + deviation.name) for deviation in deviations]
         return True
 
-    def _rounded(self, call: Call, eager_s: float) -> list[Observation]:
-        """Make an eager call that took `eager_s` seconds again, with other roundings of the result of each op.
+    def _rounded(self, call: Call, eager_s: float) -> Iterator[Observation]:
+        """Make an eager call that took `eager_s` seconds again and again, with other roundings of each op's result.
 
         One rounding decides on which side of zero a value is. So the gradient of a ReLU, or what a maximum selects, may
         differ by far more than a rounding, and the error of one eager run is only a sample.
         """
-        subject, runs = self._subject, []
+        subject, ends = self._subject, time.monotonic() + ROUNDED_S
         if eager_s * ROUNDED_RUNS * ROUNDED_SLOWDOWN > MAX_CALL_S:
-            return []
-        for seed in range(ROUNDED_RUNS):
+            return
+        for seed in range(MOST_ROUNDED_RUNS):
+            if seed >= ROUNDED_RUNS and time.monotonic() > ends:
+                return
 
             def make(function: Function, call: Call, seed: int = seed) -> Any:
                 with torch.compiler.set_stance("force_eager"), RoundedOps(seed):
                     return subject.call(function, call)
 
             try:
-                runs.append(observe(replace(subject, call=make), subject.eager, call, subject.module))
+                run = observe(replace(subject, call=make), subject.eager, call, subject.module)
             except Exception:  # noqa: BLE001  the user's code may refuse a dispatch mode in any way
-                break
-        return runs
+                return
+            yield run
 
     def _observe(self, function: Function, call: Call) -> Observation:
         return observe(self._subject, function, call, self._subject.module)
@@ -164,12 +173,18 @@ class _AccuracyCheck:
         )
 
 
-def _same_value(value: ComparedValue, runs: Sequence[Observation]) -> Iterator[torch.Tensor]:
-    """Yield the value in those runs that have it, with the same shape and dtype."""
-    for run in runs:
-        tensor = next((getattr(run, kind)[value.name] for kind in KINDS if value.name in getattr(run, kind)), None)
-        if tensor is not None and tensor.shape == value.eager.shape and tensor.dtype is value.eager.dtype:
-            yield tensor
+def _differs(deviations: Sequence[Deviation]) -> bool:
+    """Return whether a value is further from eager's than what is known of roundings explains."""
+    return any(deviation.verdict in (WRONG, LESS_ACCURATE, NOT_CLOSE) for deviation in deviations)
+
+
+def _with_rounded(value: ComparedValue, known: Deviation, run: Observation) -> Deviation:
+    """Return the deviation of a value if a run with other roundings explains more of it than is known, else `known`."""
+    tensor = next((getattr(run, kind)[value.name] for kind in KINDS if value.name in getattr(run, kind)), None)
+    if tensor is None or tensor.shape != value.eager.shape or tensor.dtype is not value.eager.dtype:
+        return known
+    deviation = compare_value(value._replace(rounded=(tensor,)))
+    return min(known, deviation, key=lambda one: (ACCURACY_VERDICTS.index(one.verdict), -(one.rounded_error or 0.0)))
 
 
 def _too_large(eager: Observation) -> str:

@@ -51,7 +51,7 @@ class Deviation:
     """RMS of the difference to float64 over the RMS of float64; None without a float64 value."""
     compiled_vs_fp64: float | None = None
     rounded_error: float | None = None
-    """The largest error of three eager runs in which the result of each op is changed as other roundings would: against
+    """The largest error of eager runs in which the result of each op is changed as other roundings would: against
     float64, or else against eager. None: not run, since compiled is as accurate as eager without them."""
 
 

@@ -128,6 +128,25 @@ def test_a_cache_that_compiled_does_not_fill_is_wrong():
     assert accuracy.differences == ("buffer totals is changed eagerly, not compiled",)
 
 
+def test_a_rounding_that_few_eager_runs_have_explains_a_result():
+    """As where it decides on which side of zero the input of a ReLU is."""
+    calls = 0
+
+    def eager(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return total(x) * (1 + 1e-5 * (calls >= 8))
+
+    accuracy = check(eager, lambda x: total(x) * (1 + 1e-5), X)
+    assert accuracy.verdict == "as accurate as eager"
+    assert calls == 8, "no more than it takes"
+
+
+def test_no_rounding_explains_a_wrong_result():
+    accuracy = check(total, lambda x: total(x) * 1.01, X)
+    assert accuracy.verdict == "wrong"
+
+
 class KeyCache(nn.Module):
     """Has the keys of 256 positions in bfloat16, and writes one."""
 

@@ -92,7 +92,7 @@ class RecompileChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecompileFixTried(Event):
-    """The calls repeated with changes, in a copy of the process that compiles with Dynamo only."""
+    """The calls repeated with changes, compiled with Dynamo only."""
 
     changes: tuple[RecompileChange, ...]
     """Several: all of them together."""

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, NOT_CLOSE, ComparedValue, compare_value
+from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, ComparedValue, compare_value, rms
 from tcexplore.capture.entry import Call
 from tcexplore.capture.python_state import PythonState, named_leaves
 from tcexplore.capture.tensor_descriptions import dtype_text
 
 Function = Callable[..., Any]
+
+ROUNDINGS = 2
+"""Roundings by which two computations of one value differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,9 +320,18 @@ def fill_rewritten(first: Observation, second: Observation) -> None:
             if unchanged is not None and comparable(one.changed[name], unchanged):
                 # Only what was written: most of a cache stays as it is.
                 written = one.changed[name] != unchanged
-                compared = compare_value(ComparedValue(name, one.changed[name][written], unchanged[written]))
-                if compared.verdict in (IDENTICAL, CLOSE, NOT_CLOSE):
+                new, old = one.changed[name][written], unchanged[written]
+                compared = compare_value(ComparedValue(name, new, old))
+                if compared.verdict in (IDENTICAL, CLOSE) or _differ_by_roundings(new, old):
                     other.changed[name] = unchanged
+
+
+def _differ_by_roundings(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether values differ by no more than a few roundings of their type: an update changes them by more."""
+    if not bool(torch.isfinite(one).all() and torch.isfinite(other).all()):
+        return False
+    wide = one.to(torch.float64)
+    return rms(wide - other) <= ROUNDINGS * float(torch.finfo(one.dtype).eps) * rms(wide)
 
 
 def compare_as_tensors(first: Observation, second: Observation) -> None:

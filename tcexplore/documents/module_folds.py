@@ -58,14 +58,16 @@ def _calls(
     captured: tuple[ev.CallExamined, ...],
 ) -> tuple[CallTimes, ...]:
     """Return the call of the program, or of a script one of each region; two regions may run the same graphs."""
-    calls = [CallTimes(account, eager_lines, timing)]
-    regions = {examined.region for examined in captured[:1]}
+    if not captured:
+        return (CallTimes(account, eager_lines, timing),)
+    calls: list[CallTimes] = []
+    regions = set[int]()
     for examined in captured:
         own = CallTimes(call_account(examined.profile, examined.timing), examined.eager_lines, examined.timing)
-        if examined.region in regions or not own.graphs:
+        if examined.region in regions or (own.account is None and own.eager_lines is None):
             continue
         regions.add(examined.region)
-        if all(own.graphs.isdisjoint(call.graphs) for call in calls):
+        if all(own.graphs.isdisjoint(call.graphs) for call in calls) and (own.graphs or not calls):
             calls.append(own)
     return tuple(calls)
 

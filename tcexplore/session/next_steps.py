@@ -355,6 +355,8 @@ def _cuda_graphs(snapshot: Snapshot) -> Iterator[NextStep]:
         return
     share = 1 - timing.compiled_kernels_us / timing.compiled_us
     most = Gain(None, None, _without_waits(snapshot, timing.compiled_us, timing.compiled_kernels_us))
+    if most.high is None:
+        return
     if snapshot.cuda_graphs_skipped:
         reason = snapshot.cuda_graphs_skipped[0].reason
         yield NextStep(action="cuda_graphs", target="skipped by torch", gain=most, share=share, detail=reason)
@@ -365,13 +367,18 @@ def _cuda_graphs(snapshot: Snapshot) -> Iterator[NextStep]:
         )  # fmt: skip
 
 
-def _without_waits(snapshot: Snapshot, call_us: float, kernels_us: float) -> float:
-    """Return how many times as fast a call is, or a step of a script, if a call takes as long as its kernels."""
+def _without_waits(snapshot: Snapshot, call_us: float, kernels_us: float) -> float | None:
+    """Return how many times as fast a call is, or a step of a script, if a call takes as long as its kernels.
+
+    None if a step has no such call.
+    """
     steps, timing = snapshot.steps, snapshot.timing
-    if steps is None or timing is None or timing.unit != "step":
+    if steps is None or timing is None or timing.unit != "step" or not snapshot.captured_calls:
         return call_us / kernels_us
     region = snapshot.captured_calls[0].region
     calls = next((each.calls for each in steps.regions if each.region == region), 0.0)
+    if not calls:
+        return None
     least_us = max(kernels_us * calls, timing.compiled_us - calls * (call_us - kernels_us))
     return timing.compiled_us / least_us
 

@@ -108,10 +108,14 @@ def _trials(snapshot: Snapshot) -> Iterator[ev.RecompileFixTried]:
 
 def _recompiled_for(snapshot: Snapshot, changes: tuple[ev.RecompileChange, ...]) -> tuple[str, ...]:
     """Return the compile ids of the recompiles whose causes the changes are for."""
-    names = {change.name for change in changes}
+    changed = {(change.name, change.dim) for change in changes}
     any_size = any(change.kind == DYNAMIC for change in changes)
-    causes = (cause for cause, _ in newest_causes(snapshot) if not backward_number(cause.graph))
-    return tuple(dict.fromkeys(c.graph for c in causes if c.name in names or (any_size and c.kind == "size")))
+    graphs = {
+        cause.graph: None
+        for cause, _ in newest_causes(snapshot)
+        if (cause.name, cause.dim) in changed or (cause.name, None) in changed or (any_size and cause.kind == "size")
+    }
+    return tuple(graph for graph in graphs if not backward_number(graph))
 
 
 def _is_of(fix: RecompileFix, changes: tuple[ev.RecompileChange, ...]) -> bool:

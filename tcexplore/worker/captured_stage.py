@@ -230,7 +230,10 @@ class CapturedStage:
         return tuple(filter(None, padded))
 
     def _try_changes(self, region: int, calls: Sequence[CapturedCall]) -> None:
-        """Repeat the calls of a region with changes that might avoid recompiles: those of one grad mode."""
+        """Repeat the calls of a region with changes that might avoid recompiles.
+
+        Only those in the most frequent modes of torch, such as with gradients: an entry has one context.
+        """
         modes = max((call.modes for call in calls), key=lambda modes: sum(call.modes == modes for call in calls))
         entries = []
         for captured in sorted((call for call in calls if call.modes == modes), key=lambda call: call.number):

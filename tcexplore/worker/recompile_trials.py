@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, zip_longest
 from types import ModuleType
@@ -306,7 +307,7 @@ class RecompileTrials:
         dynamo = torch._dynamo.config
         unspec_int = dynamo.allow_unspec_int_on_nn_module
         attributes = [(owner, name, getattr(owner, name)) for owner, name in self._changed_attributes(changes)]
-        marks = [(tensor, dict(vars(tensor))) for tensor in _with_bases(self.program.entry.calls)]
+        marks = [(tensor, _copied(vars(tensor))) for tensor in _with_bases(self.program.entry.calls)]
         try:
             return self._calls_with(changes)
         except Exception as error:
@@ -325,20 +326,17 @@ class RecompileTrials:
         """Return the attributes that changes make tensors, each with its object."""
         names = {change.name for change in changes if change.kind == "attribute"}
         causes = {cause.name: cause for causes in (self._before.causes, *self._left.values()) for cause in causes}
-        return [owner for name, cause in causes.items() if name in names for owner in self._owners(cause)]
+        return [attribute for name, cause in causes.items() if name in names for attribute in self._owners(cause)]
 
     def _calls_with(self, changes: Changes) -> dict[str, Any]:
         """Make the calls, and return what they compile. Changes the program and this process."""
         events: list[Event] = []
         hooks = Hooks(events.append)  # the run's own observers know what they emitted once
-        trace = install_all(hooks, self.user_files)
-        try:
-            with self.hooks.silenced():
-                ends = self._compile_with(changes, events)
-        finally:
-            hooks.remove()
-            trace.remove()
-        return _compiled(events, ends)
+        with ExitStack() as stack:
+            stack.callback(hooks.remove)
+            stack.callback(install_all(hooks, self.user_files).remove)
+            stack.enter_context(self.hooks.silenced())
+            return _compiled(events, self._compile_with(changes, events))
 
     def _compile_with(self, changes: Changes, events: Sequence[Event]) -> list[int]:
         """Make the calls with changes; return the number of events after each."""
@@ -376,6 +374,11 @@ def _forget_marks(calls: Iterable[Call]) -> None:
     """Remove the mark of sizes that were dynamic in an earlier call, which torch leaves on what a backward needs."""
     for tensor in _with_bases(calls):
         vars(tensor).pop(_MARK, None)
+
+
+def _copied(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a tensor, with copies of the sets in which torch adds its marks."""
+    return {name: set(value) if isinstance(value, set) else value for name, value in attributes.items()}
 
 
 def _with_bases(calls: Iterable[Call]) -> Iterator[torch.Tensor]:

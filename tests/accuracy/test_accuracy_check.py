@@ -184,6 +184,13 @@ def test_a_position_that_compiled_does_not_write_is_wrong():
     assert "buffer keys is changed eagerly, not compiled" in accuracy.differences
 
 
+def test_a_small_update_in_bfloat16_that_compiled_leaves_out_is_wrong():
+    module, x = KeyCache(), torch.randn(512).bfloat16()
+    with torch.no_grad():
+        accuracy = check(lambda _: module.keys.mul_(1.03).sum(), lambda _: module.keys.sum(), x, module=module)
+    assert "buffer keys is changed eagerly, not compiled" in accuracy.differences
+
+
 def test_gradients_are_compared():
     torch.manual_seed(0)
     model = nn.Linear(256, 8)

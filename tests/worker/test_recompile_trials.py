@@ -13,13 +13,16 @@ from tests.supervisor.runs import Runs
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 
 
-WITHOUT_COPIES = "import tcexplore.worker.recompile_trials as trials\ntrials.can_fork = lambda: False\n"
-"""The begin of a model file whose run tries changes in its own process, as on a GPU."""
+WITHOUT_COPIES = """\
+import tcexplore.worker.recompile_trials as trials
+trials.can_fork, trials.call_in_copy = (lambda: False), None
+"""
+"""The start of a model file whose run tries changes in its own process, as on a GPU."""
 
 
 @pytest.fixture(params=["", WITHOUT_COPIES], ids=["in copies", "in the process"])
 def place(request: pytest.FixtureRequest) -> str:
-    """The begin of a model file, which decides where changes are tried."""
+    """The start of a model file, which decides where changes are tried."""
     begin: str = request.param
     return begin
 

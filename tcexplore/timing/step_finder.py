@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ USUAL_SHARE = 0.8
 """Share of the steps that must be alike for others to be left out."""
 
 LEAST_ROUNDS = 3
-"""Rounds of equally many steps after which they are steps themselves."""
+"""Equal distances, in steps, between calls of a kind before that kind begins the steps."""
 
 LONGEST_STEP = 256
 """Calls of regions in one step; an optimizer that works more seldom does not end steps."""
@@ -85,15 +85,17 @@ class StepFinder:
             self.border, self.kind = "region", kind
         return self.border == "region" and kind == self.kind
 
-    def choose_rarer_kind(self, steps: Sequence[Collection[CallKind]]) -> bool:
-        """Begin steps with calls of which each comes after as many steps, if there are such; return whether there are.
+    def choose_rarer_kind(self, steps: Iterable[Iterable[CallKind]]) -> bool:
+        """Begin steps with a kind of call that comes once every few steps, if there is one. Return whether there is.
 
-        `steps` are the kinds of calls in the newest steps. A round of speculative decoding has some calls of the draft
-        and one of the target: a step from one call of the draft to the next would leave the target out.
+        `steps` are the kinds of calls in the newest steps; they are read only where calls begin the steps. A round of
+        speculative decoding has some calls of the draft and one of the target: a step from one call of the draft to the
+        next would leave the target out.
         """
         if self.border != "region":
             return False
         at: dict[CallKind, list[int]] = {}
+        number = -1
         for number, kinds in enumerate(steps):
             for kind in kinds:
                 at.setdefault(kind, []).append(number)
@@ -101,7 +103,7 @@ class StepFinder:
             distances = Counter(later - earlier for earlier, later in pairwise(numbers))
             (distance, times), *_ = distances.most_common(1) or [(0, 0)]
             alike = times >= LEAST_ROUNDS and times >= USUAL_SHARE * (len(numbers) - 1)
-            if distance > 1 and alike and times * distance >= len(steps) / 2:
+            if distance > 1 and alike and times * distance >= (number + 1) / 2:
                 self.kind = kind
                 return True
         return False

@@ -94,7 +94,7 @@ Other programs may make a step a hundred times as long: there are more until the
 """
 
 NEWEST_STEPS = 5
-"""Steps that end the warm-up if the fastest of them is no faster than all before."""
+"""Steps that end the warm-up if the fastest of them is less than `MAX_SPREAD` faster than all before."""
 
 SETTLING_STEPS, SETTLING_NS = 3, 10_000_000
 """Untimed steps after a change between eager and compiled, at most, and the time that is enough of them.
@@ -105,8 +105,8 @@ would be nearer to 1 than that of a script which does not change sides.
 """
 
 MOST_FIRST_STEPS = 8
-"""Steps of a first block that is long enough for its clock. To take as long as one eager step, a block of steps that
-are thirty times as fast would need most of a short script."""
+"""Most steps of a first block, unless it needs more for its length. To take as long as one eager step, a block of steps
+that are thirty times as fast would need most of a short script."""
 
 FIRST_GPU_BLOCK_NS, FIRST_STEPS = 10_000_000, 3
 """Length of the blocks on a GPU until there are enough pairs for a verdict, and their steps unless `GPU_BLOCK_NS` has
@@ -634,9 +634,9 @@ class StepTiming:
         self._drain = self._loaders.depth if waits > WAIT_SHARE else 0
         return min(step.ns for step in warm)
 
-    def _use_rarer_border(self) -> bool:
-        """Begin steps with rarer calls, if there are such; return whether there are."""
-        if not self._finder.choose_rarer_kind([{kind for kind, _ in step.calls} for step in self._recent]):
+    def _use_rarer_kind(self) -> bool:
+        """Begin steps with a rarer kind of call, if there is one. Return whether there is."""
+        if not self._finder.choose_rarer_kind((kind for kind, _ in step.calls) for step in self._recent):
             return False
         self._recent.clear()
         self._count_anew()
@@ -818,7 +818,7 @@ class StepTiming:
                 self._unusual = max(0, self._unusual - 1)
                 continue
             self._unusual += 1
-            if self._unusual == MOST_UNUSUAL or self._use_rarer_border():
+            if self._unusual == MOST_UNUSUAL or self._use_rarer_kind():
                 raise OtherStepsError
             if on_device:  # without a wait for the device after each step, their times cannot be told apart
                 self._synchronize()

@@ -115,6 +115,18 @@ def train(script: Script, steps: int, batches: int = 1) -> None:
         script.update()
 
 
+def take_steps(script: Script, steps: int, eager_ms: float, compiled_ms: float) -> TimingEstimate:
+    """Train with equal steps to the end of the script; return the last estimate."""
+    net = region()
+    script.optimizer()
+    for step in range(steps):
+        script.call(net, eager_ms, compiled_ms, graphs=step == 0)
+        script.update()
+    estimate, _ = script.finish()
+    assert estimate is not None
+    return estimate
+
+
 def test_a_training_step_holds_what_is_outside_the_region():
     script = Script()
     train(script, 300)
@@ -293,13 +305,7 @@ def test_blocks_are_sized_for_eager_steps_that_were_not_interrupted():
 
 def test_two_hundred_short_steps_on_a_gpu_give_a_verdict(monkeypatch: pytest.MonkeyPatch):
     use_fake_gpu(monkeypatch, FakeStream(idle=True))
-    script, net = Script(), region()
-    script.optimizer()
-    for step in range(200):
-        script.call(net, 3.0, 2.0, graphs=step == 0)
-        script.update()
-    estimate, _ = script.finish()
-    assert estimate is not None
+    estimate = take_steps(Script(), 200, 3.0, 2.0)
     assert estimate.verdict == "faster"
     assert estimate.speedup == pytest.approx(1.5, abs=0.01)
 
@@ -310,26 +316,14 @@ def test_a_script_of_which_eager_steps_take_thirty_times_as_long_has_a_verdict(
 ):
     if on_gpu:
         use_fake_gpu(monkeypatch, FakeStream(idle=True))
-    script, net = Script(), region()
-    script.optimizer()
-    for step in range(150):
-        script.call(net, 138.0, 4.6, graphs=step == 0)
-        script.update()
-    estimate, _ = script.finish()
-    assert estimate is not None
+    estimate = take_steps(Script(), 150, 138.0, 4.6)
     assert estimate.verdict == "faster"
     assert estimate.speedup == pytest.approx(30, abs=0.1)
 
 
 def test_blocks_on_a_gpu_are_longer_once_there_is_a_verdict(monkeypatch: pytest.MonkeyPatch):
     use_fake_gpu(monkeypatch, FakeStream(idle=True))
-    script, net = Script(), region()
-    script.optimizer()
-    for step in range(1000):
-        script.call(net, 3.0, 2.0, graphs=step == 0)
-        script.update()
-    estimate, _ = script.finish()
-    assert estimate is not None
+    estimate = take_steps(Script(), 1000, 3.0, 2.0)
     assert (3.0 * estimate.block, 2.0 * estimate.block_compiled) == pytest.approx((40, 40), abs=3)
 
 

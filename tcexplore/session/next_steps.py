@@ -353,10 +353,10 @@ def _cuda_graphs(snapshot: Snapshot) -> Iterator[NextStep]:
     timing = snapshot.call_timing
     if timing is None or not timing.launch_bound or not timing.compiled_kernels_us or snapshot.cuda_graphs:
         return
-    share = 1 - timing.compiled_kernels_us / timing.compiled_us
-    most = Gain(None, None, _without_waits(snapshot, timing.compiled_us, timing.compiled_kernels_us))
-    if most.high is None:
+    times = _without_waits(snapshot, timing.compiled_us, timing.compiled_kernels_us)
+    if times is None:
         return
+    share, most = 1 - timing.compiled_kernels_us / timing.compiled_us, Gain(None, None, times)
     if snapshot.cuda_graphs_skipped:
         reason = snapshot.cuda_graphs_skipped[0].reason
         yield NextStep(action="cuda_graphs", target="skipped by torch", gain=most, share=share, detail=reason)

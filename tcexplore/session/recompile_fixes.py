@@ -69,7 +69,7 @@ class RecompileFix:
     @property
     def helps(self) -> bool:
         """Whether the calls compile less with it, or it was not tried."""
-        return bool(self.avoids) or not self.tried or self.compiles_less
+        return not self.tried or self.compiles_less
 
     @property
     def compiles_less(self) -> bool:

@@ -185,7 +185,7 @@ def describe_fix(fix: RecompileFix, file: str) -> str:
     text = _DESCRIPTIONS[fix.kind](fix, file)
     if not fix.tried:
         return text if fix.kind == BREAK else f"{text} Not tried."
-    if not fix.avoids and not fix.compiles_less:
+    if not fix.compiles_less:
         return f"{text} Tried: {fix.problem or 'it avoids no recompile'}."
     return f"{text} Tried: {fix.graphs_before} → {count(fix.graphs_after or 0, 'compile')}."
 

@@ -127,8 +127,8 @@ def observe(
     before = {name: _copy(tensor) for name, tensor in writable.items()}
     parameters = {} if module is None or subject.train else dict(module.named_parameters())
     versions = {name: parameter._version for name, parameter in parameters.items()}
-    if parameters:
-        _clear_gradients(module, call)
+    if subject.train or parameters:
+        _clear_gradients(module, call)  # a script may have left some
     subject.seed()
     generators = _generator_states()
     try:

@@ -241,6 +241,22 @@ def test_each_call_in_another_mode_begins_in_that_mode_and_without_a_graph():
     assert result.modes == ("as configured", "training mode with gradients", "evaluation mode with gradients")
 
 
+def test_gradients_that_a_script_left_do_not_add_to_those_of_a_call():
+    def with_backward(function: Function, call: Call) -> torch.Tensor:
+        output = function(*call.args)
+        output.sum().backward()
+        return output
+
+    def trained() -> Subject:
+        module = torch.nn.Linear(4, 2, bias=False)
+        torch.nn.init.ones_(module.weight)
+        return replace(module_subject(module), call=with_backward, train=True)
+
+    before, after = trained(), trained()
+    before.module.weight.grad = torch.ones(2, 4)
+    assert compare_change(before, after).verdict == "identical"
+
+
 def test_a_mode_in_which_the_original_raises_is_not_compared():
     result = compare("def model(x):\n    return torch.from_numpy(x.numpy() + 1)\n", "def model(x):\n    return x + 1\n")
     assert (result.verdict, result.modes) == ("identical", ("as configured",))

@@ -187,6 +187,10 @@ class Output(Event):
         return replace(self, text=self.text + later.text)
 
 
+TIMEOUT = "Timeout"
+"""The type of a failure of a study's run that did not end within its time limit."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed(Event):
     """The run ended early."""

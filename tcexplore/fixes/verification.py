@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from tcexplore.documents.timing.accuracy_rows import FAITHFUL_VERDICTS, describe_accuracy, format_errors
-from tcexplore.events import ChangeChecked, ChangeTimed, Failed, GraphBreak
+from tcexplore.events import TIMEOUT, ChangeChecked, ChangeTimed, Failed, GraphBreak
 from tcexplore.fixes.fix import Change
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
@@ -145,7 +145,7 @@ class Verification:
         after, judged, accuracy = self.after, self.after.change_check, self.after.accuracy
         yield _failure(after.failure)
         yield self.still_broken
-        yield f"it causes another break: {_place(self.new[0])}{self.new[0].reason}" if self.new else ""
+        yield f"it causes another break: {self._place(self.new[0])}: {self.new[0].reason}" if self.new else ""
         if not self.compared:
             return
         yield "nothing is compiled anymore" if not after.graphs else ""
@@ -170,8 +170,15 @@ class Verification:
         other = self.remaining[0]
         if other.kind == self.graph_break.kind:
             return "the break is still there"
-        line = f"line {other.location.line}" if other.location else "the file"
-        return f"{line} still breaks: {other.reason}"
+        return f"{self._place(other)} still breaks: {other.reason}"
+
+    def _place(self, graph_break: GraphBreak) -> str:
+        """Return the line of a break in the original file; in the changed one if the change wrote the line."""
+        if graph_break.location is None:
+            return "the file"
+        if before := self._key_before(graph_break)[1]:
+            return f"line {before}"
+        return f"line {graph_break.location.line} of the changed file"
 
     @property
     def printed(self) -> tuple[int, int]:
@@ -218,16 +225,14 @@ class Verification:
 def _failure(failure: Failed | None) -> str:
     if failure is None:
         return ""
+    if failure.type == TIMEOUT:
+        return f"{failure.message}, so it is not known whether it helps"
     return f"the changed file fails: {failure.type}: {failure.message.strip().partition(chr(10))[0]}"
 
 
 def _key(graph_break: GraphBreak) -> tuple[str, int | None, str]:
     at = graph_break.location
     return (at.file, at.line, graph_break.kind) if at else ("", None, graph_break.kind)
-
-
-def _place(graph_break: GraphBreak) -> str:
-    return f"line {graph_break.location.line}, " if graph_break.location else ""
 
 
 def _lines(snapshot: Snapshot) -> int:

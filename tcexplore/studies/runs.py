@@ -246,7 +246,7 @@ def timed_out(snapshot: Snapshot, limit_s: float) -> ev.Failed:
         run=snapshot.run,
         stage=snapshot.phase or "worker",
         blame="user" if snapshot.phase in USER_PHASES else "compiler",
-        type="Timeout",
+        type=ev.TIMEOUT,
         message=f"not finished after {limit_s:g} s",
         hint="--timeout sets the limit; an endless loop in the file times out too",
     )

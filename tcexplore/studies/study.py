@@ -14,6 +14,7 @@ from tcexplore.events import Job, Standby
 from tcexplore.events.config import ANY_REGION
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
+from tcexplore.session.compile_time import compile_time
 from tcexplore.studies.progress import BudgetSpentError
 from tcexplore.studies.registry import StudyName
 from tcexplore.studies.runs import RefusedError, Runs, failure_status
@@ -23,6 +24,15 @@ Result = TypeVar("Result")
 Announce = Callable[[str], None]
 
 RUN_TIMEOUT_S = 180.0
+COMPILES = 5
+"""Compiles of a file that a run of a study may take: it compiles the original, too, and compares both."""
+
+
+def run_timeout(own: Snapshot | None) -> float:
+    """Return the time limit of a run in seconds: more for a file whose own run compiled for long."""
+    return max(RUN_TIMEOUT_S, COMPILES * compile_time(own).seconds) if own is not None else RUN_TIMEOUT_S
+
+
 """Default time limit of each run of a study."""
 
 RUN_TIMING_S = 1.0

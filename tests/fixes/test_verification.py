@@ -87,9 +87,16 @@ def test_a_fix_after_which_the_line_breaks_for_another_reason_is_not_verified():
     flag = next(fix for fix in proposals(FILE, TEXT, 5, ITEM) if fix.fix.name == "set capture_scalar_outputs")
     after = run(GRAPH, broken(7, "Data-dependent branching"), SAME, ev.Finished())
     assert [flag.line_before(line) for line in (5, 7)] == [3, 5]
-    assert Verification(flag, before.breaks[0], before, after).objection.startswith("line 7 still breaks: ")
+    assert Verification(flag, before.breaks[0], before, after).objection.startswith("line 5 still breaks: ")
     both = run(GRAPH, broken(5, ITEM), broken(5, "Data-dependent branching"), skipped, ev.Finished())
     assert Verification(flag, both.breaks[0], both, after).verified
+
+
+def test_a_run_that_took_too_long_says_nothing_of_the_fix():
+    before = run(GRAPH, broken(4), ev.Finished())
+    late = ev.Failed(stage="dynamo", blame="compiler", type=ev.TIMEOUT, message="not finished after 180 s")
+    result = Verification(GUARDED, before.breaks[0], before, run(late))
+    assert result.objection == "not finished after 180 s, so it is not known whether it helps"
 
 
 def test_a_fix_that_must_print_is_verified_to_print():

@@ -18,7 +18,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED
 from tcexplore.session.ranked_breaks import rank_breaks
 from tcexplore.studies.fix import STUDY, FixedFiles, FixOptions, FixTarget, break_fix, by_break, fix_target, under_way
-from tcexplore.studies.study import StudyState, study_job
+from tcexplore.studies.study import StudyState, run_timeout, study_job
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen, StudyTask
@@ -103,7 +103,7 @@ class FixPreparation:
     def _start(self, key: Key, run: Snapshot) -> None:
         job, target = self._engine.job, self._targets[key]
         assert job is not None, "update has checked it"
-        state: StudyState[Any, Any] = StudyState(study_job(job), FixOptions(target=target))
+        state: StudyState[Any, Any] = StudyState(study_job(job), FixOptions(target=target), run_timeout(run))
 
         def changed() -> None:
             if not state.stopped:

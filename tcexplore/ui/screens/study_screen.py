@@ -17,7 +17,7 @@ from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.studies.runs import Emit, Runner, Runs
-from tcexplore.studies.study import Study, StudyState, run_study, study_job
+from tcexplore.studies.study import Study, StudyState, run_study, run_timeout, study_job
 from tcexplore.studies.study_text import study_title
 from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.engine import Engine
@@ -207,8 +207,8 @@ class StudyScreen(OverlayScreen):
         """Begin the study; `resume` is a stopped study to continue."""
         if self.study_task is not None:
             self.study_task.stop()
-        self._job = self.job if resume is None else resume.job
-        self.state = StudyState(self._job, options, own=self._study_context.own)
+        self._job, own = self.job if resume is None else resume.job, self._study_context.own
+        self.state = StudyState(self._job, options, run_timeout(own), own=own)
         if resume is not None:
             self.state.results, self.state.planned = list(resume.results), resume.planned
             self.state.machine = resume.machine

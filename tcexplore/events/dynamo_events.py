@@ -38,6 +38,19 @@ def _itemsize(dtype: str) -> int | None:
     return max(1, int(bits[0]) // 8) if bits else None
 
 
+_VIEWS = frozenset({
+    "getitem", "operator.getitem", "_operator.getitem", "aten.view", "aten.reshape", "aten._unsafe_view",
+    "aten._reshape_alias", "aten.permute", "aten.transpose", "aten.t", "aten.expand", "aten.unsqueeze", "aten.squeeze",
+    "aten.slice", "aten.select", "aten.as_strided", "aten.alias", "aten.detach", "aten.split", "aten.split_with_sizes",
+    "aten.unbind", "aten.view_as_real", "aten.view_as_complex", "prims.broadcast_in_dim",
+})  # fmt: skip
+
+
+def packet(target: str) -> str:
+    """Return an op without its overload: `aten.mul` for `aten.mul.Tensor`."""
+    return ".".join(target.split(".")[:2])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FxNode:
     """A node of an FX graph."""
@@ -68,6 +81,16 @@ class FxNode:
     """Dynamo nodes that an AOT or post-grad node comes from."""
     user_op: UserOp | None = None
     """The user's kernel or op that it calls; None for torch's ops."""
+
+    @property
+    def packet(self) -> str:
+        """Its op without the overload: `aten.mul` for `aten.mul.Tensor`."""
+        return packet(self.target)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether a node of AOTAutograd or Inductor moves no data: a view, or an item of a tuple."""
+        return self.op == "call_function" and self.packet in _VIEWS
 
     @property
     def itemsize(self) -> int | None:

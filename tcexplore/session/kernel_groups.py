@@ -20,13 +20,6 @@ from tcexplore.session.source_places import SourcePlaces, file_name
 GroupKind = Literal["same", "changed", "regrouped", "added", "removed"]
 """`changed`: one kernel on each side. `regrouped`: the ops are split over the kernels in another way."""
 
-_VIEWS = frozenset({
-    "aten.view", "aten.permute", "aten.transpose", "aten.expand", "aten.select", "aten.slice", "aten.unsqueeze",
-    "aten.squeeze", "aten.reshape", "aten.alias", "aten.as_strided", "aten.t", "aten._unsafe_view", "getitem",
-    "aten.split", "aten.split_with_sizes", "aten.unbind", "prims.broadcast_in_dim", "aten.detach",
-})  # fmt: skip
-"""Ops that move no data: a kernel that reads through one does not compute it."""
-
 
 Call = tuple[str, ev.FxNode]
 """A compile id, and a call in its graph by Dynamo."""
@@ -171,9 +164,9 @@ class RunOps:
             for node in graph.all_nodes if graph.stage != "joint" else ():
                 if lowered:
                     self._nodes[graph.graph, graph.phase, node.name] = node
-                if node.op.startswith("call_") and packet(node.target) not in _VIEWS:
+                if node.op.startswith("call_") and not node.is_view:
                     for op in self._ops_of(graph, node):
-                        self._calls[lowered, op][packet(node.target)] += 1
+                        self._calls[lowered, op][node.packet] += 1
 
     def aten_calls(self, ops: Iterable[Op], *, lowered: bool) -> Counter[str]:
         """Return what ops of the program are in AOTAutograd's graphs; `lowered`: in Inductor's, after its passes."""
@@ -182,7 +175,7 @@ class RunOps:
     def ops(self, kernel: ev.Kernel) -> frozenset[Op]:
         """Return the ops that a kernel computes: without those that only view, unless it has no others."""
         nodes = [node for name in kernel.nodes if (node := self._nodes.get((kernel.graph, kernel.phase, name)))]
-        work = [node for node in nodes if packet(node.target) not in _VIEWS] or nodes
+        work = [node for node in nodes if not node.is_view] or nodes
         found = [op for node in work for op in self._ops_of(kernel, node)]
         if not found:
             found = [(kernel.phase, f"{op} {self._place(at)}") for op in kernel.ops for at in kernel.source_lines]
@@ -194,13 +187,7 @@ class RunOps:
             numbers = self._by_line[node.location]
         yield from ((kernel.phase, number) for number in numbers)
         if not numbers:
-            yield kernel.phase, f"{packet(node.target)} {self._place(node.location)}"
-
-
-def packet(target: str) -> str:
-    """Return `aten.mul` for `aten.mul.Tensor`."""
-    parts = target.split(".")
-    return ".".join(parts[:2]) if parts[0] in ("aten", "prims", "inductor") else target
+            yield kernel.phase, f"{node.packet} {self._place(node.location)}"
 
 
 # ---- kernels

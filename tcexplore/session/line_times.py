@@ -15,6 +15,8 @@ _SYMBOLIC_SIZE = 64
 """Stands for a symbolic size where only the ratio of two tensors matters."""
 
 _PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.convolution")
+_ATTENTION = "higher_order.flex_attention"
+"""Beginning of the name of `flex_attention` and of its backward."""
 
 
 class PhaseLine(NamedTuple):
@@ -246,16 +248,35 @@ def _kernel_weights(kernel: ev.Kernel, nodes: Mapping[NodeKey, ev.FxNode]) -> di
 
 
 def node_weight(kernel: ev.Kernel, node: ev.FxNode, nodes: Mapping[NodeKey, ev.FxNode]) -> float:
-    """Return the bytes that a node of a kernel would move alone, or its FLOPs beside a matrix product."""
-    if kernel.fusion == "template epilogue" and kernel.flops:
-        return kernel.flops if node.target.startswith(_PRODUCTS) else _elements(node)
-    inputs = (nodes.get((kernel.graph, kernel.phase, name)) for name in node.inputs)
-    return _size(node) + sum(_size(read) for read in inputs if read is not None)
+    """Return the bytes that a node of a kernel would move alone, or its FLOPs if the kernel has a template.
+
+    A view moves none: its kernel reads through it.
+    """
+    if node.is_view:
+        return 0.0
+    inputs = [read for name in node.inputs if (read := nodes.get((kernel.graph, kernel.phase, name))) is not None]
+    if kernel.fusion == "template epilogue":
+        if node.target.startswith(_ATTENTION):
+            return _attention_flops(inputs)
+        if kernel.flops:
+            return kernel.flops if node.target.startswith(_PRODUCTS) else _elements(node)
+    return _size(node) + sum(map(_size, inputs))
+
+
+def _attention_flops(inputs: Sequence[ev.FxNode]) -> float:
+    """Return the FLOPs of the two products of `flex_attention`, unmasked; its first inputs are queries and keys."""
+    match inputs:
+        case [queries, ev.FxNode(shape=(*_, length, _)), *_]:
+            return 4.0 * _elements(queries) * _number(length)
+    return 0.0
 
 
 def _elements(node: ev.FxNode) -> int:
-    sizes = (int(size) if size.isdecimal() else _SYMBOLIC_SIZE for size in node.shape or ())
-    return prod(sizes) if node.shape is not None else 0
+    return prod(map(_number, node.shape)) if node.shape is not None else 0
+
+
+def _number(size: str) -> int:
+    return int(size) if size.isdecimal() else _SYMBOLIC_SIZE
 
 
 def _size(node: ev.FxNode) -> int:

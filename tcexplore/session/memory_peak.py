@@ -577,7 +577,7 @@ class _Call:
         own = [nodes[node] for node in known[1].nodes if node in nodes] if known is not None else []
         # A call also has the nodes of the views that it reads.
         called = function.removeprefix("torch.ops.").removeprefix("extern_kernels.")
-        same = (node for node in own if called in (node.target, _packet(node), _packet(node).removeprefix("aten.")))
+        same = (node for node in own if called in (node.target, node.packet, node.packet.removeprefix("aten.")))
         node = next(same, own[0] if own else None)
         size = self._node_bytes(node, wrapper.graph)
         items = [other for other in nodes.values() if node and node.name in other.inputs and "getitem" in other.target]
@@ -687,8 +687,8 @@ class _Call:
         if "getitem" in node.target and node.inputs:
             for phase in PHASES:
                 if (source := self._nodes_of(graph, "post_grad", phase).get(node.inputs[0])) is not None:
-                    return _packet(source)
-        return _packet(node)
+                    return source.packet
+        return node.packet
 
     def _reason(self, tensor: _Tensor) -> str:
         if tensor.kind == "parameter":
@@ -712,7 +712,7 @@ class _Call:
     def _why_saved(self, tensor: _Tensor) -> str:
         """Return why torch's partitioner keeps a value instead of computing it again in the backward."""
         node, graph = tensor.node, tensor.graph
-        op = _packet(node).removeprefix("aten.") if node is not None else ""
+        op = node.packet.removeprefix("aten.") if node is not None else ""
         if op in COMPUTE_INTENSIVE:
             return f"never computed again, since {op} is compute-intensive"
         if op in RANDOM or op.startswith(("inductor_random", "inductor_seed")):
@@ -759,23 +759,13 @@ RANDOM = frozenset({"native_dropout", "rand_like", "randn_like", "rand", "randn"
 """Ops that it does not compute again since they draw random numbers (`random_ops`)."""
 
 
-_VIEWS = frozenset({
-    "aten.view", "aten.reshape", "aten._unsafe_view", "aten.permute", "aten.expand", "aten.t", "aten.transpose",
-    "aten.unsqueeze", "aten.squeeze", "aten.alias", "aten.detach", "aten.select", "aten.slice",
-})  # fmt: skip
-
-
 def _root(nodes: Mapping[str, ev.FxNode], node: ev.FxNode) -> ev.FxNode:
     """Return the node whose values a view shows."""
-    while _packet(node) in _VIEWS and node.inputs and (source := nodes.get(node.inputs[0])) is not None:
+    while node.is_view and node.inputs and (source := nodes.get(node.inputs[0])) is not None:
         if source.op == "placeholder":
             break
         node = source
     return node
-
-
-def _packet(node: ev.FxNode) -> str:
-    return ".".join(node.target.split(".")[:2])
 
 
 def _arguments(text: str) -> list[str]:

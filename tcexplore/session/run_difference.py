@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.quantities import count
-from tcexplore.session.kernel_groups import AlignedRuns, KernelGroup, OpPair, align_runs, call_name, code_form, packet
+from tcexplore.session.kernel_groups import AlignedRuns, KernelGroup, OpPair, align_runs, call_name, code_form
 from tcexplore.session.run_diff import align, kernel_program
 from tcexplore.session.snapshot import Snapshot
 
@@ -508,19 +508,19 @@ def _changes_by_pass(run: Snapshot, names: set[str], stages: Sequence[str]) -> d
             if not any(match[1] in names or not names.isdisjoint(re.findall(r"\w+", match[3])) for _, match in calls):
                 continue
             own = changes.setdefault((ran.stage, ran.name), Counter())
-            own.update(f"{mark}{packet(match[2])}" for mark, match in calls)
+            own.update(f"{mark}{ev.packet(match[2])}" for mark, match in calls)
     return changes
 
 
 def _extern_ops(kernels: Iterable[ev.Kernel]) -> Counter[str]:
-    return Counter(packet(op) for kernel in kernels if not kernel.generated for op in kernel.ops)
+    return Counter(ev.packet(op) for kernel in kernels if not kernel.generated for op in kernel.ops)
 
 
 def _way(kernels: Sequence[ev.Kernel], ops: Iterable[str]) -> str:
     """Return how a run computes ops."""
     wanted = set(ops)
     for kernel in kernels:
-        if not wanted.isdisjoint(map(packet, kernel.ops)):
+        if not wanted.isdisjoint(map(ev.packet, kernel.ops)):
             template = "a template in " if kernel.fusion.startswith("template") else ""
             return f"{template}generated {kernel.language} code" if kernel.generated else call_name(kernel)
     return "not computed"

@@ -374,7 +374,7 @@ def _joined(tuples: Iterable[tuple[object, ...]]) -> tuple:  # type: ignore[type
 
 def _packet(node: ev.FxNode) -> str:
     """Return `aten.mul` for `aten.mul.Tensor`, and for a call of it that sets the state of random numbers around it."""
-    return ".".join((_op_inside(node.target, node.args) or node.target).split(".")[:2])
+    return ev.packet(_op_inside(node.target, node.args) or node.target)
 
 
 def _op_inside(name: str, arguments: str) -> str:

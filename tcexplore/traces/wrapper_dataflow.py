@@ -16,12 +16,6 @@ from typing import Literal, NamedTuple
 from tcexplore.events import FxNode
 from tcexplore.torch_text.kernel_source import KernelSource
 
-_VIEWS = frozenset({
-    "aten.permute", "aten.reshape", "aten.view", "aten.expand", "aten.t", "aten.transpose", "aten.unsqueeze",
-    "aten.squeeze", "aten.slice", "aten.select", "aten.as_strided", "aten._unsafe_view", "aten.alias", "aten.detach",
-    "aten._reshape_alias", "aten.view_as_real", "aten.view_as_complex",
-})  # fmt: skip
-_GETITEM = re.compile(r"(?:^|\.)getitem$")
 _ASSIGNED = re.compile(r"^(\w+) = (.*)$", re.S)
 _COPIED = re.compile(r"^(\w+)\.copy_\(")
 _REINTERPRETED = re.compile(r"^reinterpret_tensor\((\w+),")
@@ -81,7 +75,7 @@ class Dataflow:
         self._by_op: dict[str, list[str]] = {}
         self._ancestors: dict[str, int] = {}
         for node in nodes:
-            self._by_op.setdefault(packet(node), []).append(node.name)
+            self._by_op.setdefault(node.packet, []).append(node.name)
             bits = 1 << self._order[node.name]
             for name in node.inputs:
                 bits |= self._ancestors.get(name, 0)
@@ -180,7 +174,7 @@ class Dataflow:
         """Return the node whose memory a node shows: views are followed."""
         if name not in self._roots:
             node = self._nodes.get(name)
-            views = node is not None and (packet(node) in _VIEWS or _GETITEM.search(node.target)) and node.inputs
+            views = node is not None and node.is_view and node.inputs
             self._roots[name] = self.root(node.inputs[0]) if views and node is not None else name
         return self._roots[name]
 
@@ -283,11 +277,6 @@ class Dataflow:
             waiting += node.inputs
         computed = [name for name in found if self.root(name) == name] or list(found)
         return tuple(sorted(computed, key=self._order.__getitem__))
-
-
-def packet(node: FxNode) -> str:
-    """Return `aten.mul` for `aten.mul.Tensor`."""
-    return ".".join(node.target.split(".")[:2])
 
 
 def split_arguments(text: str) -> Iterator[str]:

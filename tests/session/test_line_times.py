@@ -46,10 +46,13 @@ def compiled(*parts: ev.CallPart) -> ev.CallProfiled:
 
 
 def times(
-    profile: ev.CallProfiled | None = None, *kernels: ev.Kernel, eager: ev.EagerLinesTimed | None = None
+    profile: ev.CallProfiled | None = None,
+    *kernels: ev.Kernel,
+    eager: ev.EagerLinesTimed | None = None,
+    graph: ev.AtenGraph = GRAPH,
 ) -> LineTimes:
     account = call_account(profile, None)
-    known = line_times(account, eager, None, lines_of_parts(account, eager, kernels, (GRAPH,), ()))
+    known = line_times(account, eager, None, lines_of_parts(account, eager, kernels, (graph,), ()))
     assert known is not None
     return known
 
@@ -59,6 +62,30 @@ def test_a_shared_kernel_is_split_by_bytes_and_marked():
     assert [(time.line, time.compiled_us, time.shared) for time in known.lines] == [(1, 60.0, True), (2, 20.0, True)]
     assert [time.share for time in known.lines] == pytest.approx([0.6, 0.2])
     assert [(rest.name, rest.compiled_us) for rest in known.rest] == [("guards", 20.0)]
+
+
+def test_a_view_takes_none_of_the_time_of_the_kernel_that_reads_through_it():
+    view = replace(node("a", ONE, size=300), target="aten.permute.default")
+    graph = replace(GRAPH, nodes=(view, node("b", TWO, "a", size=300)))
+    known = times(compiled(part("kernel", 80.0, "k")), KERNEL, graph=graph)
+    assert [(time.line, time.compiled_us, time.shared) for time in known.lines] == [(2, 80.0, False)]
+
+
+def test_lines_that_only_show_memory_in_another_form_share_the_kernel_that_copies_it():
+    views = tuple(replace(known, target="aten.permute.default") for known in GRAPH.nodes)
+    known = times(compiled(part("kernel", 80.0, "k")), KERNEL, graph=replace(GRAPH, nodes=views))
+    assert [(time.line, time.compiled_us) for time in known.lines] == [(1, 40.0), (2, 40.0)]
+
+
+def test_attention_has_the_time_of_its_template_and_an_epilogue_that_of_its_elements():
+    queries, keys = (replace(node(name, ONE), op="placeholder", shape=("1", "2", "64", "32")) for name in ("q", "k"))
+    attention = ev.FxNode(
+        name="a", op="call_function", target="higher_order.flex_attention", inputs=("q", "k"), location=ONE
+    )
+    graph = replace(GRAPH, nodes=(queries, keys, attention, node("b", TWO, "a", size=1024)))
+    kernel = replace(KERNEL, fusion="template epilogue")
+    known = times(compiled(part("kernel", 257.0, "k")), kernel, graph=graph)
+    assert {time.line: time.compiled_us for time in known.lines} == pytest.approx({1: 256.0, 2: 1.0})
 
 
 def test_what_is_on_no_known_line_is_unattributed():

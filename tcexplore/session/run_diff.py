@@ -16,8 +16,8 @@ from tcexplore.session.snapshot import Snapshot
 
 T = TypeVar("T")
 
-_IDENTITY = re.compile(r"\b\d{9,}\b|\b0x[0-9a-fA-F]{6,}\b|(?<=, )\d+(?=\), type=)")
-"""Ids and addresses of objects."""
+_IDENTITY = re.compile(r"\b\d{9,}\b|\b_\d{9,}_c\d+\b|\b0x[0-9a-fA-F]{6,}\b|(?<=, )\d+(?=\), type=)")
+"""Ids and addresses of objects, and names of globals that Dynamo makes of them."""
 
 ChangeKind = Literal["same", "changed", "added", "removed"]
 

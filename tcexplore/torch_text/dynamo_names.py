@@ -15,6 +15,8 @@ _MEMBER = re.compile(
 """A member of a module, of one with a `__getattr__` of its own as well."""
 _CLASS_ITEM = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^']+)'\]")
 _DICT_ITEM = re.compile(r"dict\.__getitem__\((.+?), '([^']+)'\)")
+_INSTALLED = re.compile(r"\b_\d{9,}_c\d+\b")
+"""A global variable that Dynamo adds to the user's, with the address of its value and the number of the compile."""
 _CARRIED = re.compile(r"\b___stack\d+\b")
 _QUOTED_CARRIED = re.compile(r"`___stack\d+`")
 _WRAP_INLINE = "torch/_dynamo/external_utils.py"
@@ -37,7 +39,7 @@ def readable_source(source: str) -> str:
     """Return a Dynamo source as the user would write it: `L['self']._modules['fc1']` becomes `self.fc1`."""
     source = _CLASS_ITEM.sub(r"type(\1).\2", source)
     source = _DICT_ITEM.sub(r"\1['\2']", source)
-    return _MEMBER.sub(r".\1", _ROOT.sub(r"\1", source))
+    return _INSTALLED.sub("<global of Dynamo>", _MEMBER.sub(r".\1", _ROOT.sub(r"\1", source)))
 
 
 def readable_input(name: str) -> str:

@@ -61,6 +61,7 @@ def test_consequences_of_a_break_are_explained():
         ("L['self'].blocks.0.norm", "self.blocks.0.norm"),
         ("L['self'].__dict__['_modules']['down']._parameters['weight']", "self.down.weight"),
         ("L['rows'][0].size()[1]", "rows[0].size()[1]"),
+        ("G['torch'].Tensor is G['_139913177576720_c0'].Tensor", "torch.Tensor is <global of Dynamo>.Tensor"),
         ("dict(type(G['h']).__dict__)['a']", "type(h).a"),
     ],
 )

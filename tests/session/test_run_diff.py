@@ -100,10 +100,15 @@ def test_object_ids_in_guards_are_ignored() -> None:
             ev.Guard(kind="ID_MATCH", source="L['self']", code=code),
             ev.Guard(kind="ID_MATCH", source="L['f']", code=address),
             ev.Guard(kind="EQUALS_MATCH", source="n", code=("n == 8",)),
+            ev.Guard(
+                kind="DUPLICATE_INPUT",
+                source="",
+                code=(f"G['torch'].Tensor is G['_{identity}_c{identity % 7}'].Tensor",),
+            ),
         )
         return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=guards),))
 
-    assert [c.kind for c in run_diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same"] * 3
+    assert [c.kind for c in run_diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same"] * 4
 
 
 def on_device(number: int, trace: str) -> Snapshot:

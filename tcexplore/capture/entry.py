@@ -8,7 +8,7 @@ import inspect
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
@@ -335,6 +335,8 @@ def find_entry(module: ModuleType, job: Job, user_files: UserFiles) -> Entry:
         target, calls = _move_to_device(target, calls, job.config.device)
     elif torch.cuda.is_available() and not _uses_gpu(target, calls):
         notes = ("A GPU is available, but the file uses the CPU: --device cuda moves model and inputs.",)
+    if candidate.name == "model" and job.name is None:
+        notes += tuple(_callers_not_compiled(module))
     eager, compiled = _split_compiled(target)
     if compiled is not None and not job.config.override:
         notes = (*notes, "The file compiled it itself; its own arguments to torch.compile apply.")
@@ -348,6 +350,15 @@ def find_entry(module: ModuleType, job: Job, user_files: UserFiles) -> Entry:
         location=_location(eager, user_files),
         notes=notes,
     )
+
+
+def _callers_not_compiled(module: ModuleType) -> Iterator[str]:
+    """Yield a note for each function with arguments that reads `model`: its own code is not compiled."""
+    for name in _defined_names(module)[1]:
+        code = getattr(module, name).__code__
+        if code.co_argcount and "model" in code.co_names:
+            file = _file_name(module)
+            yield f"`{name}` is not compiled, only the model that it calls: `tcexplore {file}:{name}` compiles it."
 
 
 def _find_candidate(module: ModuleType, job: Job) -> _Candidate:

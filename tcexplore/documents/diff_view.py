@@ -12,8 +12,9 @@ from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.text_diff import Numbered, text_rows
 from tcexplore.documents.timing.cache_miss_rows import cache_miss_rows
+from tcexplore.documents.verdicts import VERDICT_STYLES, format_interval
 from tcexplore.events import Kernel, Location
-from tcexplore.quantities import count
+from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.links import break_link, guard_link, kernel_link, line_links, node_link
@@ -222,7 +223,23 @@ def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
             "strong" if figures else "muted",
         )
     )
+    yield from _speeds(before, after)
     yield BLANK
+
+
+def _speeds(*runs: Snapshot) -> Iterator[Row]:
+    """Yield the speed of each run, decided or not; nothing if neither was timed."""
+    if all(run.timing is None for run in runs):
+        return
+    width = max(len(run.label) for run in runs)
+    for run in runs:
+        label = f" {run.label:<{width}}  "
+        if (timing := run.timing) is None:
+            yield row((label, "muted"), ("not timed", "dim"))
+            continue
+        sides = f"{duration(timing.eager_us / 1e6)} eager, {duration(timing.compiled_us / 1e6)} compiled"
+        speed = f"{format_interval(timing)} {timing.verdict}"
+        yield row((label, "muted"), (speed, VERDICT_STYLES.get(timing.verdict, "muted")), (f"  {sides}", "muted"))
 
 
 def _section(section: _Section, diff: RunDiff, toggled: frozenset[str], width: int) -> Part:

@@ -167,6 +167,12 @@ def test_each_rule_finds_and_names_its_entry(entry_of: Callable[..., Entry], cas
     assert len(entry.calls) == 1
 
 
+def test_a_function_that_calls_the_model_is_named_as_not_compiled(entry_of: Callable[..., Entry]) -> None:
+    source = NET + "def score(x):\n    return model(x) * 2\ndef main():\n    score(x)\nmodel, inputs = Net(), (x,)"
+    assert [note.partition(", only")[0] for note in entry_of(source).notes] == ["`score` is not compiled"]
+    assert entry_of(source, name="model").notes == ()
+
+
 def test_the_location_is_the_users_forward(entry_of: Callable[..., Entry], tmp_path: Path) -> None:
     entry = entry_of(NET + "model, inputs = Net(), (x,)")
     assert entry.location == Location(str(tmp_path / "my_model.py"), 3, "forward")

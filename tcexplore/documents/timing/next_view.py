@@ -73,6 +73,10 @@ def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterat
     if not snapshot.complete or snapshot.phase in ("eager", "accuracy"):
         yield from wrapped("The run is not over yet: more steps may follow.", width, "running")
         yield BLANK
+    elif not steps and snapshot.call_account is None and not snapshot.trace:
+        yield row((" nothing to do so far", "heading"))
+        text = "No graph break and no recompile. The parts of a call are not measured: they may show more steps."
+        yield from wrapped(text, width, "muted")
     elif not steps:
         yield row((" ✔ nothing to do ", "badge.ok"))
         text = "No graph break, no recompile, and no part of a call or of the compile that a known step would shorten."

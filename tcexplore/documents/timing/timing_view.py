@@ -59,6 +59,9 @@ MOST = 8
 NOTES = "timing notes"
 """The fold with what reduces the trust in a measurement."""
 
+VARIED = 1.05
+"""Ratio of the medians over the speedup from which on both are shown."""
+
 EMPTY_TEXT = (
     "Eager and compiled calls are timed in turns here, warm, on the same inputs, until the next save. The verdict is "
     "faster or slower only if the difference is above the noise."
@@ -156,6 +159,10 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(f"{means} {estimate.load}".rstrip(), width, "muted")
+    of_medians = estimate.eager_us / estimate.compiled_us
+    if not 1 / VARIED <= of_medians / estimate.speedup <= VARIED:
+        text = f"The ratio is that of calls next to each other. The medians below give {of_medians:.2f}×: times varied."
+        yield from wrapped(text, width, "muted")
     if text := describe_device_share(estimate):
         badge = "LAUNCH-BOUND: " if estimate.launch_bound else ""
         yield from wrapped(badge + text, width, "warn" if badge else "muted")

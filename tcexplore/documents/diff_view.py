@@ -234,8 +234,9 @@ def _speeds(*runs: Snapshot) -> Iterator[Row]:
     width = max(len(run.label) for run in runs)
     for run in runs:
         label = f" {run.label:<{width}}  "
-        if (timing := run.timing) is None:
-            yield row((label, "muted"), ("not timed", "dim"))
+        timing = run.timing
+        if timing is None or timing.verdict == "measuring":
+            yield row((label, "muted"), ("not timed" if timing is None else "too few pairs for a verdict", "dim"))
             continue
         sides = f"{duration(timing.eager_us / 1e6)} eager, {duration(timing.compiled_us / 1e6)} compiled"
         speed = f"{format_interval(timing)} {timing.verdict}"

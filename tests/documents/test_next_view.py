@@ -10,6 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.strip import history_row, verdict_row
 from tcexplore.documents.timing.next_view import describe_gain, evidence, gain_span, next_document, next_rows, results
 from tcexplore.session import Snapshot
+from tcexplore.session.call_account import call_account
 from tcexplore.session.next_steps import Gain, NextStep, StepAction, next_steps, recompile_config
 from tcexplore.session.recompile_fixes import RecompileFix
 from tests import fakes
@@ -301,6 +302,13 @@ def measured_list() -> Snapshot:
 def test_next_view():
     text = [golden.text(next_document(measured_list(), width=width)) for width in (78, 48)]
     golden.check("view-next", "\n== 48 columns\n".join(text))
+
+
+def test_nothing_is_to_do_only_once_the_parts_of_a_call_are_known():
+    unknown = replace(fakes.complete(), breaks=(), recompiles=(), phase_times=(), call_account=None)
+    known = replace(unknown, call_account=call_account(ev.CallProfiled(total_us=100.0, repeats=5, parts=()), None))
+    heads = [next_document(run, width=80).row(0).text for run in (unknown, known)]
+    assert heads == [" nothing to do so far", " ✔ nothing to do "]
 
 
 @pytest.mark.parametrize("run", [fakes.complete, fakes.running, fakes.failed, fakes.nothing_compiled, measured_list])

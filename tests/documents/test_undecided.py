@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore.documents.diff_view import diff_document
+from tcexplore.documents.document import Document, Row
 from tcexplore.documents.strip import history_row, run_verdict, verdict_row
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.events.timing_events import TimingVerdict
@@ -21,9 +23,24 @@ def run(verdict: TimingVerdict) -> Snapshot:
     return replace(fakes.complete(1), status=made.status, timing=absurd)
 
 
+def all_rows(document: Document) -> list[Row]:
+    return [document.row(index) for index in range(len(document))]
+
+
 def test_the_timing_pane_shows_the_speedup_of_an_undecided_verdict_with_its_interval() -> None:
     assert "UNDECIDED  0.03×  [0.01, 4.50] 95% interval" in timing_document(run("undecided")).row(0).text
     assert "0.03" not in timing_document(run("measuring")).row(0).text
+
+
+def test_a_ratio_that_is_not_that_of_the_medians_says_why() -> None:
+    assert any("The medians below give" in row.text for row in all_rows(timing_document(run("undecided"))))
+    assert not any("The medians below give" in row.text for row in all_rows(timing_document(fakes.complete(1))))
+
+
+def test_the_diff_has_the_speed_of_both_runs() -> None:
+    text = "\n".join(row.text for row in all_rows(diff_document(run("undecided"), run("measuring"), width=120)))
+    assert "0.03× [0.01, 4.50] undecided" in text
+    assert "too few pairs for a verdict" in text
 
 
 @pytest.mark.parametrize("verdict", ["measuring", "undecided"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +26,7 @@ from tcexplore.ui.actions import bindings
 from tcexplore.ui.appearance import Appearance
 from tcexplore.ui.background_task import collect_garbage, start_gc
 from tcexplore.ui.engine import Engine
+from tcexplore.ui.messages import KeyHandled
 from tcexplore.ui.pane_grid import Place
 from tcexplore.ui.run_actions import RunActions
 from tcexplore.ui.saved_settings import Settings
@@ -67,6 +69,9 @@ UNTIDY_RUNS = 20
 
 ANSWER_S = 10.0
 """Seconds in which the user may answer whether to end a job."""
+
+LONGEST_KEY_S = 0.5
+"""Seconds after which a key no longer holds up the next ones: the widget that handled it is gone."""
 
 ENDLESS = ("timing", "answering")
 """Phases whose time is not shown: they last until the next save."""
@@ -122,6 +127,8 @@ class ExplorerApp(RunActions):
         self.animation_level = "none"
         self._make_engine = engine
         self._started = self._phase_started = now()
+        self._keys: deque[Key] = deque()
+        """The key that is being handled, and those that came since."""
         self._inputs = 0
         """Keys and mouse buttons pressed so far."""
         self._quit_asked: tuple[float, int] | None = None
@@ -253,7 +260,40 @@ class ExplorerApp(RunActions):
             self._inputs += 1
             if self._quit_asked is not None and self._inputs == self._quit_asked[1] + 1:
                 self.clear_notifications()
-        await super().on_event(event)
+        if isinstance(event, Key) and not event.is_forwarded:
+            self._keys.append(event)
+            if len(self._keys) == 1:
+                await self._begin_key()
+            else:
+                self._limit_key()
+        else:
+            await super().on_event(event)
+
+    async def _begin_key(self) -> None:
+        """Handle the first of the keys, the others only after it.
+
+        Over a slow connection, keys arrive together: what follows `/` belongs to the search, which has no focus yet.
+        """
+        key, widget = self._keys[0], self.focused or self.screen
+        await super().on_event(key)
+        if not (key.is_forwarded and widget.post_message(KeyHandled(key))):
+            self.post_message(KeyHandled(key))
+
+    def _limit_key(self) -> None:
+        """End the key that is being handled after a while, even if its widget is gone."""
+        self.set_timer(LONGEST_KEY_S, partial(self._end_key, self._keys[0]))
+
+    def on_key_handled(self, message: KeyHandled) -> None:
+        """End a key once the screen that it may have opened is there, and has its focus."""
+        self.screen.call_later(self.call_later, self._end_key, message.key)
+
+    async def _end_key(self, key: Key) -> None:
+        if self._keys and self._keys[0] is key:
+            self._keys.popleft()
+            if self._keys:
+                await self._begin_key()
+            if len(self._keys) > 1:
+                self._limit_key()
 
     async def action_quit(self) -> None:
         """Exit; ask first if that ends a job of the user."""

@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from textual.events import Key
 from textual.message import Message
 
 from tcexplore.documents.document import Link, Row
 
 if TYPE_CHECKING:
     from tcexplore.events import GuardFilterTried, Job, StepTried  # not imported before the first frame
+
+
+@dataclass
+class KeyHandled(Message):
+    """A key was handled by the widgets from the focus up to the app, which this message passes after it."""
+
+    key: Key
 
 
 @dataclass

@@ -7,9 +7,12 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
+from textual.events import Key
+from textual.widgets import Input
 
 from tcexplore.documents.document import Row
 from tcexplore.ui import row_search
+from tcexplore.ui.messages import KeyHandled
 from tcexplore.ui.row_search import Query
 from tests import fakes
 from tests.documents.panes import BUILDERS
@@ -42,6 +45,21 @@ async def test_matches_are_counted_marked_and_stepped_through():
         strips = ui.view("source").render_lines(ui.view("source").size.region)
         marked = [segment.text for strip in strips for segment in strip if segment.style and segment.style.underline]
         assert "".join(marked) == "self.fc" * 3
+
+
+async def test_keys_that_arrive_together_are_handled_one_after_the_other():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        for key in (Key("slash", "/"), *(Key(letter, letter) for letter in "add")):
+            ui.app.post_message(key)
+        await ui.until(lambda: [entered.value for entered in ui.app.screen.query(Input)] == ["add"])
+
+
+async def test_a_key_whose_widget_is_gone_holds_up_the_next_one_only_for_a_while(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(KeyHandled, "bubble", False)
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        for name in ("slash", "a", "a"):
+            ui.app.post_message(Key(name, "/" if name == "slash" else name))
+        await ui.until(lambda: [entered.value for entered in ui.app.screen.query(Input)] == ["aa"])
 
 
 async def test_escape_returns_to_the_start_of_the_search():

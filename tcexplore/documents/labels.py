@@ -130,6 +130,12 @@ class Labels:
             for node in graph.all_nodes
             if node.op != "placeholder"
         }
+        self._computed = {
+            (graph, phase, origin)
+            for (graph, phase, _), node in self._aten.items()
+            for origin in (() if node.is_view else node.origins)
+        }
+        """Dynamo nodes that some post-grad node computes, and that others may only show in another form."""
         self._phases = len({kernel.phase for kernel in kernels})
         for extern in (False, True):
             ours = dict.fromkeys(kernel_link(k) for k in kernels if k.generated != extern)
@@ -145,8 +151,7 @@ class Labels:
             _add(self.of_line.setdefault((location.file, location.line), []), label)
         for name in kernel.nodes:
             _add(self.of_aten.setdefault((kernel.graph, kernel.phase, name), []), label)
-            node = self._aten.get((kernel.graph, kernel.phase, name))
-            for origin in node.origins if node else ():
+            for origin in self._origins(kernel.graph, kernel.phase, name):
                 _add(self.of_node.setdefault((kernel.graph, origin), []), label)
 
     def ops(self, kernel: ev.Kernel, names: Iterable[str]) -> tuple[OpLabel, ...]:
@@ -163,8 +168,7 @@ class Labels:
     def origins(self, kernel: ev.Kernel, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield the graph and the name of each Dynamo node that post-grad nodes of a kernel come from."""
         for name in names:
-            node = self._aten.get((kernel.graph, kernel.phase, name))
-            for origin in node.origins if node else ():
+            for origin in self._origins(kernel.graph, kernel.phase, name):
                 yield kernel.graph, origin
 
     def title(self, kernel: ev.Kernel) -> str:
@@ -176,8 +180,21 @@ class Labels:
         node = self._aten.get((graph, phase, name))
         if node is None:
             return []
-        written = [self._targets[graph, origin] for origin in node.origins if (graph, origin) in self._targets]
-        return written or [call_name(node)]
+        origins = self._origins(graph, phase, name)
+        written = [self._targets[graph, origin] for origin in origins if (graph, origin) in self._targets]
+        return written if written or (node.is_view and node.origins) else [call_name(node)]
+
+    def _origins(self, graph: str, phase: str, name: str) -> tuple[str, ...]:
+        """Return the Dynamo nodes that a post-grad node belongs to.
+
+        A kernel that reads the result of a matrix product through a view does not compute the product.
+        """
+        node = self._aten.get((graph, phase, name))
+        if node is None:
+            return ()
+        if not node.is_view:
+            return node.origins
+        return tuple(origin for origin in node.origins if (graph, phase, origin) not in self._computed)
 
 
 def _add(labels: list[KernelLabel], label: KernelLabel) -> None:

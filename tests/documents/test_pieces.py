@@ -7,7 +7,7 @@ from dataclasses import replace
 from rich.cells import cell_len
 
 from tcexplore import events as ev
-from tcexplore.documents.labels import format_lines, format_stride, format_tensor, labels, op_name
+from tcexplore.documents.labels import Labels, format_lines, format_stride, format_tensor, labels, op_name
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import fitted, piece, wrapped
 from tcexplore.documents.strip import history_row
@@ -108,3 +108,29 @@ def test_wide_characters_wrap_within_the_pane():
     rows = list(wrapped("変換" * 40 + " the end", 40, lead="· "))
     assert all(cell_len(row.text) < 40 for row in rows)
     assert "".join(row.text.strip(" ·") for row in rows) == "変換" * 40 + " the end"
+
+
+def test_a_kernel_that_reads_a_product_through_a_view_does_not_compute_it():
+    def node(name: str, target: str, *origins: str) -> ev.FxNode:
+        return ev.FxNode(name=name, op="call_function", target=target, origins=origins)
+
+    graph = ev.GraphCaptured(
+        graph="0/0", code="", ops=3,
+        nodes=(node("linear", "torch.nn.functional.linear"), node("chunk", "chunk"), node("relu", "relu")),
+    )  # fmt: skip
+    lowered = ev.AtenGraph(
+        graph="0/0", phase="forward", stage="post_grad",
+        nodes=(
+            node("addmm", "aten.addmm.default", "linear"), node("view", "aten.view.default", "linear"),
+            node("split", "aten.split.Tensor", "chunk"), node("relu_1", "aten.relu.default", "relu"),
+        ),
+    )  # fmt: skip
+    product, fused = (
+        ev.Kernel(graph="0/0", phase="forward", name=name, language=language, source="", nodes=nodes)
+        for name, language, nodes in (
+            ("extern_kernels.addmm", "extern", ("addmm",)), ("k", "cpp", ("view", "split", "relu_1"))
+        )
+    )  # fmt: skip
+    known = Labels((graph,), (lowered,), (product, fused))
+    assert [label.text for label in known.fused(fused)] == ["chunk", "relu"]
+    assert [label.text for label in known.of_node["0/0", "linear"]] == ["E1"]

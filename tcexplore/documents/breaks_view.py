@@ -30,6 +30,9 @@ EMPTY_TEXT = (
 _BLANK = re.compile(r"\{[^}]*\}")
 """A blank in a text of the registry: `{}`, `{fn.__name__}`."""
 
+VISIBLE_US = 0.005
+"""Microseconds that are not shown as 0."""
+
 WIDE = 66
 """Columns from which the line of a break has the whole line of code, if that is short."""
 
@@ -336,6 +339,8 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     if costed.us is None or costed.share is None or costed.contradicted:
         return ""
     if costed.high_us is None or costed.low_us is None:
+        if costed.us < VISIBLE_US:
+            return f"nothing certain {_unit(snapshot)}"
         return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
     low, high = (_signed(end) for end in (costed.low_us, costed.high_us))
     return f"{_signed(costed.us)} [{low}, {high}] {_unit(snapshot)} ({_percent(costed.share)})"
@@ -345,7 +350,7 @@ def format_cost_briefly(costed: RankedBreak) -> str:
     """Return `≥64 µs 16%`, with a timed fix `164 µs 40%`; empty if unknown."""
     if costed.us is None or costed.share is None:
         return ""
-    if costed.contradicted:
+    if costed.contradicted or (costed.high_us is None and costed.us < VISIBLE_US):
         return "cost unclear"
     at_least = "≥" if costed.high_us is None else ""
     return f"{at_least}{_signed(costed.us)} {_percent(costed.share)}"

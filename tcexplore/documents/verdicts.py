@@ -98,7 +98,8 @@ def format_recommendation(
     if estimate.verdict == "no difference":
         return f"Not worth compiling: it takes {duration(compile_s)} and saves nothing measurable."
     if estimate.verdict == "undecided":
-        return f"Undecided: {_best_guess(gain, estimate.unit)}. {suggest_less_noise(estimate)}"
+        guess = _best_guess(gain, estimate.unit) if calls is None else _likely_net(gain, calls, estimate.unit)
+        return f"Undecided: {guess}. {suggest_less_noise(estimate)}"
     if estimate.verdict != "faster":
         return ""
     unit = estimate.unit
@@ -111,6 +112,13 @@ def _best_guess(gain: Payback, unit: TimedUnit) -> str:
         return "compiling most likely saves nothing, but it may"
     soonest = f"; at the soonest after ~{rounded(gain.break_even_soonest)}" if gain.break_even_soonest else ""
     return f"compiling most likely pays off after ~{rounded(gain.break_even)} {unit}s, but it may never{soonest}"
+
+
+def _likely_net(gain: Payback, calls: int, unit: TimedUnit) -> str:
+    """Return the most likely net gain of a number of calls of an undecided timing, and its interval."""
+    net = gain.net_seconds(calls)
+    likely, least, most = (f"{'-' if seconds < 0 else ''}{duration(abs(seconds))}" for seconds in net)
+    return f"over {calls:,} {unit}s, the net gain is most likely {likely}, within [{least}, {most}]"
 
 
 def suggest_less_noise(estimate: TimingEstimate) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from tcexplore import events as ev
 from tcexplore.events.config import with_file_arguments
+from tcexplore.quantities import duration
 from tcexplore.session.call_account import CallAccount, call_account
 from tcexplore.session.code import Code, add_all, code_in_view, event_fields, target_of
 from tcexplore.targets.target_names import NATIVE
@@ -509,5 +510,6 @@ def mark_contradiction(costs: ev.BreakCosts | None, timing: ev.TimingEstimate | 
     if costs is None or timing is None or timing.verdict == "measuring":
         return costs
     unit = "a call" if timing.calls == 1 else f"{timing.calls} calls"
-    took = f"took {costs.total_us:,.1f} µs, but {timing.unit_us:,.1f} µs when timed"
-    return replace(costs, contradicted="" if costs.agrees_with(timing) else f"{unit} measured with its breaks {took}")
+    took, timed = duration(costs.total_us / 1e6), duration(timing.unit_us / 1e6)
+    reason = f"{unit} took {took} when the breaks were measured, but {timed} in the timing"
+    return replace(costs, contradicted="" if costs.agrees_with(timing) else reason)

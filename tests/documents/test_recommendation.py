@@ -38,6 +38,14 @@ def test_compiling_without_gain_is_not_recommended():
     assert format_recommendation(replace(FASTER, verdict="measuring"), 10.0) == ""
 
 
+def test_an_undecided_timing_has_the_likely_gain_of_a_number_of_calls():
+    undecided = replace(FASTER, speedup=1.25, low=0.8, high=2.0, verdict="undecided")
+    text = format_recommendation(undecided, 10.0, 1_000_000)
+    assert text.startswith(
+        "Undecided: over 1,000,000 calls, the net gain is most likely 70.0 s, within [-110 s, 190 s]."
+    )
+
+
 def test_time_of_several_calls_is_their_mean():
     assert "200 µs per call (mean of 3 calls)." in format_recommendation(replace(FASTER, calls=3), 10.0)
 

@@ -40,6 +40,14 @@ async def test_the_list_of_devices(size: tuple[int, int]):
         check_screen(f"target_{size[0]}x{size[1]}", ui)
 
 
+async def test_enter_on_the_head_of_the_list_goes_to_its_first_target():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("T", "home", "enter")
+        assert isinstance(ui.app.screen, TargetScreen)
+        await ui.press("enter")
+        assert not isinstance(ui.app.screen, TargetScreen)
+
+
 async def test_a_target_with_code_is_shown_at_once():
     async with run_app(fakes.session(on_two())) as ui:
         await ui.press("T", "down", "enter")

@@ -64,6 +64,7 @@ class TargetScreen(BoxScreen):
     def on_row_entered(self, _: RowEntered) -> None:
         index = self._view.cursor - FIRST
         if not 0 <= index < len(self._choices):
+            self._view.move_to(FIRST + (len(self._choices) - 1 if index > 0 else 0))
             return
         choice = self._choices[index]
         if choice.trouble:

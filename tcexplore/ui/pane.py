@@ -335,6 +335,11 @@ class Pane(Container):
         self._show_and_reveal([link for link in near if link.kind not in _WIDE])
         self.post_message(self.Changed(self.spec.id))
 
+    def leave_empty_view(self) -> None:
+        """Show the first view in place of one with nothing to say of the run, as of code for another target."""
+        if self.view.listed_with and not self.view.is_listed(self._session.view(self.view.has)):
+            self.show_view(self.spec.views[0])
+
     def open_folds(self, folds: frozenset[str], near: Sequence[Link], closing: frozenset[str] = frozenset()) -> None:
         """Open folds, close others, and scroll to the first row of these links."""
         self.toggled = self.toggled - closing | folds

@@ -345,6 +345,8 @@ class RunActions(App[int]):
         self.chosen_targets[newest.file] = choice.named
         alive = self.engine.retarget(choice.named, known=newest.has_code(choice.key))
         self.session = self.session.with_target(choice.key)
+        if shown.has_code(choice.key):
+            self.main.grid.panes["code"].leave_empty_view()
         if not alive:
             self.main.say(f"Run {newest.run} has ended: a new run generates the code for {choice.key}.")
         elif not shown.has_code(choice.key) and shown is not newest:

@@ -60,6 +60,15 @@ async def test_a_target_with_code_is_shown_at_once():
         assert "cpp_fused_relu_0" in ui.screen
 
 
+async def test_the_view_of_a_device_is_left_with_its_target():
+    async with run_app(fakes.session(on_two())) as ui:
+        ui.app.main.show_view("code", "device")
+        await ui.press("T", "down", "enter")
+        assert ui.pane("code").view.name == "device"
+        await ui.press("T", "home", "down", "enter")
+        assert ui.pane("code").view.name == "kernels"
+
+
 async def test_code_for_another_target_is_requested_and_awaited():
     running = replace(on_two(), status="running", phase="timing")
     async with run_app(fakes.session(running)) as ui:

@@ -84,7 +84,7 @@ def _name(run: Snapshot, link: Link) -> str:
             return link.name if label is None else f"library call {label.text}" if label.extern else label.name
         case "break":
             graph_break = next((each for each in run.breaks if break_link(each) == link), None)
-            return f"graph break {'' if graph_break is None else _expression(graph_break)}"
+            return f"graph break {'that this run does not have' if graph_break is None else _expression(graph_break)}"
         case "entry":
             return f"cache entry {link.where}"
         case "step":

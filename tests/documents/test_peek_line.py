@@ -38,6 +38,11 @@ def test_an_old_run_is_named():
     assert text.startswith(" old, run 6: line 23 → kernel ▐1▌")
 
 
+def test_a_break_of_another_run_is_said_to_be_gone():
+    gone = Link("break", fakes.FILE, "2000")
+    assert peek(gone).startswith("graph break that this run does not have")
+
+
 def test_a_narrow_line_keeps_the_break():
     graph_break = fakes.complete(6).breaks[0]
     assert graph_break.location is not None

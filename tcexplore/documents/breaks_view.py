@@ -84,7 +84,7 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield row((" ✔ 0 graph breaks ", "badge.ok"), (f" {count(graphs, 'graph')}{where}", "ok"))
         why = "" if graphs == 1 else " The graphs come from separate frames or recompiles."
         yield from wrapped(f"No breaks: every traced function is one graph.{why}", width, "muted")
-    for note in snapshot.entry.notes if snapshot.entry is not None else ():
+    for note in snapshot.entry.notes if snapshot.complete and snapshot.entry is not None else ():
         yield from wrapped(note, width, "muted")
 
 

@@ -208,14 +208,19 @@ async def _try(step: NextStep, state: State, runs: Runs, folder: str) -> StepTri
 
 
 async def _try_in_script(step: NextStep, state: State, runs: Runs) -> StepTried:
-    """Run a script without and with a step; compare the speedups of its steps over eager ones."""
+    """Run a script without and with a step; compare the speedups of its steps over eager ones.
+
+    A short script runs again until there are enough steps.
+    """
     assert step.config is not None
-    jobs = [replace(state.job, config=config, profile=False) for config in (state.job.config, step.config)]
+    configs = (replace(config, repeat=True) for config in (state.job.config, step.config))
+    jobs = [replace(state.job, config=config, profile=False) for config in configs]
     sides = [RunFigures((await runs.run(job, state.timeout)).snapshot) for job in jobs]
     comparison = Comparison(*sides)
     failed = next((side for side in sides if side.failure), None)
     ratio = comparison.steady_ratio
-    if failed is not None or ratio is None or not comparison.decided:
+    measured = all(side.run.timing is not None and side.run.timing.verdict != "measuring" for side in sides)
+    if failed is not None or ratio is None or not measured:
         return StepTried(step=step.key, problem=failed.failure if failed is not None else NO_STEPS)
     before_us, after_us = (side.run.timing.compiled_us if side.run.timing else None for side in sides)
     recompiles = (sides[0].summary.recompiles, sides[1].summary.recompiles)

@@ -210,8 +210,9 @@ class Schedules:
         return self._attempts.get((kernel.graph, kernel.phase))
 
     def relation(self, a: ev.Kernel, b: ev.Kernel) -> KernelRelation | None:
-        """Return how `b` depends on `a`; None for kernels of two schedules or with unknown nodes."""
-        first, second = (self._known(kernel) for kernel in (a, b))
+        """Return how the first call of `b` depends on `a`; None for kernels of two schedules or with unknown nodes."""
+        first = self._known(a, a.scheduler_nodes)
+        second = self._known(b, b.calls[0].scheduler_nodes if b.calls else b.scheduler_nodes)
         if (a.graph, a.phase) != (b.graph, b.phase) or not first or not second:
             return None
         shared = tuple(sorted(self._used(a, a.scheduler_nodes) & self._used(b, b.scheduler_nodes)))
@@ -232,9 +233,9 @@ class Schedules:
         nodes = (self._nodes.get((of.graph, of.phase, name)) for name in names)
         return {buffer for node in nodes if node for buffer in node.buffers}
 
-    def _known(self, kernel: ev.Kernel) -> set[Key]:
-        """Return the scheduler nodes of a kernel; empty if one of them is unknown."""
-        keys: set[Key] = {(kernel.graph, kernel.phase, name) for name in kernel.scheduler_nodes}
+    def _known(self, kernel: ev.Kernel, names: Iterable[str]) -> set[Key]:
+        """Return these scheduler nodes of a kernel; empty if one of them is unknown."""
+        keys: set[Key] = {(kernel.graph, kernel.phase, name) for name in names}
         return keys if keys <= self._nodes.keys() else set()
 
     def _way(self, start: set[Key], goal: set[Key]) -> list[Key] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tcexplore.events import Config, FusionDecision, Kernel, KernelLine, ScheduleMade, SchedulerNode
+from tcexplore.events import Config, FusionDecision, Kernel, KernelCall, KernelLine, ScheduleMade, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.code import Code
 from tcexplore.session.fused_kernels import Fusions, not_fused
@@ -118,6 +118,18 @@ def test_kernels_between_two_kernels_are_named():
     turned = not_fused(WITH_SCHEDULE, SECOND, FIRST).relation
     assert turned is not None
     assert (turned.reversed, turned.between) == (True, (GEMM,))
+
+
+def test_the_kernels_before_the_first_call_of_a_repeated_kernel_are_named():
+    calls = (KernelCall(order=2, scheduler_nodes=("op4", "op5")), KernelCall(order=4, scheduler_nodes=("op8",)))
+    repeated = replace(SECOND, scheduler_nodes=("op4", "op5", "op8"), calls=calls)
+    made = schedule(
+        op0=("x b0", ""), op1=("b0 b1", "op0"), op2=("b1 b2", "op1"), op3=("b2 b3", "op2"), op4=("b3 b4", "op3"),
+        op5=("b4 b5", "op4"), op7=("x b7", ""), op8=("b2 b8", "op2"),
+    )  # fmt: skip
+    relation = not_fused(with_code(RUN, kernels=(FIRST, GEMM, repeated), schedules=(made,)), FIRST, repeated).relation
+    assert relation is not None
+    assert relation.between == (GEMM,)
 
 
 def test_shared_buffers_are_named_with_the_pairwise_attempts():

@@ -107,17 +107,21 @@ def _details(kernel: Kernel, fused: FusedKernel, known: Labels, width: int) -> I
     moved, saved = bytes_moved(kernel), kernel.bytes_saved
     if moved is not None and saved is not None and len(kernel.scheduler_nodes) > 1:
         nodes = count(len(kernel.scheduler_nodes), "scheduler node")
+        nodes += f" in {len(kernel.calls)} calls" if len(kernel.calls) > 1 else ""
         less = f"the kernel moves {size(moved)}" if saved else "the kernel moves the same: fusion saves no traffic"
         text = f"Separately, its {nodes} would move {size(moved + saved)}; {less}."
         yield from wrapped(text, width, indent=3, links=own)
-    single = [group for group in fused.groups if len(group) == 1]
-    if len(fused.groups) > 1:
-        text = f"{len(fused.groups)} loop nests share the function; the scheduler fused those joined by + below."
+    first = set(kernel.calls[0].scheduler_nodes if kernel.calls else kernel.scheduler_nodes)
+    groups = [group for group in fused.groups if first.issuperset(group)]
+    single = [group for group in groups if len(group) == 1]
+    if len(groups) > 1:
+        calls = " in each call" if len(kernel.calls) > 1 else ""
+        text = f"{len(groups)} loop nests share the function{calls}; the scheduler fused those joined by + below."
         yield from wrapped(text, width, "muted", indent=3, links=own)
-    for group in fused.groups:
+    for group in groups:
         if len(group) > 1:
             yield row(("   fused  ", "muted"), (" + ".join(group), "node"), links=own)
-    if single and len(fused.groups) > 1:
+    if single and len(groups) > 1:
         yield row(
             ("   separate  ", "muted"), (", ".join(name for group in single for name in group), "node"), links=own
         )

@@ -201,13 +201,7 @@ class CapturedStage:
     def _restorer(self, program: Program, largest_copied: int = LARGEST_COPIED) -> Callable[[], tuple[str, ...]]:
         """Return a function that sets a program's state back to what it is now."""
         module = sys.modules["__main__"]
-        state = ProgramState(program, module, self._user_files, self._loaded, largest_copied=largest_copied)
-
-        def restore() -> tuple[str, ...]:
-            program.restore()
-            return state.restore()
-
-        return restore
+        return ProgramState(program, module, self._user_files, self._loaded, largest_copied=largest_copied).restore
 
     def _pad(self, program: Program, varying: tuple[VaryingSize, ...]) -> tuple[PaddedCall, ...]:
         """Time the call padded, in the code that the script compiled."""

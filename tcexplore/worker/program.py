@@ -457,6 +457,7 @@ class ProgramState:
         largest_copied: int = LARGEST_COPIED,
     ) -> None:
         model = program.module
+        self._program = program
         self._python = user_state(
             model, file, user_files, loaded, largest_copied=largest_copied, restored=program.restored
         )
@@ -466,7 +467,8 @@ class ProgramState:
         self._copies, self._versions = copy_small(_registered(model), largest_copied)
 
     def restore(self) -> tuple[str, ...]:
-        """Set the state back, and return the paths of what has changed and cannot be set back."""
+        """Set inputs and state back, and return the paths of what has changed and cannot be set back."""
+        self._program.restore()
         self._python.restore()
         with torch.no_grad():
             for tensor, values in self._copies:

@@ -479,8 +479,10 @@ class Run:
     @staticmethod
     def _restore(program: Program, state: ProgramState | None) -> tuple[str, ...]:
         """Set inputs and state back; return the paths of what cannot be set back."""
+        if state is not None:
+            return state.restore()
         program.restore()
-        return () if state is None else state.restore()
+        return ()
 
     def _call_eagerly(self, program: Program) -> None:
         """Make the eager calls, which also tell whose fault a failure is.

@@ -342,8 +342,8 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
         if costed.us < VISIBLE_US:
             return f"nothing certain {_unit(snapshot)}"
         return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
-    low, high = (_signed(end) for end in (costed.low_us, costed.high_us))
-    return f"{_signed(costed.us)} [{low}, {high}] {_unit(snapshot)} ({_percent(costed.share)})"
+    low, high = (duration(end / 1e6) for end in (costed.low_us, costed.high_us))
+    return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({_percent(costed.share)})"
 
 
 def format_cost_briefly(costed: RankedBreak) -> str:
@@ -353,12 +353,7 @@ def format_cost_briefly(costed: RankedBreak) -> str:
     if costed.contradicted or (costed.high_us is None and costed.us < VISIBLE_US):
         return "cost unclear"
     at_least = "≥" if costed.high_us is None else ""
-    return f"{at_least}{_signed(costed.us)} {_percent(costed.share)}"
-
-
-def _signed(us: float) -> str:
-    """Return a duration; a fix that makes the call slower has a negative one."""
-    return f"-{duration(-us / 1e6)}" if us < 0 else duration(us / 1e6)
+    return f"{at_least}{duration(costed.us / 1e6)} {_percent(costed.share)}"
 
 
 def explain_cost(costed: RankedBreak) -> str:

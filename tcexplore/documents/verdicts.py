@@ -117,7 +117,7 @@ def _best_guess(gain: Payback, unit: TimedUnit) -> str:
 def _likely_net(gain: Payback, calls: int, unit: TimedUnit) -> str:
     """Return the most likely net gain of a number of calls of an undecided timing, and its interval."""
     net = gain.net_seconds(calls)
-    likely, least, most = (f"{'-' if seconds < 0 else ''}{duration(abs(seconds))}" for seconds in net)
+    likely, least, most = map(duration, net)
     return f"over {calls:,} {unit}s, the net gain is most likely {likely}, within [{least}, {most}]"
 
 

@@ -212,7 +212,7 @@ class Schedules:
     def relation(self, a: ev.Kernel, b: ev.Kernel) -> KernelRelation | None:
         """Return how the first call of `b` depends on `a`; None for kernels of two schedules or with unknown nodes."""
         first = self._known(a, a.scheduler_nodes)
-        second = self._known(b, b.calls[0].scheduler_nodes if b.calls else b.scheduler_nodes)
+        second = self._known(b, (b.calls or (b,))[0].scheduler_nodes)
         if (a.graph, a.phase) != (b.graph, b.phase) or not first or not second:
             return None
         shared = tuple(sorted(self._used(a, a.scheduler_nodes) & self._used(b, b.scheduler_nodes)))

@@ -111,7 +111,7 @@ def _details(kernel: Kernel, fused: FusedKernel, known: Labels, width: int) -> I
         less = f"the kernel moves {size(moved)}" if saved else "the kernel moves the same: fusion saves no traffic"
         text = f"Separately, its {nodes} would move {size(moved + saved)}; {less}."
         yield from wrapped(text, width, indent=3, links=own)
-    first = set(kernel.calls[0].scheduler_nodes if kernel.calls else kernel.scheduler_nodes)
+    first = set((kernel.calls or (kernel,))[0].scheduler_nodes)
     groups = [group for group in fused.groups if first.issuperset(group)]
     single = [group for group in groups if len(group) == 1]
     if len(groups) > 1:

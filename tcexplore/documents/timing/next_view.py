@@ -149,15 +149,11 @@ def _interval(gain: Gain) -> str:
 def _describe_seconds(gain: Gain) -> str:
     if gain.measured and gain.value is not None and gain.low is not None and gain.high is not None:
         if not gain.helps:
-            return f"no certain gain [{_signed(gain.low)}, {_signed(gain.high)}]"
-        return f"saves {duration(gain.value)} [{_signed(gain.low)}, {_signed(gain.high)}]"
+            return f"no certain gain [{duration(gain.low)}, {duration(gain.high)}]"
+        return f"saves {duration(gain.value)} [{duration(gain.low)}, {duration(gain.high)}]"
     if gain.high is not None:
         return f"not measured, at most {duration(gain.high)}"
     return "not measured"
-
-
-def _signed(seconds: float) -> str:
-    return f"-{duration(-seconds)}" if seconds < 0 else duration(seconds)
 
 
 first_steps = by_identity(8)(next_steps)

@@ -544,6 +544,9 @@ class StepTried(Event):
     """A compiled call now."""
     after_us: float | None = None
     """A compiled call with the step."""
+    speedups: tuple[float, float] | None = None
+    """Speedups over eager without and with the step, each of its own process; `speedup` is their ratio. None if the
+    compiled calls without and with the step were timed against each other."""
     saved_compile_s: tuple[float, float] | None = None
     """95% interval of the difference between the compile times of runs without and with the step, with empty caches;
     None if they were not compared."""

@@ -330,15 +330,20 @@ def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, 
         fixed = config.backend == INDUCTOR and config.dynamic == bool(own.dynamic) and _is_plain(config)
         if not fixed or steady is None or not comparison.decided or comparison.variant.summary.wrong:
             continue
-        before, after = comparison.base.run.timing, comparison.variant.run.timing
-        assert before is not None
-        assert after is not None
         step = f"mode {config.mode}"
-        tried[step] = StepTried(
-            step=step, speedup=steady.value, low=steady.low, high=steady.high,
-            verdict=relative_verdict(steady), before_us=before.compiled_us, after_us=after.compiled_us,
-        )  # fmt: skip
+        tried[step] = step_tried(step, comparison, steady)
     return tuple(tried.values())
+
+
+def step_tried(step: str, comparison: Comparison, steady: Range) -> StepTried:
+    """Return the result of a step from the speedups of two processes, both timed."""
+    before, after = comparison.base.run.timing, comparison.variant.run.timing
+    assert before is not None
+    assert after is not None
+    return StepTried(
+        step=step, speedup=steady.value, low=steady.low, high=steady.high, verdict=relative_verdict(steady),
+        before_us=before.compiled_us, after_us=after.compiled_us, speedups=(before.speedup, after.speedup),
+    )  # fmt: skip
 
 
 def _is_plain(config: Config) -> bool:

@@ -23,7 +23,7 @@ from tcexplore.session.economics import RunFigures, economics
 from tcexplore.session.links import break_link
 from tcexplore.session.next_steps import NextStep, next_steps
 from tcexplore.studies import fix
-from tcexplore.studies.mode_variants import Comparison, relative_verdict
+from tcexplore.studies.mode_variants import Comparison, step_tried
 from tcexplore.studies.runs import Outcome, Runs, failure_status
 from tcexplore.studies.study import Announce, Study, StudyState
 
@@ -222,12 +222,10 @@ async def _try_in_script(step: NextStep, state: State, runs: Runs) -> StepTried:
     measured = all(side.run.timing is not None and side.run.timing.verdict != "measuring" for side in sides)
     if failed is not None or ratio is None or not measured:
         return StepTried(step=step.key, problem=failed.failure if failed is not None else NO_STEPS)
-    before_us, after_us = (side.run.timing.compiled_us if side.run.timing else None for side in sides)
     recompiles = (sides[0].summary.recompiles, sides[1].summary.recompiles)
-    return StepTried(
-        step=step.key, speedup=ratio.value, low=ratio.low, high=ratio.high, verdict=relative_verdict(ratio),
-        before_us=before_us, after_us=after_us, recompiles=recompiles if step.action == "avoid_recompiles" else None,
-    )  # fmt: skip
+    return replace(
+        step_tried(step.key, comparison, ratio), recompiles=recompiles if step.action == "avoid_recompiles" else None
+    )
 
 
 def trial_job(job: Job, step: NextStep) -> Job:

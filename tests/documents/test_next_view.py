@@ -233,6 +233,15 @@ def test_measured_gains_come_first_and_steps_without_gain_last():
     assert actions(tried(run, "mode", 0.8, 0.9, 0.95))[-1] == "mode"
 
 
+def test_the_trial_of_a_step_in_two_processes_says_what_its_ratio_is_of():
+    def texts(**more: object) -> str:
+        run = tried(product_heavy(), "autocast", 1.5, 1.6, 1.7, **more)
+        return " ".join(results(step(run, "autocast"), run))
+
+    assert "compared over eager: 2.00× with it, 1.25× without" in texts(speedups=(1.25, 2.0))
+    assert "over eager" not in texts()
+
+
 def test_the_gain_of_a_fix_has_the_interval_of_its_pairs():
     assert ends(step(fixed(product_heavy(), 0.2), "fix_break")) == pytest.approx((1 / 0.82, 1.25, 1 / 0.78))
 
@@ -278,7 +287,7 @@ def test_an_undecided_trial_is_not_called_without_gain():
 def test_a_trial_that_fails_says_why():
     run = product_heavy()
     failed = run.apply(ev.StepTried(run=run.run, step=step(run, "mode").key, problem="RuntimeError: no such mode"))
-    assert list(results(step(failed, "mode"))) == ["Tried: RuntimeError: no such mode"]
+    assert list(results(step(failed, "mode"), failed)) == ["Tried: RuntimeError: no such mode"]
     assert gain_span(step(failed, "mode")).text == "cannot be measured"
     assert actions(failed)[-1] == "mode"
 

@@ -103,7 +103,7 @@ def _step(step: NextStep, number: int, snapshot: Snapshot, width: int) -> Iterat
     else:
         yield row((f"{number:>2} ", "number"), (shortened(title, width - 4), style), links=links, location=at)
         yield row("    ", (gain, gain_style), links=links, location=at)
-    for text in (evidence(step, snapshot), *results(step)):
+    for text in (evidence(step, snapshot), *results(step, snapshot)):
         yield from wrapped(text, width, "muted", indent=4, links=links, location=at)
     if code := code_of(step):
         yield row("    ", (code, "code.python"), links=links, location=at, no_wrap=True)
@@ -338,7 +338,7 @@ _EVIDENCE: dict[StepAction, Callable[[NextStep, Snapshot], str]] = {
 }  # fmt: skip
 
 
-def results(step: NextStep) -> Iterator[str]:
+def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
     """Yield what the trial of a step showed, as sentences."""
     tried = step.tried
     if tried is None:
@@ -355,7 +355,11 @@ def results(step: NextStep) -> Iterator[str]:
         speed = f", {tried.verdict}" if tried.verdict in ("undecided", "no difference") else ""
         slower = f", {1 / tried.speedup:.2f}× slower" if tried.verdict == "slower" and tried.speedup else ""
         calls = f"{duration(tried.after_us / 1e6)} instead of {duration(tried.before_us / 1e6)}"
-        yield f"A compiled call takes {calls}{each}{speed}{slower}."
+        unit = "step" if snapshot.is_script else "call"
+        yield f"A compiled {unit} takes {calls}{each}{speed}{slower}."
+        if tried.speedups is not None:
+            without, with_it = tried.speedups
+            yield f"Each in its own process, compared over eager: {with_it:.2f}× with it, {without:.2f}× without."
     if tried.results is not None:
         yield describe_results(tried.results)
 

@@ -152,7 +152,7 @@ def region_figures(lane: RegionTimeline) -> Iterator[str]:
     """Yield the figures of a region: calls, compiles, time of a warm call."""
     seen = lane.calls
     if seen is None:
-        yield "not called"
+        yield "no call has returned"
         return
     yield count(seen.calls, "call")
     for again, noun in ((False, "compile"), (True, "recompile")):

@@ -48,16 +48,21 @@ def describe_step(steps: StepsTimed) -> str:
 
 
 def describe_counts(steps: StepsTimed) -> str:
-    """Return how many steps there were, and how they ran."""
-    parts = [count(steps.steps, "step")]
-    if steps.warm_up:
-        parts.append(f"{steps.warm_up} to warm up")
+    """Return how many steps were observed, as a sum, and how many of them ran eagerly."""
+    irregular = f"{steps.irregular} with other calls or sizes" if steps.irregular else ""
+    addends = [
+        f"{number:,} {what}" for number, what in ((steps.warm_up, "to warm up"), (steps.timed, "timed")) if number
+    ]
+    others = steps.steps - steps.warm_up - steps.timed
+    if steps.timed and others > 0:
+        why = f"{irregular}, the rest " if irregular else ""
+        addends.append(f"{others:,} not timed ({why}after a switch, profiled or disturbed)")
+    elif irregular:
+        addends.append(irregular)
+    observed = f"{count(steps.steps, 'step')} observed"
+    parts = [f"{observed}: {', '.join(addends)}" if addends else observed]
     if steps.eager:
-        parts.append(f"{steps.eager} run eagerly")
-    if steps.timed:
-        parts.append(f"{steps.timed} timed")
-    if steps.irregular:
-        parts.append(f"{steps.irregular} with other calls or sizes, not timed")
+        parts.append(f"{steps.eager:,} of them eagerly")
     if steps.repeats:
         parts.append(f"the script ran {steps.repeats + 1} times")
     return " · ".join(parts)

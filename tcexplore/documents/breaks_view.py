@@ -257,14 +257,18 @@ def _registry_notes(graph_break: GraphBreak) -> list[str]:
 
 
 def _eager_ops(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
-    """Yield the ops that one call runs eagerly although the program is compiled."""
+    """Yield the ops that one call runs eagerly although the program is compiled.
+
+    On a GPU, ops without a kernel are left out, as `aten.detach` that torch calls for each parameter.
+    """
     account = snapshot.call_account
-    ops = eager_ops(account)
-    if ops is None or account is None:
+    known = eager_ops(account)
+    if known is None or account is None:
         return
+    ops = [op for op in known if op[2] > 0]
     if not ops:
         if snapshot.breaks:
-            yield row((" no op runs outside the graphs", "muted"))
+            yield row((f" no op runs {'a kernel ' if known else ''}outside the graphs", "muted"))
         return
     opened = "outside" not in toggled
     total = duration(account.us("eager op") / 1e6)

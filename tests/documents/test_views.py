@@ -9,7 +9,7 @@ import pytest
 from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.fusion_view import fusion_document, fusion_reasons_document
 from tcexplore.documents.diff_view import diff_document
-from tcexplore.events import BreakFix, FactMissing, Kernel, SchedulerNode
+from tcexplore.events import BreakFix, CallPart, CallProfiled, FactMissing, Kernel, SchedulerNode
 from tcexplore.session.links import closure, line_link
 from tests import fakes
 from tests.documents import golden
@@ -131,3 +131,22 @@ def test_unavailable_facts_are_reported(view: str, fact: str):
         missing_facts=(FactMissing(fact=fact, symbol="torch:x", reason="no torch:x here"),),
     )
     assert "no torch:x here" in golden.text(VIEWS[view](gone, frozenset(), 78))
+
+
+def test_ops_without_a_kernel_are_no_eager_ops_of_the_breaks_pane():
+    """On a GPU, torch's own code around a graph calls `aten.detach` once for each parameter."""
+
+    def text(us: float) -> str:
+        parts = [CallPart(kind="eager op", name="aten.detach", us=0.0, low_us=0.0, high_us=0.0, launches=80)]
+        parts.append(CallPart(kind="eager op", name="aten.relu", us=us, low_us=us, high_us=us, launches=2))
+        run = fakes.complete()
+        run = replace(run, breaks=()).apply(
+            CallProfiled(run=run.run, total_us=100.0, repeats=4, parts=tuple(parts), region_entries=1)
+        )
+        document = breaks_document(run)
+        return "\n".join(document.row(index).text for index in range(len(document)))
+
+    assert "2 ops," in text(3.0)
+    assert "aten.relu" in text(3.0)
+    assert "detach" not in text(3.0)
+    assert "eager ops" not in text(0.0)

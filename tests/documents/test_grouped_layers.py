@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.code.device_view import device_document
 from tcexplore.documents.code.kernels_view import GROUPED, kernels_document
 from tcexplore.documents.document import Document, Row
 from tcexplore.documents.graph.graph_view import graph_document
@@ -107,6 +108,22 @@ async def test_a_search_finds_the_source_of_an_equal_kernel(run: Snapshot):
     search = Search(Query("cpp_fused_add_77"), document)
     await search.run(0, lambda _: None, lambda: None)
     assert len(search.matches) == 1
+
+
+def test_the_roofline_has_equal_kernels_as_one_row_with_their_sum(run: Snapshot):
+    """A GPT of 32 layers has about two hundred matrix products, of six kinds."""
+    for kernel in run.code.kernels:
+        run = run.apply(
+            ev.RooflinePoint(
+                run=run.run, graph="0/0", phase="forward", kernel=kernel.name, target="native", bytes=2048, flops=4096,
+                intensity=2.0, bound="memory", implied_us=0.5, memory_peak=300e9, peak=30.3e12, precision="fp32",
+            )
+        )  # fmt: skip
+    texts = [row.text for row in rows(device_document(run, frozenset(), 120))]
+    kernels = [text.split() for text in texts if "memory" in text and "KiB" in text]
+    assert [text[1:] for text in kernels] == [
+        [f"×{5 * LAYERS}", "80.0", "µs", "100%", "memory", "320.0", "KiB", "0.7", "M", "2.00"]
+    ]
 
 
 def test_the_account_has_equal_kernels_as_one_part(run: Snapshot):

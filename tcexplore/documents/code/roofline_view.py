@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tcexplore.documents.document import Parts, Row, Span, fixed
 from tcexplore.documents.labels import EXTERN, Labels, kernel_links, labels
-from tcexplore.documents.prose import BLANK, Column, heading, row, table, wrapped
+from tcexplore.documents.module_folds import kernel_groups
+from tcexplore.documents.prose import BLANK, Column, Spans, heading, row, table, wrapped
 from tcexplore.documents.timing.device_rows import format_rate
 from tcexplore.events import Kernel, RooflinePoint
 from tcexplore.quantities import count, duration, size
@@ -32,6 +34,16 @@ HEIGHT, WIDEST = 9, 64
 
 KernelPoint = tuple[Kernel, RooflinePoint]
 
+Fact = TypeVar("Fact")
+
+Kernels = tuple[Kernel, ...]
+
+Points = tuple[Kernels, list[RooflinePoint]]
+"""Kernels of equal layers, and the bounds of each."""
+
+Reaches = tuple[Kernels, list[Achieved]]
+"""Kernels of equal layers, and what each reaches."""
+
 Reached = Mapping[Link, float | None]
 """Measured FLOP/s of kernels."""
 
@@ -45,29 +57,57 @@ def roofline_section(snapshot: Snapshot, toggled: frozenset[str], width: int) ->
     if not points:
         return Parts("", [])
     total = sum(point.implied_us for _, point in points)
-    bounds = table(_bound_columns(total, known), points, [kernel_links(kernel) for kernel, _ in points])
+    rows = _alike(snapshot, dict(points))
+    bounds = table(_bound_columns(total, known), rows, [_links(kernels) for kernels, _ in rows])
     reached = ((kernel, achieved(snapshot, kernel, kernel_facts(snapshot.code, kernel))) for kernel, _ in points)
     measured = [(kernel, at) for kernel, at in reached if at]
     title = f"at least {duration(total / 1e6)} in total{snapshot.for_target} · estimate"
     if measured:
         title += f" · measured {duration(sum(at.measured.us for _, at in measured) / 1e6)}"
     parts = (
-        bounds, achieved_rows(measured, known, width),
+        bounds, _measured_rows(measured, _alike(snapshot, dict(measured)), known, width),
         _plots(points, measured, known, width), _source_rows(points, width),
     )  # fmt: skip
     return Parts(title, [fixed(part) for part in parts])
 
 
-def _bound_columns(total: float, known: Labels) -> tuple[Column[KernelPoint], ...]:
+def _alike(snapshot: Snapshot, facts: Mapping[Kernel, Fact]) -> list[tuple[Kernels, list[Fact]]]:
+    """Return the facts of kernels, those of equal layers together."""
+    groups = [group.kernels for group in kernel_groups(snapshot, snapshot.code)] or [(kernel,) for kernel in facts]
+    known = ([kernel for kernel in group if kernel in facts] for group in groups)
+    return [(tuple(kernels), [facts[kernel] for kernel in kernels]) for kernels in known if kernels]
+
+
+def _links(kernels: Kernels) -> tuple[Link, ...]:
+    return tuple(dict.fromkeys(link for kernel in kernels for link in kernel_links(kernel)))
+
+
+def _label(kernels: Kernels, known: Labels) -> Spans:
+    """Return the label of the first of equal kernels, and how many they are."""
+    spans = known.kernel[kernel_link(kernels[0])].spans
+    return (*spans, Span(f" ×{len(kernels)}", "number")) if len(kernels) > 1 else tuple(spans)
+
+
+def _bound_columns(total: float, known: Labels) -> tuple[Column[Points], ...]:
+    def least(it: Points) -> float:
+        return sum(point.implied_us for point in it[1])
+
     return (
-        Column("kernel", lambda it: known.kernel[kernel_link(it[0])].spans, left=True),
-        Column("at least", lambda it: it[1].implied_us, _least, "strong"),
-        Column("bound", lambda it: it[1].bound, style=lambda it: "warn" if it[1].bound == "compute" else "", left=True),
-        Column("moves", lambda it: it[1].bytes, size),
-        Column("FLOP", lambda it: _flops(it[1].flops)),
-        Column("FLOP/byte", lambda it: "–" if it[1].intensity is None else f"{it[1].intensity:.2f}"),
-        Column("of the time", lambda it: f"{it[1].implied_us / total:.0%}" if total else "–", style="number"),
-    )
+        Column("kernel", lambda it: _label(it[0], known), left=True),
+        Column("at least", least, _least, "strong"),
+        Column("of the time", lambda it: f"{least(it) / total:.0%}" if total else "–", style="number"),
+        Column("bound", lambda it: it[1][0].bound, left=True,
+               style=lambda it: "warn" if it[1][0].bound == "compute" else ""),
+        Column("moves", lambda it: sum(point.bytes for point in it[1]), size),
+        Column("FLOP", lambda it: _flops(_sum(point.flops for point in it[1]))),
+        Column("FLOP/byte", lambda it: "–" if it[1][0].intensity is None else f"{it[1][0].intensity:.2f}"),
+    )  # fmt: skip
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Return the sum; None if a count is not known."""
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
 
 
 def _least(us: float) -> str:
@@ -129,45 +169,72 @@ def _source_rows(points: Sequence[KernelPoint], width: int) -> Iterator[Row]:
     yield from wrapped(text, width, "dim")
 
 
-def achieved_rows(measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
+def _measured_rows(measured: Sequence[Measured], rows: Sequence[Reaches], known: Labels, width: int) -> Iterator[Row]:
     """Yield a table of the measured kernels, nothing if there are none."""
     if not measured:
         return
     yield BLANK
     yield heading("Measured")
-    yield from table(_achieved_columns(known), measured, [kernel_links(kernel) for kernel, _ in measured])
+    yield from table(_achieved_columns(known), rows, [_links(kernels) for kernels, _ in rows])
     text = (
         "Measured: device time under torch's profiler, the mean of a few calls with warm caches. `of the roof` is "
         "the least time of the bound divided by this time; kernels of a few microseconds stay far below it."
     )
     yield from wrapped(text, width, "dim")
     if any(reach.measured.device != "cpu" for _, reach in measured):
-        yield from _reasons(measured, known, width)
+        yield from _reasons(rows, known, width)
 
 
-def _reasons(measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
+def _reasons(rows: Sequence[Reaches], known: Labels, width: int) -> Iterator[Row]:
     """Yield why kernels have no share of a peak, each reason once."""
-    kernels: dict[tuple[str, str], list[str]] = {}
-    for kernel, reach in measured:
-        for peak, share in (("memory", reach.memory), ("arithmetic", reach.compute)):
-            if share.reason:
-                kernels.setdefault((peak, share.reason), []).append(known.title(kernel))
-    for (peak, reason), names in kernels.items():
+    without: dict[tuple[str, str], list[str]] = {}
+    for kernels, reaches in rows:
+        reasons = Counter(
+            (peak, share.reason)
+            for reach in reaches
+            for peak, share in (("memory", reach.memory), ("arithmetic", reach.compute))
+            if share.reason
+        )
+        for each, number in reasons.items():
+            name = f"{known.title(kernels[0])}{f' ×{number}' if number > 1 else ''}"
+            without.setdefault(each, []).append(name)
+    for (peak, reason), names in without.items():
         yield from wrapped(f"No share of the peak of {peak} for {', '.join(names)}: {reason}.", width, "dim")
 
 
-def _achieved_columns(known: Labels) -> tuple[Column[Measured], ...]:
+def _achieved_columns(known: Labels) -> tuple[Column[Reaches], ...]:
+    def mean(value: Callable[[Achieved], float | None]) -> Callable[[Reaches], float | None]:
+        """Return the mean of a rate or share over the time of the kernels of a row; None if one has none."""
+
+        def of_row(it: Reaches) -> float | None:
+            weighted = [(at.measured.us, each) for at in it[1] if (each := value(at)) is not None]
+            whole = sum(us for us, _ in weighted)
+            return sum(us * each for us, each in weighted) / whole if len(weighted) == len(it[1]) else None
+
+        return of_row
+
+    memory, compute = mean(lambda at: at.memory.rate), mean(lambda at: at.compute.rate)
+    roof = mean(lambda at: at.bound_share)
     return (
-        Column("kernel", lambda it: known.kernel[kernel_link(it[0])].spans, left=True),
-        Column("measured", lambda it: it[1].measured.us / 1e6, duration, "strong"),
-        Column("launches", lambda it: f"{it[1].measured.launches}{' replayed' if it[1].measured.replayed else ''}"),
-        Column("memory", lambda it: format_rate(it[1].memory.rate, "B/s") if it[1].memory.rate else "–"),
-        Column("of peak", lambda it: _share(it[1].memory.share), style="number"),
-        Column("arithmetic", lambda it: format_rate(it[1].compute.rate, "FLOP/s") if it[1].compute.rate else "–"),
-        Column("of peak", lambda it: _share(it[1].compute.share), style="number"),
-        Column("of the roof", lambda it: _share(it[1].bound_share),
-               style=lambda it: "warn" if (it[1].bound_share or 1.0) < SLOW else "number"),
+        Column("kernel", lambda it: _label(it[0], known), left=True),
+        Column("measured", lambda it: sum(at.measured.us for at in it[1]) / 1e6, duration, "strong"),
+        Column("of the roof", lambda it: _share(roof(it)),
+               style=lambda it: "warn" if (roof(it) or 1.0) < SLOW else "number"),
+        Column("launches", _launches),
+        Column("memory", lambda it: _format_rate(memory(it), "B/s")),
+        Column("of peak", lambda it: _share(mean(lambda at: at.memory.share)(it)), style="number"),
+        Column("arithmetic", lambda it: _format_rate(compute(it), "FLOP/s")),
+        Column("of peak", lambda it: _share(mean(lambda at: at.compute.share)(it)), style="number"),
     )  # fmt: skip
+
+
+def _launches(it: Reaches) -> str:
+    replayed = all(at.measured.replayed for at in it[1])
+    return f"{sum(at.measured.launches for at in it[1])}{' replayed' if replayed else ''}"
+
+
+def _format_rate(rate: float | None, unit: str) -> str:
+    return format_rate(rate, unit) if rate else "–"
 
 
 def _share(share: float | None) -> str:

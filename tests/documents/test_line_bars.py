@@ -69,3 +69,13 @@ def test_the_lines_view_names_the_most_expensive_line_of_each_side():
     run = replace(timed(), call_account=call_account(profile, None))
     first = hot_lines_document(run).row(1).text
     assert first.startswith(f" Most time: eager line {line('self.fc1(x)')} (200 µs), compiled line ")
+
+
+def test_the_most_expensive_line_counts_with_its_backward():
+    """A line whose backward takes longest is not the slowest if another one takes more in both together."""
+    run = timed()
+    assert run.eager_lines is not None
+    backward = ev.EagerLine(location=at("F.gelu"), phase="backward", us=160.0)
+    lines = (*run.eager_lines.lines, backward)
+    first = hot_lines_document(replace(run, eager_lines=replace(run.eager_lines, lines=lines))).row(1).text
+    assert first == f" Most time: eager line {line('F.gelu')} (210 µs), forward and backward (↩) together"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from tcexplore import events as ev
@@ -109,15 +110,19 @@ def _rows_by_class(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str]
 
 
 def _name_slowest(snapshot: Snapshot, times: LineTimes) -> str:
-    """Return `Most time: eager line 56 (81.3 ms), compiled line 58 (33.0 ms)`."""
+    """Return `Most time: eager line 56 (81.3 ms), compiled line 58 (33.0 ms)`, forward and backward together."""
     describe = places(snapshot.file).describe
     parts = []
     for side, whole in (("eager", times.eager_us), ("compiled", times.compiled_us)):
         if whole is not None:
-            timed = [((time.eager_us if side == "eager" else time.compiled_us) or 0.0, time) for time in times.lines]
-            us, slowest = max(timed, key=lambda each: each[0])
-            parts.append(f"{side} {describe(Location(slowest.file, slowest.line))} ({_duration(us)})")
-    return f"Most time: {', '.join(parts)}"
+            sums: defaultdict[Location, float] = defaultdict(float)
+            for time in times.lines:
+                own = time.eager_us if side == "eager" else time.compiled_us
+                sums[Location(time.file, time.line)] += own or 0.0
+            slowest, us = max(sums.items(), key=lambda each: each[1])
+            parts.append(f"{side} {describe(slowest)} ({_duration(us)})")
+    both = ", forward and backward (↩) together" if any(time.phase == "backward" for time in times.lines) else ""
+    return f"Most time: {', '.join(parts)}{both}"
 
 
 def _notes(lines: tuple[LineTime, ...], width: int) -> Iterator[Row]:

@@ -6,7 +6,10 @@ from dataclasses import replace
 
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.line_facts import broken_expression
-from tcexplore.events import FrameEntered, Guard, Recompiled
+from tcexplore.events import FrameEntered, Guard, GuardsInstalled, Recompiled
+from tcexplore.session import Snapshot
+from tcexplore.session.links import guard_link
+from tcexplore.ui.row_search import Query, Search, own_links
 from tests import fakes
 
 
@@ -38,3 +41,50 @@ def test_a_recompile_for_a_value_over_the_break_names_it_and_the_break_to_remove
     unrelated = replace(entered, frame=replace(graph_break.location, line=1))
     document = guards_document(replace(run, frames=(unrelated,), recompiles=(recompile,)), frozenset(), 100)
     assert not any("Remove the break" in document.row(index).text for index in range(6))
+
+
+def layered() -> Snapshot:
+    """Return a run with four guards for each of 32 layers, and another value in one of them."""
+    guards: list[Guard] = []
+    for n in range(32):
+        module = f"L['self']._modules['layers']._modules['{n}']"
+        name = f"self.layers.{n}"
+        guards += [
+            Guard(kind="NONE_MATCH", source=f"{module}.bias", name=f"{name}.bias", summary="is None"),
+            Guard(kind="EQUALS_MATCH", source=f"{module}.heads", name=f"{name}.heads",
+                  summary="== 8" if n == 9 else "== 4"),
+            Guard(kind="EQUALS_MATCH", source=f"{module}.index", name=f"{name}.index", summary=f"== {n}"),
+            Guard(kind="DUPLICATE_INPUT", source="", summary=f"self.config is {name}.config"),
+        ]  # fmt: skip
+    run = fakes.complete()
+    return replace(run, recompiles=(), guards=(GuardsInstalled(run=run.run, graph="0/0", guards=tuple(guards)),))
+
+
+def test_guards_of_equal_layers_are_one_row_and_the_odd_one_is_apart():
+    document = guards_document(layered(), frozenset(), 100)
+    rows = [document.row(index) for index in range(len(document))]
+    texts = [" ".join(row.text.split()) for row in rows]
+    assert [text.partition("  ")[0] for text in texts[1:]] == [
+        "▸ self.layers.*.bias is None ×32 NONE_MATCH",
+        "▸ self.layers.*.heads == 4 ×31 EQUALS_MATCH",
+        "▸ self.layers.*.index == * ×32 EQUALS_MATCH",
+        "self.layers.9.heads == 8 EQUALS_MATCH",
+        "▸ DUPLICATE_INPUT self.config is self.layers.*.config ×32 DUPLICATE_INPUT",
+    ]
+    ninth = guard_link("0/0", layered().guards[0].guards[4 * 9])
+    assert ninth in own_links(rows[1])
+    opened = guards_document(layered(), frozenset([rows[1].fold or ""]), 100)
+    assert len(opened) == len(document) + 32
+    assert own_links(opened.row(2 + 9)) == (ninth,)
+
+
+async def test_a_search_finds_the_guard_of_a_layer_in_the_row_for_all():
+    document = guards_document(layered(), frozenset(), 100)
+    search = Search(Query("layers.9.bias"), document)
+    await search.run(0, lambda _: None, lambda: None)
+    assert search.matches == [1]
+
+
+def test_a_narrow_pane_cuts_the_kind_of_a_guard_without_a_name_at_its_end():
+    document = guards_document(layered(), frozenset(), 38)
+    assert "DUPLICATE" in document.row(len(document) - 1).text

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
@@ -11,7 +14,7 @@ from tcexplore.documents.guards.recompile_rows import name_carried, recompile_ro
 from tcexplore.documents.guards.size_rows import size_rows
 from tcexplore.documents.guards.symbols_view import describe_fix, describe_useless
 from tcexplore.documents.locations import Places, explain_compile_id, places
-from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import Guard, GuardFilterTried, GuardsInstalled, Recompiled
 from tcexplore.events.config import SKIP_GUARD_EVAL
 from tcexplore.keymap import hint
@@ -72,7 +75,8 @@ def brief_guard_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     for installed in snapshot.guards:
         for part in _graph(installed, toggled, places(snapshot.file), width):
             for each in map(part.build, range(part.count)):
-                brief = each if each.fold else each._replace(spans=each.spans[: -len(_DETAILS)])
+                is_guard = each.links and each.links[0].kind == "guard"
+                brief = each._replace(spans=each.spans[: -len(_DETAILS)]) if is_guard else each
                 kind, _, state = brief.text.strip().partition(" ")
                 if kind != "GLOBAL_STATE" or state.strip() not in states:
                     yield brief
@@ -100,7 +104,8 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     yield fixed([fold(name, opened, (installed.graph, "title"), facts, indent=0, meaning=meaning)])
     if not opened:
         return
-    yield _rows(installed.graph, [guard for guard in readable if not is_parameter(guard)], where, width)
+    others = [guard for guard in readable if not is_parameter(guard)]
+    yield _rows(installed.graph, others, toggled, where, width)
     structural = [guard for guard in installed.guards if guard.structural]
     folded = (
         ("parameters", parameters, "guard", "on parameters and buffers"),
@@ -114,7 +119,7 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
             hidden = () if opened else tuple(guard_link(installed.graph, guard) for guard in guards)
             yield fixed([fold(fold_name, opened, title, hides=hidden)])
         if guards and fold_name in toggled:
-            yield _rows(installed.graph, guards, where, width, style="dim")
+            yield _rows(installed.graph, guards, toggled, where, width, style="dim")
 
 
 def _order(guard: Guard) -> tuple[bool, bool]:
@@ -127,18 +132,103 @@ def is_parameter(guard: Guard) -> bool:
     return guard.kind == "TENSOR_MATCH" and ("._parameters[" in guard.source or "._buffers[" in guard.source)
 
 
-def _rows(graph: str, guards: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
+class _Alike(NamedTuple):
+    """Guards that check the same of equal layers, as one: its numbers that differ are `*`."""
+
+    guard: Guard
+    guards: tuple[Guard, ...]
+
+
+def _rows(
+    graph: str, guards: Sequence[Guard], toggled: frozenset[str], where: Places, width: int, style: str = ""
+) -> Part:
+    """Return the rows of guards, those of equal layers as one that opens."""
+    shown: list[tuple[Guard, tuple[str, tuple[Guard, ...]] | None]] = []
+    for alike in _grouped(guards):
+        name = f"alike {graph} {_source(alike.guard)} {alike.guard.summary}"
+        shown.append((alike.guard, (name, alike.guards) if len(alike.guards) > 1 else None))
+        if len(alike.guards) > 1 and name in toggled:
+            shown += [(guard, None) for guard in alike.guards]
     # Names give way to conditions and lines: they are told apart by their ends.
-    rooms = [_name_room(guard, where, width) for guard in guards]
-    names = [len(_source(guard)) for guard in guards]
+    rooms = [_name_room(guard, where, width) for guard, _ in shown]
+    names = [len(_source(guard)) for guard, _ in shown]
     cut = (room for room, name in zip(rooms, names, strict=True) if name > room >= _COLUMN_NAME)
     wide = min(max(names, default=0), _MOST_NAME, *cut)
 
     def build(index: int) -> Row:
+        guard, group = shown[index]
         own = max(rooms[index], _LEAST_NAME)  # a long condition takes cells from the name in its own row only
-        return _guard(graph, guards[index], where, min(wide, own), style, width)
+        plain = _guard(graph, guard, where, min(wide, own), style, width)
+        return plain if group is None else _group(graph, plain, *group, opened=group[0] in toggled)
 
-    return Part(len(guards), build)
+    return Part(len(shown), build)
+
+
+def _group(graph: str, first: Row, name: str, guards: tuple[Guard, ...], *, opened: bool) -> Row:
+    """Return the row of the first of equal guards as a fold of them all."""
+    lead, *rest = first.spans
+    kept = first.kept or 1
+    spans = (
+        Span(f" {'▾' if opened else '▸'} ", "key"), Span(lead.text[3:], lead.style), *rest[: kept - 1],
+        Span(f"  ×{len(guards)}", "number"), *rest[kept - 1 :],
+    )  # fmt: skip
+    links = tuple(guard_link(graph, guard) for guard in guards)
+    return first._replace(
+        spans=spans, fold=name, kept=kept + 2, links=(*links, *first.links[1:]), hides=() if opened else links,
+        inside=None if opened else lambda: "\n".join(f"{_source(guard)} {guard.summary}" for guard in guards),
+    )  # fmt: skip
+
+
+def _grouped(guards: Iterable[Guard]) -> Iterator[_Alike]:
+    """Yield the guards in their order, those of equal layers together, if they are at least `_LEAST_ALIKE`.
+
+    Those with another value for each layer, as its index, are told apart from those with the same value first.
+    """
+    alone = [(guard,) for guard in guards]
+    same = _merged(alone, lambda guard: (_starred(_source(guard)), guard.summary or guard.code))
+    for group in _merged(same, lambda guard: (_starred(_source(guard)), _starred(guard.summary, _source(guard)))):
+        yield _Alike(_named_for_all(group), group) if len(group) > 1 else _Alike(group[0], group)
+
+
+def _merged(groups: Iterable[tuple[Guard, ...]], key: Callable[[Guard], object]) -> list[tuple[Guard, ...]]:
+    """Return the groups; single guards of the same kind, line and key are one group if they are enough."""
+    merged: dict[object, tuple[Guard, ...]] = {}
+    for number, group in enumerate(groups):
+        guard = group[0]
+        own: object = number if len(group) > 1 else (guard.kind, guard.location, key(guard))
+        merged[own] = (*merged.get(own, ()), *group)
+    return [
+        each for group in merged.values()
+        for each in ((group,) if len(group) >= _LEAST_ALIKE else tuple((guard,) for guard in group))
+    ]  # fmt: skip
+
+
+_LEAST_ALIKE = 3
+"""Guards of equal layers that are worth a row for all."""
+
+_NUMBER = re.compile(r"(?<=[.\[])\d+(?=[.\]]|$)")
+"""A number in the path of a module: a layer."""
+
+
+def _starred(text: str, name: str = "") -> str:
+    """Return the text with the numbers of layers as `*`, also those that are a number in `name`."""
+    numbers = set(_NUMBER.findall(name))
+    text = _NUMBER.sub("*", text)
+    return re.sub(r"(?<![\w.])\d+(?![\w.])", lambda number: "*" if number[0] in numbers else number[0], text)
+
+
+def _named_for_all(guards: tuple[Guard, ...]) -> Guard:
+    """Return the first guard with `*` in the place of each number that differs from one guard to the next."""
+
+    def joined(texts: list[str]) -> str:
+        pieces = [re.split(r"(\d+)", text) for text in texts]
+        if len({len(each) for each in pieces}) > 1:
+            return _starred(texts[0])
+        return "".join(each[0] if len(set(each)) == 1 else "*" for each in zip(*pieces, strict=True))
+
+    first = guards[0]
+    summary = joined([guard.summary for guard in guards]) if first.summary else ""
+    return replace(first, name=joined([_source(guard) for guard in guards]) if first.source else "", summary=summary)
 
 
 def _name_room(guard: Guard, where: Places, width: int) -> int:
@@ -159,7 +249,8 @@ def _place(guard: Guard, where: Places, width: int) -> str:
 def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str, width: int) -> Row:
     source = _source(guard)
     condition, device = _condition(guard, style)
-    kept = (Span(f"   {_tail(source, wide):<{wide}} ", style or "guard"), *condition)
+    cut = _tail(source, wide) if guard.source else shortened(source, wide)
+    kept = (Span(f"   {cut:<{wide}} ", style or "guard"), *condition)
     place = Span(_place(guard, where, width), "muted")
     spans = (*kept, place, *device, *(Span(*detail(guard)) for detail in _DETAILS))
     links: tuple[Link, ...] = (guard_link(graph, guard),)

@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.documents.timing.timing_view import other_time_lines, span_lines, summarize_compile_time
+from tcexplore.documents.timing.timing_view import (
+    critical_path_rows,
+    other_time_lines,
+    span_lines,
+    summarize_compile_time,
+)
 from tcexplore.events import CallMade, KernelCompiled, PhaseTimed, RegionCompiled
 from tcexplore.session.compile_time import CompileSpan, compile_time, critical_path, files_compiled, shorten, tree
 from tests import fakes
@@ -77,6 +82,8 @@ def test_the_critical_path_has_the_innermost_stage_at_each_time():
     ]  # fmt: skip
     assert path.segments[4].waits_for == name
     assert path.share == pytest.approx(11.5 / 12.0)
+    text = " ".join(" ".join(row.text.split()) for row in critical_path_rows(path, 120))
+    assert "in all: Dynamo 3.00 s · C++ compiler 3.00 s · Inductor 2.00 s · AOTAutograd 1.50 s" in text
 
 
 def test_the_path_of_a_script_is_compared_with_its_regions_calls_and_backwards():

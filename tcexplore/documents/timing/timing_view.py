@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -380,7 +381,10 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
     yield fold(COMPILE_TIME, COMPILE_TIME in opened, summarize_compile_time(spent))
     if COMPILE_TIME not in opened:
         return
-    yield from critical_path_rows(critical_path(snapshot), width)
+    path = critical_path(snapshot)
+    yield from critical_path_rows(path, width)
+    if path.segments:
+        yield from wrapped(SPANS, width, "strong")
     for depth, name, seconds, share in span_lines(spent):
         yield row((f" {seconds:>8} {share:>5}  ", "muted"), "  " * depth + name)
     others = list(other_time_lines(spent))
@@ -393,6 +397,8 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
     yield from cache_miss_rows(cache_misses(snapshot), places(snapshot.file), width)
 
 
+SPANS = "The same as a tree, by torch's names of the spans"
+
 CRITICAL_PATH = "Why the first call takes so long: what it waits for, in order"
 
 
@@ -402,6 +408,12 @@ def critical_path_rows(path: CriticalPath, width: int) -> Iterator[Row]:
         return
     share = f", {100 * path.share:.0f}% of the calls that compiled" if path.share is not None else ""
     yield from wrapped(f"{CRITICAL_PATH}{share}", width, "strong")
+    stages: defaultdict[str, float] = defaultdict(float)
+    for segment in path.segments:
+        stages[WAITED_FOR.get(segment.stage, segment.stage)] += segment.seconds
+    if len(path.segments) > len(stages) > 1:
+        sums = (f"{stage} {duration(seconds)}" for stage, seconds in sorted(stages.items(), key=lambda each: -each[1]))
+        yield from wrapped(f"in all: {' · '.join(sums)}", width, "muted")
     shown = [segment for segment in path.segments if segment.seconds >= SMALL * path.seconds]
     for segment in shown:
         at = "" if segment.at is None else f"at {duration(max(0.0, segment.at))}"

@@ -133,6 +133,12 @@ _NULLS = re.compile(r"^NULL \+ | \+ NULL(?:\|self)?$|^NULL\|self \+ ")
 _BOOKKEEPING = re.compile(r"torch\._dynamo\.utils\.record_pregraph_bytecode_(?:enter|exit)")
 """Functions by which torch measures itself."""
 
+_PROFILES = "torch.autograd.profiler._is_profiler_enabled"
+_ALWAYS = frozenset({f"not {_PROFILES}", "None is None", "not None is not None"})
+_NEVER = frozenset({_PROFILES, "not None is None", "None is not None"})
+"""Conditions by which torch 2.15 measures itself only while it is profiled: jumps that it always makes otherwise, and
+never."""
+
 _CARRIED = re.compile(r"___stack\d+")
 _NESTED = ("__nested_resume_fns", "__nested_frame_values")
 """Parameters of each resume function: functions of outer frames, which are empty unless the outer frame breaks too."""
@@ -193,6 +199,8 @@ class _Interpreter:
         self._keywords: tuple[str, ...] = ()
         self._lost = False
         """Whether an instruction could not be followed: from there on, all are listed as they are."""
+        self._measures = False
+        """Whether the instructions that are left out are those by which torch measures itself."""
         self._now = function.instructions[0] if function.instructions else ev.Instruction(0, "NOP")
 
     def run(self) -> tuple[BytecodeStep, ...]:
@@ -208,8 +216,8 @@ class _Interpreter:
             if self._state is None:
                 skipped += instruction.op not in _IGNORED
                 continue
-            self._close_handler(skipped)
-            skipped = 0
+            self._close_handler(0 if self._measures else skipped)
+            skipped, self._measures = 0, False
             try:
                 self._execute(instruction)
                 self._keep_result(instruction)
@@ -639,7 +647,14 @@ class _Interpreter:
         condition = next((form for name, form in reversed(_CONDITIONS) if name in now.op), None)
         if condition is not None:
             value = self._stack[-1] if now.op.endswith("_OR_POP") else self._stack.pop()
-            self._effect("branch", f"if {condition.format(self._written(value))}", now.target)
+            text = condition.format(self._written(value))
+            if text in _NEVER:
+                return
+            if text in _ALWAYS:
+                self._jumps.setdefault(now.target, self._state or _State())
+                self._state, self._measures = None, True
+                return
+            self._effect("branch", f"if {text}", now.target)
             self._jumps.setdefault(now.target, copy.deepcopy(self._state or _State()))
             if now.op.endswith("_OR_POP"):
                 self._stack.pop()

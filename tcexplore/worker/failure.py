@@ -256,11 +256,19 @@ def _match_rule(error: BaseException) -> tuple[BaseException, Rule | None]:
 
 
 def _cause_of_fake_error(error: BaseException) -> BaseException:
-    """Return the exception of the op that Dynamo ran with fake tensors; its own has advice and links instead."""
+    """Return the exception of the op that Dynamo ran with fake tensors; its own has advice and links instead.
+
+    torch 2.15 raises its own again as a plain RuntimeError.
+    """
     link: BaseException | None = error
-    while link is not None and type(link).__module__.startswith("torch._dynamo"):
+    while link is not None and (
+        type(link).__module__.startswith("torch._dynamo") or _text(link).startswith(_RAISED_AGAIN)
+    ):
         link = link.__cause__ or link.__context__
     return error if link is None else link
+
+
+_RAISED_AGAIN = "Dynamo failed to run FX node with fake tensors"
 
 
 def _raised_by_compiler(error: BaseException, user_files: UserFiles) -> bool:

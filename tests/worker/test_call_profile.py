@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from tcexplore.documents.line_facts import parts_by_line
 from tcexplore.documents.module_folds import timed_tree
@@ -237,10 +238,9 @@ async def test_ops_outside_the_graphs_are_of_the_line_and_module_that_call_them(
     assert any(part.module == "blocks.0.rnn" and part.phase == "backward" for part in ops) is train
     head = next(part for part in ops if part.name == "aten.linear")
     assert (head.module, head.location and head.location.line) == ("head", 20)
-    assert {part.module for part in ops if part.name == "aten.mul" and part.phase == "forward"} == {
-        "blocks.0",
-        "blocks.1",
-    }
+    scaled = {part.module for part in ops if part.name == "aten.mul" and part.phase == "forward"}
+    rest_is_eager = torch.__version__ < "2.15"  # which compiles what follows the recurrent layer
+    assert scaled == ({"blocks.0", "blocks.1"} if rest_is_eager else set())
     run = grow(1, events, RECURRENT)
     assert run.call_account is not None
     tree = timed_tree(run)
@@ -256,7 +256,9 @@ async def test_ops_outside_the_graphs_are_of_the_line_and_module_that_call_them(
         for part, line, _, _ in parts_by_line(run)
         if (part.name, part.phase, part.location) == ("aten.add", "forward", None)
     }
-    assert added - {None} == {12}, "an operator calls no function; its line is one that has no other eager op"
+    assert added - {None} == ({12} if rest_is_eager else set()), (
+        "an operator calls no function; its line is one that has no other eager op"
+    )
 
 
 DROPOUTS = """\

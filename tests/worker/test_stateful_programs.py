@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tcexplore.events import CallMade, Finished, Job
 from tcexplore.report.json_report import report
@@ -50,4 +51,6 @@ async def test_a_program_with_state_is_shown_as_torch_meets_it(runs: Runs, truth
     assert differences(json.loads(truths[name]), figures_of(shown)) == []
     assert inconsistencies(shown) == []
     assert next(call.variant for call in only(events, CallMade)) == "compiled"
-    assert [missing for missing in failed_facts(events) if missing.fact != SAME_STATE] == []
+    missing = {missing.fact for missing in failed_facts(events) if missing.fact != SAME_STATE}
+    tries_in_each_call = name == "freeze_after" and torch.__version__ >= "2.15"
+    assert missing == ({"memory"} if tries_in_each_call else set())

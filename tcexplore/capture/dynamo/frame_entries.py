@@ -176,7 +176,9 @@ class CompiledFrames:
             result = measure()
             if self._attempts == attempts:
                 return result
-        raise StillCompilingError("every call compiles again, because the state of the program changes with each call")
+        raise StillCompilingError(
+            "torch compiles in every call, or tries to, because the state of the program changes with each call"
+        )
 
     def _attempted(self, _event: TraceEvent) -> None:
         self._attempts += 1

@@ -86,7 +86,7 @@ def source_nodes(node: Any) -> tuple[Any, ...]:
     sources, pending, seen = {}, [node], set()
     while pending:
         current = pending.pop(0)
-        predecessors = () if current.stack_trace else _predecessors(current)
+        predecessors = () if current.stack_trace and not _makes_seeds(current) else _predecessors(current)
         if not predecessors:
             sources[current] = original_node(current)
         elif current not in seen:
@@ -102,13 +102,18 @@ def _predecessors(node: Any) -> tuple[Any, ...]:
     stack to an op that sets the state of random numbers around another one: what is taken from its result has one.
     Inductor makes the seeds of all random ops at once: they are for those that read them.
     """
-    if node.op == "call_function" and getattr(node.target, "__name__", "") == "inductor_seeds.default":
+    if _makes_seeds(node):
         return tuple(node.users)
     if node.op == "call_function" and getattr(node.target, "__name__", "") == "copy_.default":
         return tuple(node.args[1:2])
     if op_inside(node) is not None:
         return tuple(user for user in node.users if user.target is operator.getitem and user.stack_trace)
     return tuple(node.meta.get(_REPLACED, ()))
+
+
+def _makes_seeds(node: Any) -> bool:
+    """Return whether a node makes the seeds of several random ops. torch 2.15 may give it the stack of one of them."""
+    return node.op == "call_function" and getattr(node.target, "__name__", "") == "inductor_seeds.default"
 
 
 def op_inside(node: Any) -> Any:
@@ -126,7 +131,8 @@ def aten_node(node: Any, user_files: UserFiles) -> FxNode:
     record = fx_node(original_node(node), user_files)
     if node.op == "placeholder":
         return record
-    places = (record.location,) if record.location else user_lines(node, user_files)
+    own = record.location if not _makes_seeds(node) else None
+    places = (own,) if own else user_lines(node, user_files)
     # A pass may give a new node the stack trace of one that it replaces, but not what that descends from.
     origins = _origins_of(source_nodes(node), user_files)
     origins = origins or _origins_of(map(original_node, _predecessors(node)), user_files)

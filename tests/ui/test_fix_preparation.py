@@ -88,7 +88,8 @@ async def test_a_fix_with_an_untested_branch_is_shown_before_refused_ones_and_no
         assert file.read_text() == TEXT
 
 
-async def test_a_slow_program_counts_as_measured_once_its_timing_rests(tmp_path: Path):
+async def test_a_program_counts_as_measured_once_its_lines_are_timed(tmp_path: Path):
+    """A verdict alone is not enough: on a GPU, calls are profiled seconds later, and another run pauses that."""
     file = tmp_path / "model.py"
     file.write_text(TEXT)
     async with run_app(broken(file)) as ui:
@@ -96,7 +97,7 @@ async def test_a_slow_program_counts_as_measured_once_its_timing_rests(tmp_path:
         ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
         timing = complete(1).timing
         assert timing is not None
-        await ui.show(ui.app.session.apply(replace(timing, verdict="undecided", pairs_taken=8, run=1)))
+        await ui.show(ui.app.session.apply(replace(timing, verdict="faster", pairs_taken=80, run=1)))
         await ui.settle()
         assert ui.engine.queues == []
         missing = ev.FactMissing(run=1, fact=ev.RunFact.LINE_TIMES, symbol="", reason="profiler busy")
@@ -104,6 +105,23 @@ async def test_a_slow_program_counts_as_measured_once_its_timing_rests(tmp_path:
         for _ in range(20):
             await ui.settle()
         assert "fix ready (h)" in ui.screen
+
+
+async def test_the_fixes_of_a_script_are_verified_after_its_captured_calls(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = verified
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        script = ev.EntryFound(run=1, name="__main__", kind="script", rule="", calls=())
+        ended = ev.ScriptEnded(run=1, seconds=3.0)
+        await ui.show(ui.app.session.apply(script).apply(ended).apply(ev.PhaseStarted(run=1, phase="timing", at=0.0)))
+        await ui.settle()
+        assert ui.engine.queues == []
+        await ui.show(ui.app.session.apply(ev.PhaseStarted(run=1, phase="answering", at=0.0)))
+        for _ in range(20):
+            await ui.settle()
+        assert ui.engine.queues
 
 
 async def test_nothing_is_verified_before_the_run_is_measured(tmp_path: Path):

@@ -83,9 +83,10 @@ def _links(kernels: Kernels) -> tuple[Link, ...]:
 
 
 def _label(kernels: Kernels, known: Labels) -> Spans:
-    """Return the label of the first of equal kernels, and how many they are."""
+    """Return the label of the first of equal kernels, and how often a call launches them."""
     spans = known.kernel[kernel_link(kernels[0])].spans
-    return (*spans, Span(f" ×{len(kernels)}", "number")) if len(kernels) > 1 else tuple(spans)
+    launches = sum(max(1, len(kernel.calls)) for kernel in kernels)
+    return (*spans, Span(f" ×{launches}", "number")) if launches > 1 else tuple(spans)
 
 
 def _bound_columns(total: float, known: Labels) -> tuple[Column[Points], ...]:

@@ -15,7 +15,6 @@ from tcexplore.files import NotWrittenError
 from tcexplore.fixes.fix import write_change
 from tcexplore.fixes.verification import Verification
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import DECIDED
 from tcexplore.session.ranked_breaks import rank_breaks
 from tcexplore.studies.fix import STUDY, FixedFiles, FixOptions, FixTarget, break_fix, by_break, fix_target, under_way
 from tcexplore.studies.study import StudyState, run_timeout, study_job
@@ -23,9 +22,6 @@ from tcexplore.ui.actions import bindings
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen, StudyTask
 from tcexplore.ui.user_files import Undo
-
-ENOUGH_PAIRS = 60
-"""Pairs after which an undecided run counts as measured."""
 
 Key = tuple[Any, ...]
 
@@ -114,15 +110,15 @@ class FixPreparation:
 
 
 def _measured(run: Snapshot) -> bool:
-    """Return whether the timing of a run is settled, so that another run does not disturb it."""
-    if run.is_script and run.script_end is None:
-        return False  # another process would disturb the steps of the script
-    timing = run.timing
+    """Return whether the calls of a run are timed and profiled: another run would delay that, often by minutes.
+
+    Lines are timed last, as soon as there is an estimate. Those of a script are of calls that are made after its end.
+    """
     if run.status == "ok" or run.timing_skipped:
         return True
-    if run.eager_lines or missing_reason(run, ev.RunFact.LINE_TIMES):
-        return True  # lines are timed once the timing rests, which may be long before a slow program has enough pairs
-    return timing is not None and (timing.verdict in DECIDED or timing.pairs_taken >= ENOUGH_PAIRS)
+    if run.is_script:
+        return run.phase == "answering"
+    return bool(run.eager_lines or missing_reason(run, ev.RunFact.LINE_TIMES))
 
 
 def _key(job: ev.Job, run: Snapshot, graph_break: ev.GraphBreak) -> Key:

@@ -131,6 +131,26 @@ def test_the_lines_of_generated_code_that_differ_are_shown() -> None:
     assert "− #pragma omp parallel num_threads(2); + #pragma omp parallel" in part.cause.text
 
 
+def test_checks_of_integer_divisions_do_not_hide_what_else_differs() -> None:
+    """torch 2.15 writes four lines of them around each loop."""
+    check = (
+        "std::atomic<int> inductor_cpu_integer_div_error{0};\n"
+        "inductor_cpu_integer_div_error_flag = &inductor_cpu_integer_div_error;\n{loop}"
+        "inductor_cpu_integer_div_error_flag = nullptr;\n"
+        "inductor_cpu_throw_if_integer_div_error(inductor_cpu_integer_div_error);\n"
+    )
+
+    def text(before: str, after: str) -> str:
+        sides = (kernel("fused", "relu", "sigmoid", "mul", source=code) for code in (before, after))
+        (part,) = run_difference(*(run(side, MM) for side in sides)).changed
+        assert part.cause is not None
+        return part.cause.text
+
+    loop, other = "for (;;) {}\n", "#pragma omp parallel\nfor (;;) {}\n"
+    assert text(loop, check.replace("{loop}", other)).endswith(": + #pragma omp parallel")
+    assert text(loop, check.replace("{loop}", loop)).endswith(": only one of them checks integer divisions for 0")
+
+
 def test_a_new_threshold_may_be_tried() -> None:
     threshold = ("torch._inductor.config.cpp.use_two_step_variance_threshold", "1024")
     number = ("torch._inductor.config.cpp.other_number", "1024")

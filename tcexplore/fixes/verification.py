@@ -145,7 +145,9 @@ class Verification:
         after, judged, accuracy = self.after, self.after.change_check, self.after.accuracy
         yield _failure(after.failure)
         yield self.still_broken
-        yield f"it causes another break: {self._place(self.new[0])}: {self.new[0].reason}" if self.new else ""
+        if self.new:
+            place = f" at {self._place(self.new[0])}" if self.new[0].location else ""
+            yield f"it causes another break{place}: {self.new[0].reason}"
         if not self.compared:
             return
         yield "nothing is compiled anymore" if not after.graphs else ""
@@ -261,7 +263,14 @@ class Fact(NamedTuple):
 
 
 def facts(verification: Verification) -> Iterator[Fact]:
-    """Yield everything that is known, in the order in which it becomes known."""
+    """Yield everything that is known, in the order in which it becomes known.
+
+    What is not known yet is left out once there is an objection: the run ends there.
+    """
+    return (fact for fact in _facts(verification) if fact.state != "wait" or not verification.objection)
+
+
+def _facts(verification: Verification) -> Iterator[Fact]:
     failed = verification.after.failure
     if failed is not None and failed.type != "stopped":
         yield Fact("bad", verification.objection)

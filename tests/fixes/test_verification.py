@@ -21,7 +21,7 @@ def test_other_breaks_are_recognized_on_the_lines_that_they_moved_to():
     ("events", "why"),
     [
         ((broken(5), broken(6, ITEM), SAME), "still there"),
-        ((broken(3, ITEM), SAME), "another break: line 3"),
+        ((broken(3, ITEM), SAME), "another break at line 3"),
         ((broken(6, ITEM),), "could not be compared"),
         ((ev.ChangeChecked(verdict="not judged", reason="it is too large"),), "it is too large"),
         ((ev.ChangeChecked(verdict="wrong", max_abs=0.5),), "differ from the original: by up to 0.5"),
@@ -42,6 +42,13 @@ def test_a_fix_is_not_verified_before_results_are_compared():
     result = verification(ev.PhaseStarted(phase="comparing", at=1.0), over=False)
     assert (result.objection, result.verified) == ("", False)
     assert [fact.state for fact in facts(result)] == ["ok", "wait", "wait"]
+
+
+def test_nothing_is_awaited_of_a_fix_that_does_not_hold():
+    """Its run ends there: a row that still compares, or times, would do so for ever."""
+    result = verification(broken(5), over=False)
+    assert result.objection == "the break is still there"
+    assert "wait" not in {fact.state for fact in facts(result)}
 
 
 def test_the_summary_follows_the_run():

@@ -79,3 +79,12 @@ def test_the_most_expensive_line_counts_with_its_backward():
     lines = (*run.eager_lines.lines, backward)
     first = hot_lines_document(replace(run, eager_lines=replace(run.eager_lines, lines=lines))).row(1).text
     assert first == f" Most time: eager line {line('F.gelu')} (210 µs), forward and backward (↩) together"
+
+
+def test_lines_timed_beside_other_programs_say_that_they_wait():
+    run = timed()
+    assert run.timing is not None
+    busy = replace(run, timing=replace(run.timing, busy_cores=1.3, cores=2))
+    texts = [hot_lines_document(each, frozenset(), 120).row(2).text for each in (run, busy)]
+    assert "while other programs use 1.3 of 2 cores: the time of a line includes waiting for a core" in texts[1]
+    assert "waiting" not in texts[0]

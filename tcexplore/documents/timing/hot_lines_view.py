@@ -68,6 +68,8 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
     yield heading("Lines of one call", f"share of the {times.side} call")
     if times.lines:
         yield from wrapped(_name_slowest(snapshot, times), width, "strong")
+    if text := _describe_load(snapshot):
+        yield from wrapped(text, width, "warn", lead="! ")
     yield _columns(times)
     if module_folds(snapshot).repeats:
         yield from _rows_by_class(snapshot, times, toggled, width)
@@ -123,6 +125,14 @@ def _name_slowest(snapshot: Snapshot, times: LineTimes) -> str:
             parts.append(f"{side} {describe(slowest)} ({_duration(us)})")
     both = ", forward and backward (↩) together" if any(time.phase == "backward" for time in times.lines) else ""
     return f"Most time: {', '.join(parts)}{both}"
+
+
+def _describe_load(snapshot: Snapshot) -> str:
+    """Return that the lines of a CPU were timed beside other programs, if they were."""
+    timing, account = snapshot.call_timing, snapshot.call_account
+    if timing is None or not timing.load or (account is not None and account.on_device):
+        return ""
+    return f"Measured {timing.load}: the time of a line includes waiting for a core."
 
 
 def _notes(lines: tuple[LineTime, ...], width: int) -> Iterator[Row]:

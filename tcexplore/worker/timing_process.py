@@ -271,6 +271,8 @@ def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
 
     sys.dont_write_bytecode = True
     torch_settings.apply(job, threads, _ignore)
+    # The first child compiles the whole program again, without observers; the others take its code from torch's caches.
+    torch_settings.use_own_caches(job.config)
     # What torch has cached needs no pool, which would be another process that imports torch.
     torch._inductor.config.compile_threads = 1
     overrides = CompileOverrides(job.config)

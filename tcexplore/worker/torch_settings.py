@@ -163,6 +163,17 @@ _assigned: dict[tuple[str, str], tuple[Any, Any]] = {}
 _in_thread = threading.local()
 
 
+def use_own_caches(config: Config) -> None:
+    """Switch torch's caches on again where the user has them on, for a process that only times.
+
+    Not with chosen fusions: torch does not know of them, so its caches would mix up the code with and without them.
+    """
+    for module, option, _, _ in CACHES:
+        if not config.fusion_choices and (module, option) in _assigned:
+            default, _ = _assigned[module, option]
+            _assign(module, option, default)
+
+
 def keep_caches_off(hooks: Hooks) -> None:
     """Switch torch's caches off again where the program has switched them on: what is cached is not compiled.
 

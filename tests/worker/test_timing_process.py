@@ -63,6 +63,16 @@ async def test_a_process_has_the_environment_of_the_user(runs: Runs, tmp_path: P
     assert own == other
 
 
+async def test_other_processes_take_code_from_the_caches_of_torch(runs: Runs, tmp_path: Path) -> None:
+    """The run itself does not: what is cached is not compiled, so there would be nothing to show."""
+    names = tmp_path / "values"
+    reads = "c.fx_graph_cache, f.enable_autograd_cache"
+    program = "import torch._functorch.config as f, torch._inductor.config as c\n"
+    program += f"open({str(names)!r}, 'a').write(f'{{({reads})}}\\n')\n"
+    await runs.run(program + MLP, time_for=1.0, timing_processes=1)
+    assert names.read_text().splitlines() == ["(False, False)", "(True, True)"]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("single", [False, True])
 async def test_a_program_on_a_gpu_is_timed_in_other_processes(tmp_path: Path, *, single: bool) -> None:

@@ -59,6 +59,25 @@ async def test_a_fix_that_a_screen_has_verified_is_ready(tmp_path: Path):
         assert len(ui.engine.queues) == runs, "it is not verified again"
 
 
+async def test_a_verification_goes_on_when_its_screen_closes(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = lambda _: (GRAPH,)  # it takes long
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await ui.show(ui.app.session.apply(ev.Output(run=1, stream="stdout", text="measuring")))
+        await ui.press("3", "b", "h")
+        await ui.settle()
+        runs = len(ui.engine.queues)
+        assert runs
+        await ui.press("escape")
+        await ui.settle()
+        await ui.press("h")
+        await ui.settle()
+        assert isinstance(ui.app.screen, FixScreen)
+        assert len(ui.engine.queues) == runs, "it did not begin again"
+
+
 async def test_a_refused_fix_is_never_called_ready(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text(TEXT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tcexplore import events as ev
@@ -75,15 +76,26 @@ class FixPreparation:
         self.stop()
         return task
 
-    def keep(self, run: Snapshot, graph_break: ev.GraphBreak, task: StudyTask) -> None:
-        """Keep a verification that a screen has shown to its end, unless there is one or the program has changed."""
+    def keep(self, run: Snapshot, graph_break: ev.GraphBreak, task: StudyTask) -> bool:
+        """Keep a verification that a screen has shown, and go on with it, unless there is another one.
+
+        Return whether it is kept: not if it was stopped, or the program has changed.
+        """
         job, state = self._engine.job, task.state
-        if job is None or job.run != run.run or not state.over or state.stopped or state.error:
-            return
+        if job is None or job.run != run.run or state.stopped or state.error:
+            return False
         key = _key(job, run, graph_break)
-        self._targets.setdefault(key, state.options.target)
+        target = self._targets.setdefault(key, state.options.target)
         kept = self._tasks.setdefault(key, task)
-        self._deliver(break_fix(run, self._targets[key], kept.state))
+        if kept is task and not state.over:
+            self._current = task
+            task.follow(partial(self._deliver_state, run, target, state), lambda: None)
+        self._deliver(break_fix(run, target, kept.state))
+        return kept is task
+
+    def _deliver_state(self, run: Snapshot, target: FixTarget, state: StudyState[Any, Any]) -> None:
+        if not state.stopped:
+            self._deliver(break_fix(run, target, state))
 
     def _may_start(self, key: Key) -> bool:
         target = self._targets.get(key)
@@ -100,11 +112,7 @@ class FixPreparation:
         job, target = self._engine.job, self._targets[key]
         assert job is not None, "update has checked it"
         state: StudyState[Any, Any] = StudyState(study_job(job), FixOptions(target=target), run_timeout(run))
-
-        def changed() -> None:
-            if not state.stopped:
-                self._deliver(break_fix(run, target, state))
-
+        changed = partial(self._deliver_state, run, target, state)
         self._current = StudyTask(self._engine, STUDY, state, changed, lambda: None)
         self._tasks[key] = self._current
 
@@ -143,7 +151,7 @@ class FixScreen(StudyScreen):
         undo: Undo,
         fixes: FixPreparation | None = None,
     ) -> None:
-        """Make the screen; `fixes` keeps verifications, also this one once it is finished."""
+        """Make the screen; `fixes` keeps verifications, and goes on with this one when the screen closes."""
         super().__init__(STUDY, StudyContext(engine, job, run, {}))
         self._fixes = fixes
         self._prepared = fixes.take(run, broken) if fixes is not None else None
@@ -156,8 +164,9 @@ class FixScreen(StudyScreen):
         return self._job
 
     def on_unmount(self) -> None:
-        if self._fixes is not None and self.study_task is not None:
-            self._fixes.keep(self._target.run, self._target.graph_break, self.study_task)
+        task, fixes = self.study_task, self._fixes
+        if task is not None and fixes is not None and fixes.keep(self._target.run, self._target.graph_break, task):
+            self.study_task = None  # it is not stopped with the screen
 
     def open(self) -> None:
         if self._prepared is not None:

@@ -12,14 +12,16 @@ from rich.cells import cell_len
 from tcexplore import events as ev
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
+from tcexplore.documents.graph.graph_view import order_breaks
 from tcexplore.documents.labels import Labels, fitting_op_spans, kernel_links, labels, op_spans
+from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import NO_SHARED_DATA, FusedKernel, Fusions, KernelRelation, NotFused, not_fused
 from tcexplore.session.line_times import bytes_moved
-from tcexplore.session.links import Link, kernel_link
+from tcexplore.session.links import Link, break_link, kernel_link
 
 EMPTY_TEXT = (
     "Each kernel appears here with what was fused into it and how much memory traffic that saves. Between two "
@@ -39,13 +41,30 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         fixed(_verdict(snapshot, width)),
         fixed(missing_rows(snapshot, (ev.RunFact.FUSION, ev.RunFact.FUSION_REFUSED), width)),
     ]
+    before: Kernel | None = None
     for (graph, phase), kernels in groups:
+        parts.append(fixed(_between_graphs(snapshot, before, kernels[0], width)))
+        before = kernels[-1]
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
         for kernel in kernels:
             fused = fusions.fused(kernel)
             parts.append(fixed(_kernel(kernel, fused, known, toggled, width), known.title(kernel)))
             parts.append(fixed(_next(snapshot, apart.get(id(kernel)), known, toggled, width)))
     return Parts(_title(snapshot), parts)
+
+
+def _between_graphs(snapshot: Snapshot, before: Kernel | None, after: Kernel, width: int) -> Iterator[Row]:
+    """Yield why the last kernel of a graph is not fused with the first one of the next graph."""
+    if before is None or before.graph == after.graph or (before.phase, after.phase) != ("forward", "forward"):
+        return
+    names = [captured.graph for captured in snapshot.graphs]
+    ended = names.index(before.graph) if before.graph in names else None
+    between = order_breaks(snapshot.graphs, snapshot.breaks).after.get(ended, []) if ended is not None else []
+    where = places(snapshot.file).describe(between[-1].location) if between else ""
+    text = f"the graph break at {where} is between them" if where else "they are compiled separately"
+    links = tuple(break_link(graph_break) for graph_break in between)
+    yield from wrapped(f"not fused with the kernels of {after.graph}: {text}", width, "muted", indent=3, lead="╳ ",
+                       links=links, location=between[-1].location if between else None)  # fmt: skip
 
 
 def _title(snapshot: Snapshot) -> str:

@@ -28,13 +28,19 @@ def speedup_span(timing: TimingEstimate | MemoryReturned) -> Span:
     return Span(format_speedup(timing), VERDICT_STYLES.get(timing.verdict, "muted"))
 
 
+WIDEST = 1000.0
+"""Ends of an interval that are shown: a speedup is not larger, and not smaller than 1 over it."""
+
+
 def format_interval(timing: TimingEstimate | MemoryReturned) -> str:
     """Return `1.46× [1.31, 1.60]`."""
     return f"{timing.speedup:.2f}× {interval_text(timing)}"
 
 
 def interval_text(timing: TimingEstimate | MemoryReturned) -> str:
-    """Return `[1.31, 1.60]`."""
+    """Return `[1.31, 1.60]`; no figures for one that is too wide to say anything, as that of two pairs."""
+    if timing.high > WIDEST or timing.low < 1 / WIDEST:
+        return "[too few pairs]"
     return f"[{timing.low:.2f}, {timing.high:.2f}]"
 
 
@@ -95,6 +101,8 @@ def format_recommendation(
     if estimate.verdict == "slower":
         longer = f"{duration(-gain.saved_us.value / 1e6)} longer{_mean(estimate.calls)}"
         return f"Not worth compiling: a compiled {estimate.unit} takes {longer}."
+    if estimate.verdict == "no difference" and calls is not None:
+        return f"No measurable difference: {_likely_net(gain, calls, estimate.unit)}."
     if estimate.verdict == "no difference":
         return f"Not worth compiling: it takes {duration(compile_s)} and saves nothing measurable."
     if estimate.verdict == "undecided":
@@ -115,7 +123,7 @@ def _best_guess(gain: Payback, unit: TimedUnit) -> str:
 
 
 def _likely_net(gain: Payback, calls: int, unit: TimedUnit) -> str:
-    """Return the most likely net gain of a number of calls of an undecided timing, and its interval."""
+    """Return the most likely net gain of a number of calls of a timing that favors no side, and its interval."""
     net = gain.net_seconds(calls)
     likely, least, most = map(duration, net)
     return f"over {calls:,} {unit}s, the net gain is most likely {likely}, within [{least}, {most}]"

@@ -167,16 +167,20 @@ class RunActions(App[int]):
         self.push_screen(PromptScreen(prompt), lambda answers: answered(answers[0]) if answers else None)
 
     def action_ask_calls(self) -> None:
+        from tcexplore.documents.verdicts import recommend
         from tcexplore.studies.study import Prompt, PromptField
         from tcexplore.ui.screens.prompt_screen import parse_calls
 
         current = self.session.expected_calls
         value = "" if current is None else str(current)
         field = PromptField("Number of calls? Empty for any number", value, parse_calls)
-        prompt = Prompt("Does compiling pay off?", (field,), "The timing pane (6) answers.")
+        prompt = Prompt("Does compiling pay off?", (field,), "The answer is also in the timing pane (6).")
 
         def answered(answer: str) -> None:
-            self.session = self.session.set_expected_calls(parse_calls(answer))
+            calls = parse_calls(answer)
+            self.session = self.session.set_expected_calls(calls)
+            if calls is not None and self.session.shown is not None:
+                self.main.say(recommend(self.session.shown, calls) or "There is no verdict so far.")
 
         self._ask(prompt, answered)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.verdicts import format_recommendation, format_reservation, recommend
+from tcexplore.documents.verdicts import format_recommendation, format_reservation, interval_text, recommend
 from tcexplore.session import Snapshot
 from tests.snapshots.estimates import EQUAL, FASTER, SLOWER
 from tests.snapshots.mlp_timing import RETURNED
@@ -44,6 +44,17 @@ def test_an_undecided_timing_has_the_likely_gain_of_a_number_of_calls():
     assert text.startswith(
         "Undecided: over 1,000,000 calls, the net gain is most likely 70.0 s, within [-110 s, 190 s]."
     )
+
+
+def test_no_difference_has_the_likely_gain_of_a_number_of_calls():
+    equal = replace(FASTER, speedup=1.05, low=0.99, high=1.11, verdict="no difference")
+    text = format_recommendation(equal, 10.0, 1_000_000)
+    assert text.startswith("No measurable difference: over 1,000,000 calls, the net gain is most likely")
+
+
+def test_an_interval_that_says_nothing_has_no_figures():
+    assert interval_text(replace(FASTER, low=0.0, high=4.9e13)) == "[too few pairs]"
+    assert interval_text(replace(FASTER, low=0.5, high=40.0)) == "[0.50, 40.00]"
 
 
 def test_time_of_several_calls_is_their_mean():

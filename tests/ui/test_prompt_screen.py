@@ -9,6 +9,13 @@ from tests import fakes
 from tests.ui.app_under_test import run_app
 
 
+async def test_the_answer_for_a_number_of_calls_is_said_in_any_pane():
+    async with run_app(fakes.session(fakes.complete(7)), (160, 50)) as ui:
+        await ui.press("4", "z", "S", "number_sign", *"1,000", "enter")
+        assert "for 1,000 calls" in ui.screen
+        assert "4 Guards" in ui.screen
+
+
 async def test_the_number_of_calls_is_used_in_the_timing_pane_and_remembered():
     async with run_app(fakes.session(fakes.complete(7)), (160, 50)) as ui:
         await ui.press("6", "z", "S", "number_sign", *"1,000", "enter")

@@ -30,9 +30,6 @@ EMPTY_TEXT = (
 _BLANK = re.compile(r"\{[^}]*\}")
 """A blank in a text of the registry: `{}`, `{fn.__name__}`."""
 
-VISIBLE_US = 0.005
-"""Microseconds that are not shown as 0."""
-
 WIDE = 66
 """Columns from which the line of a break has the whole line of code, if that is short."""
 
@@ -343,7 +340,7 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     if costed.us is None or costed.share is None or costed.contradicted:
         return ""
     if costed.high_us is None or costed.low_us is None:
-        if costed.us < VISIBLE_US:
+        if costed.is_too_short:
             return f"nothing certain {_unit(snapshot)}"
         return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
     low, high = (duration(end / 1e6) for end in (costed.low_us, costed.high_us))
@@ -354,7 +351,7 @@ def format_cost_briefly(costed: RankedBreak) -> str:
     """Return `≥64 µs 16%`, with a timed fix `164 µs 40%`; empty if unknown."""
     if costed.us is None or costed.share is None:
         return ""
-    if costed.contradicted or (costed.high_us is None and costed.us < VISIBLE_US):
+    if costed.contradicted or (costed.high_us is None and costed.is_too_short):
         return "cost unclear"
     at_least = "≥" if costed.high_us is None else ""
     return f"{at_least}{duration(costed.us / 1e6)} {_percent(costed.share)}"

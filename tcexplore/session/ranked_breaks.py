@@ -15,6 +15,10 @@ CostBasis = Literal["verified fix", "gap, at least"]
 start of the next, without the ops in between; what fusion across the break would save is not in it."""
 
 
+VISIBLE_US = 0.005
+"""Microseconds that are not shown as 0."""
+
+
 class RankedBreak(NamedTuple):
     """A break and its cost in one warm unit of calls; None if unknown."""
 
@@ -37,6 +41,11 @@ class RankedBreak(NamedTuple):
     """Dynamo skipped the function: everything outside the graphs counts as the cost of this break."""
     contradicted: str = ""
     """Why the cost contradicts the timing; empty if it does not."""
+
+    @property
+    def is_too_short(self) -> bool:
+        """Whether the cost, if it is known, would be shown as 0."""
+        return self.us is not None and self.us < VISIBLE_US
 
 
 def rank_breaks(snapshot: Snapshot) -> tuple[RankedBreak, ...]:

@@ -227,6 +227,23 @@ def tried(run: Snapshot, action: StepAction, low: float, value: float, high: flo
     )  # fmt: skip
 
 
+def test_a_gap_that_would_be_shown_as_0_is_too_short_to_be_measured():
+    run = product_heavy()
+    known = step(run, "fix_break")
+    assert "The gap takes" in evidence(replace(known, us=3.0, share=0.03), run)
+    short = evidence(replace(known, us=0.001, share=0.0), run)
+    assert "The gap between the graphs is too short to be measured." in short
+    assert "0.00 µs" not in short
+
+
+def test_the_head_says_whether_a_gain_is_measured():
+    def head(run: Snapshot) -> str:
+        return next_document(run, width=100).row(0).text
+
+    assert "no gain is measured so far" in head(product_heavy())
+    assert "By the time saved in 10,000 calls" in head(tried(product_heavy(), "autocast", 1.5, 1.6, 1.7))
+
+
 def test_measured_gains_come_first_and_steps_without_gain_last():
     run = tried(fixed(product_heavy(), 0.2), "autocast", 1.5, 1.6, 1.7)
     assert actions(run)[:2] == ["autocast", "fix_break"]

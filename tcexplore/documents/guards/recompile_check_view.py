@@ -58,7 +58,7 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
     if answer.problem:
         yield from wrapped(answer.problem, width, "error", indent=3)
     if answer.changed_with:
-        text = f"Changed with them, since the call raises otherwise: {', '.join(answer.changed_with)}."
+        text = f"Changed too, since the call fails otherwise: {', '.join(answer.changed_with)}."
         yield from wrapped(text, width, "warn", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]
     for frame in known:

@@ -97,9 +97,10 @@ def _rows_by_class(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str]
         for time in times.lines:
             if time.file == file:
                 groups.setdefault((file, names.get(time.line, "")), []).append(time)
-    for (file, name), own in sorted(groups.items(), key=lambda group: -sum(time.share for time in group[1])):
+    ordered = sorted(groups.items(), key=lambda group: -sum(time.share for time in group[1]))
+    for number, ((file, name), own) in enumerate(ordered):
         key = f"lines of {name} {file}"
-        opened = key in toggled
+        opened = (key in toggled) != (number == 0)  # the one with the most time is open at first
         sums = (sum(time.eager_us or 0.0 for time in own), sum(time.compiled_us or 0.0 for time in own))
         figures = _figures(times, *sums, sum(time.share for time in own))
         links = () if opened else tuple(line_link(Location(time.file, time.line)) for time in own)

@@ -17,6 +17,7 @@ from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, step_link
 from tcexplore.session.next_steps import CALLS, FREEZING, Gain, NextStep, StepAction, next_steps
+from tcexplore.session.ranked_breaks import VISIBLE_US
 
 EMPTY_TEXT = (
     "What to do next, the greatest gain first. Each step has a reason in this run, and a gain that is measured, or can "
@@ -83,7 +84,11 @@ def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterat
         yield from wrapped(text, width, "muted")
     elif len(steps) > 1:
         calls = snapshot.expected_calls or CALLS
-        text = f"By the time saved in {calls:,} calls; {hint('calls')} sets the number."
+        text = (
+            f"By the time saved in {calls:,} calls; {hint('calls')} sets the number."
+            if any(step.gain.measured for step in steps)
+            else "By the time that each could save: no gain is measured so far."
+        )
         yield from wrapped(text, width, "dim", keys_only=True)
         yield BLANK
 
@@ -266,6 +271,8 @@ def _of_a_call(step: NextStep) -> str:
 
 def _break_evidence(step: NextStep, _: Snapshot) -> str:
     cost = f" The gap {_of_a_call(step)}, at least." if step.share is not None and not step.gain.measured else ""
+    if cost and step.us is not None and step.us < VISIBLE_US:
+        cost = " The gap between the graphs is too short to be measured."
     return f"{step.detail.rstrip('.')}.{cost} {_fix_state(step.fix)}".rstrip()
 
 

@@ -150,3 +150,10 @@ def test_ops_without_a_kernel_are_no_eager_ops_of_the_breaks_pane():
     assert "aten.relu" in text(3.0)
     assert "detach" not in text(3.0)
     assert "eager ops" not in text(0.0)
+
+
+def test_the_graph_break_between_the_kernels_of_two_graphs_is_named():
+    run = fakes.complete()
+    line = run.breaks[0].location.line if run.breaks[0].location else 0
+    text = golden.text(fusion_document(run, frozenset(), 120))
+    assert f"╳ not fused with the kernels of 1/0: the graph break at line {line} is between them" in text

@@ -81,7 +81,7 @@ def test_the_timeline_in_the_pane_the_report_and_json():
         "2 graphs per call · 10 entries after a break",
         "call 3 at 3.00 s: recompiled 0/1, 1.00 s",
         "64 → 24: size of x",
-        "not called",
+        "no call has returned",
     ):
         assert " ".join(text.split()) in " ".join(shown.split()), shown
         assert " ".join(text.split()) in " ".join(page.split()), page

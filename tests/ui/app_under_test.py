@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled
 
 from tcexplore.events import Event, Finished, Job, Standby
 from tcexplore.events.commands import PauseTiming, RecompileQuery, RunCommand
@@ -105,8 +106,14 @@ class AppUnderTest:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until workers are done and the screen is drawn."""
-        await self.app.workers.wait_for_complete()
+        """Wait until workers are done and the screen is drawn; a worker may make place for a newer one meanwhile."""
+        done = False
+        while not done:
+            try:
+                await self.app.workers.wait_for_complete()
+                done = True
+            except WorkerCancelled:
+                await self.pilot.pause()
         await self.pilot.pause()
 
     async def until(self, holds: Callable[[], bool]) -> None:

@@ -84,6 +84,7 @@ class FixPreparation:
         job, state = self._engine.job, task.state
         if job is None or job.run != run.run or state.stopped or state.error:
             return False
+        self._forget_stopped()  # `o` on the screen stops the one that it began with
         key = _key(job, run, graph_break)
         target = self._targets.setdefault(key, state.options.target)
         kept = self._tasks.setdefault(key, task)

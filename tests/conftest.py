@@ -75,6 +75,10 @@ Those of the first two groups share runs, and those of the last one compile in t
 """
 
 
+LONG = ("tests/timing/test_verdict_rates.py", "tests/timing/test_loaded_verdict_rates.py", "tests/traces/")
+"""Tests that take long without a compiler: last, they would run on one core."""
+
+
 def group_of(nodeid: str) -> int | None:
     """Return the index of a test's group."""
     return next((index for index, paths in enumerate(GROUPS) if nodeid.startswith(paths)), None)
@@ -84,13 +88,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the tests such that no core is idle.
 
     The first two groups take longest. Tests of the app mostly wait, so they run beside these. Of the others, those that
-    need a compiler come first.
+    need a compiler or take long come first.
     """
 
     def order(item: pytest.Item) -> tuple[bool, bool, bool]:
         shares_runs = group_of(item.nodeid) in (0, 1)
         of_app = item.nodeid.startswith("tests/ui/")
-        return not shares_runs, not of_app, item.get_closest_marker("torch") is None
+        is_short = item.get_closest_marker("torch") is None and not item.nodeid.startswith(LONG)
+        return not shares_runs, not of_app, is_short
 
     items.sort(key=order)
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
@@ -272,10 +273,17 @@ async def test_the_reproducer_runs_in_a_new_process_without_tcexplore(tmp_path: 
     assert "elements differ from eager, at most by" in done.stdout
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def correct_run(tmp_path_factory: pytest.TempPathFactory, shared_runs: SharedRuns) -> Snapshot:
+    """Return the run of the study of a correct program in float32."""
+    folder = tmp_path_factory.mktemp("correct")
+    return await really_judged(folder, CORRECT.format(dtype="float32"), shared_runs, train=True)
+
+
 @pytest.mark.torch
 @pytest.mark.asyncio(loop_scope="session")
-async def test_errors_grow_to_the_gradients_of_a_real_program(tmp_path: Path, shared_runs: SharedRuns):
-    run = await really_judged(tmp_path, CORRECT.format(dtype="float32"), shared_runs, train=True)
+async def test_errors_grow_to_the_gradients_of_a_real_program(correct_run: Snapshot):
+    run = correct_run
     names = {result_name(run, one) for one in run.result_errors}
     assert {"output 0", "gradient of fc.weight", "gradient of norm.bias"} <= names
     assert all(one.compiled < 1e-3 for one in run.result_errors)
@@ -306,9 +314,18 @@ async def test_a_seeded_fault_is_found_with_its_statement(tmp_path: Path, shared
 
 @pytest.mark.torch
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-async def test_a_correct_program_is_not_accused(tmp_path: Path, shared_runs: SharedRuns, dtype: str):
-    run = await really_judged(tmp_path, CORRECT.format(dtype=dtype), shared_runs, train=True)
+async def test_a_correct_program_is_not_accused(correct_run: Snapshot):
+    assert_not_accused(correct_run)
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+async def test_a_correct_program_of_low_precision_is_not_accused(tmp_path: Path, shared_runs: SharedRuns, dtype: str):
+    assert_not_accused(await really_judged(tmp_path, CORRECT.format(dtype=dtype), shared_runs, train=True))
+
+
+def assert_not_accused(run: Snapshot) -> None:
     assert run.numerics is not None
     assert {judged.verdict for judged in run.kernels_judged} <= {"bitwise equal", "differs, not wrong", "not judged"}
     assert any(judged.verdict == "differs, not wrong" for judged in run.kernels_judged)

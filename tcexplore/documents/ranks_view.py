@@ -166,14 +166,26 @@ def _under_way_rows(comparison: RanksCompared) -> Iterator[Row]:
         yield _activity("◐", rank, f"{rank.graph} {rank.span}", now - (rank.span_began or now))
     known = [row for row in silent if row.waits is not None]
     for rank in known:
-        verb = "is stopped" if rank.state == "stopped" else "waits" if rank.waits or rank.state == "waits" else "runs"
-        since = rank.since or rank.last_record or now
-        yield _activity("○", rank, f"{verb} in {rank.call}" if rank.call else verb, now - since)
+        verb = _verb(rank)
+        # A rank that makes progress does so all the time: the seconds since the last look at it say nothing.
+        seconds = None if rank.state == "runs" else now - (rank.since or rank.last_record or now)
+        yield _activity("○", rank, f"{verb} in {rank.call}" if rank.call else verb, seconds)
     unknown = [row for row in silent if row.waits is None]
     seconds = now - max((row.last_record or now for row in unknown), default=now)
     if unknown and (busy or seconds >= SILENT_S):
         text = f"  no record for {duration(max(0.0, seconds))}: they run, or wait in a collective"
         yield row((f" ○ {name_ranks([row.rank for row in unknown])}", "strong"), (text, "muted"))
+
+
+def _verb(rank: RankRow) -> str:
+    """Return what a rank does between compiles.
+
+    Its CPU time over a second is what counts. A stack is of one moment, in which the main thread may wait for others.
+    """
+    if rank.state == "stopped":
+        return "is stopped"
+    waits = rank.waits if rank.state is None else rank.state == "waits"
+    return "waits" if waits else "runs"
 
 
 STACKS = "stacks"
@@ -199,13 +211,15 @@ def _stack_rows(comparison: RanksCompared, toggled: frozenset[str] | None) -> It
             yield row((text, "strong" if own else "muted"), location=place, links=line_links(place) if own else ())
 
 
-def _activity(mark: str, rank: RankRow, text: str, seconds: float) -> Row:
-    """Return what a rank does, for how long, and where."""
+def _activity(mark: str, rank: RankRow, text: str, seconds: float | None) -> Row:
+    """Return what a rank does, for how long if that is known, and where."""
     at = rank.place
     place = f"  {display_path(at.file)}:{at.line} {at.function}" if at else ""
     return row(
         (f" {mark} rank {rank.rank}", "strong"), (f"  {text}", ""),
-        (f"  {duration(max(0.0, seconds))}", "warn" if seconds >= LONG_S else "muted"), (place, "location"),
+        (f"  {duration(max(0.0, seconds))}" if seconds is not None else "",
+         "warn" if seconds is not None and seconds >= LONG_S else "muted"),
+        (place, "location"),
         location=at, links=line_links(at),
     )  # fmt: skip
 

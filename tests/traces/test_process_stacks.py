@@ -118,3 +118,15 @@ def test_each_silent_rank_is_shown_with_what_it_does():
     assert any("rank 1  runs  50" in line for line in lines)
     assert any("rank 2  no record for 50" in line for line in lines)
     assert not any("rank 3 " in line for line in lines[6:])
+
+
+def test_a_rank_that_makes_progress_does_not_wait_if_its_main_thread_rests_for_a_moment():
+    now = time.time()
+    at = ev.Location("/me/train.py", 9, "step")
+    rank = RankRow(rank=0, last_record=now - 50, state="runs", since=now - 4, waits=True, call="backward", place=at)
+    snapshot = start_snapshot(ev.Job(run=1, file="/me/train.py", source="", trace="rank 0"))
+    document = ranks_screen_document(snapshot, RanksCompared(rows=(rank,)), (), frozenset(), 100)
+    assert any(
+        line.endswith("rank 0  runs in backward  /me/train.py:9 step")
+        for line in (document.row(number).text for number in range(len(document)))
+    )

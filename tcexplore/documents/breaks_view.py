@@ -102,6 +102,9 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
     reason = "" if opened else graph_break.reason or graph_break.kind
     used = cell_len(f"▸ ✖ {place}{times}  {lost}  {code}")
     same_line, next_lines = _reason_and_fix(reason, _fix_label(fix), width - used, width)
+    if next_lines and not whole:  # the reason is not on this line: there may be room for more of the code
+        room = width - used - sum(cell_len(text) for text, _ in same_line) + cell_len(code)
+        code = shortened(graph_break.code, room) if room > CODE_WIDTH else code
     yield fold(name, opened, ("✖ ", "break"), (place, "break"), (times, "muted"),
                (f"  {lost}" if lost else "", "number"), (f"  {code}", "strong"), *same_line,
                links=links, location=at, indent=0, meaning=_meaning(snapshot, costed))  # fmt: skip

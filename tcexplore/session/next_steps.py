@@ -166,19 +166,23 @@ def next_steps(snapshot: Snapshot) -> tuple[NextStep, ...]:
     return tuple(sorted(steps, key=lambda step: _rank(step, snapshot)))
 
 
-def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float]:
+def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
+    # Of steps about whose gain nothing is known, a break that no edit removes comes last: it may be torch's own.
+    without_edit = step.fix is not None and step.fix.state in ("none", "refused")
+    order, saved_s = 3, 0.0
     if step.action == "correct_result":
-        return 0, 0.0
-    if step.gainless:
-        return 4, 0.0
-    if step.gain.helps:
-        return 1, -_saved_s(step.gain.low, step.gain, snapshot)
-    if step.fix is not None and step.fix.state == "verified":
-        return 2, 0.0
-    if step.gain.high is not None:
-        return 3, -_saved_s(step.gain.high, step.gain, snapshot)
-    # The most that it could save: all of the time that it is about.
-    return 3, -(step.share or 0.0) * _call_s(snapshot)
+        order = 0
+    elif step.gainless:
+        order = 4
+    elif step.gain.helps:
+        order, saved_s = 1, _saved_s(step.gain.low, step.gain, snapshot)
+    elif step.fix is not None and step.fix.state == "verified":
+        order = 2
+    elif step.gain.high is not None:
+        saved_s = _saved_s(step.gain.high, step.gain, snapshot)
+    else:  # the most that it could save: all of the time that it is about
+        saved_s = (step.share or 0.0) * _call_s(snapshot)
+    return order, -saved_s, without_edit
 
 
 def _saved_s(gain: float | None, of: Gain, snapshot: Snapshot) -> float:
@@ -220,8 +224,8 @@ def _correct_result(snapshot: Snapshot) -> Iterator[NextStep]:
 
 
 def _breaks(snapshot: Snapshot) -> Iterator[NextStep]:
-    for ranked in rank_breaks(snapshot)[:MOST]:
-        yield _break(ranked, snapshot)
+    steps = [_break(ranked, snapshot) for ranked in rank_breaks(snapshot)]
+    yield from sorted(steps, key=lambda step: _rank(step, snapshot))[:MOST]
 
 
 def _break(ranked: RankedBreak, snapshot: Snapshot) -> NextStep:

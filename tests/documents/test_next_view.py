@@ -236,6 +236,18 @@ def test_a_gap_that_would_be_shown_as_0_is_too_short_to_be_measured():
     assert "0.00 µs" not in short
 
 
+def test_a_break_that_no_edit_removes_comes_after_one_with_an_edit():
+    run = fakes.complete()
+    (second,) = run.breaks
+    assert second.location is not None
+    first = replace(second, run=run.run, location=replace(second.location, line=75), code="loss = compiled(ids)")
+    run = replace(run, call_account=None, breaks=(first, second), break_costs=None, first_break_costs=None)
+    assert [known.location for known in next_steps(run)] == [first.location, second.location]
+    none = ev.BreakFix(run=run.run, location=first.location, kind=first.kind, state="none", note="no edit")
+    run = run.apply(none).apply(replace(none, location=second.location, state="proposed", name="torch.where"))
+    assert [known.location for known in next_steps(run)] == [second.location, first.location]
+
+
 def test_the_head_says_whether_a_gain_is_measured():
     def head(run: Snapshot) -> str:
         return next_document(run, width=100).row(0).text

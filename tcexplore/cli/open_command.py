@@ -123,6 +123,7 @@ def report_trace(request: Request) -> int:
         choice = request.trace or TraceChoice((request.target,))
         return open_profile(request._replace(trace=choice._replace(report=True)))
     from tcexplore.cli.gate import publish, read_gate_files, refuse_unread, require_outputs
+    from tcexplore.fixes.known_fix import with_proposed_fixes
     from tcexplore.session.cache_misses import cache_misses
     from tcexplore.studies.runs import Outcome
     from tcexplore.traces.rank_comparison import compare_ranks
@@ -150,7 +151,7 @@ def report_trace(request: Request) -> int:
         from tcexplore.traces.job_watch import with_processes
 
         comparison = with_processes(comparison, job)
-    snapshot = replace(read_snapshot(run), rank_comparison=comparison)
+    snapshot = with_proposed_fixes(replace(read_snapshot(run), rank_comparison=comparison))
     if earlier is not None:
         snapshot = replace(snapshot, cache_misses=cache_misses(snapshot, earlier))
     return publish(request, Outcome(snapshot, run.machine), files) or (USER_ERROR if opened.unread else 0)

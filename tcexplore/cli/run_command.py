@@ -108,6 +108,7 @@ def _place(job: TracedJob) -> str:
 def _summarize(job: TracedJob, *, as_json: bool) -> None:
     """Print one line on stderr, or the report as the last line of stdout."""
     from tcexplore.documents.ranks_view import summary_sentence
+    from tcexplore.fixes.known_fix import with_proposed_fixes
     from tcexplore.traces.followed_trace import trace_files
     from tcexplore.traces.rank_comparison import compare_ranks
     from tcexplore.traces.trace_inputs import trace_inputs
@@ -130,7 +131,7 @@ def _summarize(job: TracedJob, *, as_json: bool) -> None:
         print_error(f"{summary_sentence(comparison)}; {_place(job)}")
         return
     run = TraceRun(trace.ranks[0], 1, len(trace.ranks))
-    snapshot = replace(read_snapshot(run), rank_comparison=comparison)
+    snapshot = with_proposed_fixes(replace(read_snapshot(run), rank_comparison=comparison))
     _print_json(_with_failure(snapshot, job), run.machine)
 
 

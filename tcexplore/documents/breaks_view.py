@@ -101,7 +101,9 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
     code = graph_break.code if whole else shortened(broken_expression(graph_break), CODE_WIDTH)
     reason = "" if opened else graph_break.reason or graph_break.kind
     used = cell_len(f"▸ ✖ {place}{times}  {lost}  {code}")
-    same_line, next_lines = _reason_and_fix(reason, _fix_label(fix), width - used, width)
+    same_line, next_lines = _reason_and_fix(
+        reason, _fix_label(fix, "not verified" if snapshot.trace else "not verified yet"), width - used, width
+    )
     if next_lines and not whole:  # the reason is not on this line: there may be room for more of the code
         room = width - used - sum(cell_len(text) for text, _ in same_line) + cell_len(code)
         code = shortened(graph_break.code, room) if room > CODE_WIDTH else code
@@ -151,8 +153,8 @@ def _reason_lines(reason: str, width: int) -> list[list[tuple[str, str]]]:
     return [[(each.text, "muted")] for each in wrapped(reason, width - 1, indent=2)]
 
 
-def _fix_label(fix: BreakFix | None) -> tuple[str, str]:
-    """Return what is known of a fix in a few words, and their style."""
+def _fix_label(fix: BreakFix | None, verification: str) -> tuple[str, str]:
+    """Return what is known of a fix in a few words, and their style; `verification` is of a proposed one."""
     match fix:
         case None:
             return "", ""
@@ -164,7 +166,7 @@ def _fix_label(fix: BreakFix | None) -> tuple[str, str]:
             return "no safe fix found", "muted"
         case BreakFix(state="none"):
             return "no automatic fix", "muted"
-    return f"fix: {fix.name}, not verified yet", "muted"
+    return f"fix: {fix.name}, {verification}", "muted"
 
 
 def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, width: int) -> Iterator[Row]:

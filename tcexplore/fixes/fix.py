@@ -53,6 +53,14 @@ class Change:
         """Return a unified diff without line endings; `name` is the file's name in it."""
         return diff(self.before, self.after, name or self.file)
 
+    @property
+    def first_line(self) -> str:
+        """The first line of code that it adds or changes, other than an import, without its indentation."""
+        added = [line[1:].strip() for line in self.diff() if line.startswith("+") and not line.startswith("+++")]
+        lines = list(filter(None, added))
+        code = [line for line in lines if not line.startswith(("import ", "from "))]
+        return (code or lines or [""])[0]
+
     def line_before(self, line: int) -> int | None:
         """Return the original number of a line in the changed file; None for a line that the change touched."""
         return line_map(self.before, self.fix.edits).get(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tcexplore import events as ev
@@ -35,6 +36,25 @@ def known_fix(snapshot: Snapshot, graph_break: ev.GraphBreak) -> KnownFix:
         return KnownFix(changes[0], "proposed")
     change = next((change for change in changes if change.fix.name == tried.name), changes[0])
     return KnownFix(change, tried.state, tried.note)
+
+
+def proposed_fixes(snapshot: Snapshot) -> Iterator[ev.BreakFix]:
+    """Yield the fix, or the advice, of each break of which nothing is known so far."""
+    for graph_break in snapshot.breaks:
+        if snapshot.fix_of(graph_break) is None:
+            known = known_fix(snapshot, graph_break)
+            yield ev.BreakFix(
+                run=snapshot.run, location=graph_break.location, kind=graph_break.kind, state=known.state,
+                name=known.change.fix.name if known.change else "",
+                line=known.change.first_line if known.change else "", note=known.advice,
+            )  # fmt: skip
+
+
+def with_proposed_fixes(snapshot: Snapshot) -> Snapshot:
+    """Return a run of a trace, which cannot be run to verify its fixes, with the proposed ones."""
+    for fix in list(proposed_fixes(snapshot)):
+        snapshot = snapshot.apply(fix)
+    return snapshot
 
 
 def _text(snapshot: Snapshot, file: str) -> str:

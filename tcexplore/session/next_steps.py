@@ -235,7 +235,7 @@ def _break(ranked: RankedBreak, snapshot: Snapshot) -> NextStep:
         action="fix_break", target=graph_break.code.strip() or graph_break.kind, gain=_fix_gain(fix),
         share=ranked.share, us=ranked.us, detail=graph_break.reason or graph_break.kind, location=graph_break.location,
         links=(break_link(graph_break), *line_links(graph_break.location)), view=("breaks", "breaks"),
-        trial="fix" if fix is not None and fix.state not in ("none", "refused") else None,
+        trial="fix" if fix is not None and fix.state not in ("none", "refused") and not snapshot.trace else None,
         fix=fix,
     )  # fmt: skip
 

@@ -122,7 +122,7 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
     timed = verified.after.change_timing if verified else None
     return BreakFix(
         run=run.run, location=graph_break.location, kind=graph_break.kind, state=state_name, note=note,
-        name=change.fix.name if change else "", line=_first_line(change) if change else "",
+        name=change.fix.name if change else "", line=change.first_line if change else "",
         inputs=verified.inputs if verified else 0,
         kernels=(summarize(verified.before).kernels, summarize(verified.after).kernels) if verified else None,
         speedup=timed.speedup if timed and timed.verdict in DECIDED else None,
@@ -144,11 +144,6 @@ def fix_gain(timed: ChangeTimed, earlier: ChangeTimed | None = None) -> FixGain 
         low -= 1 - 1 / earlier.high
         high -= 1 - 1 / earlier.low
     return FixGain(us=before * us, low_us=before * low, high_us=before * high, call_us=before)
-
-
-def _first_line(change: Change) -> str:
-    added = (line[1:].strip() for line in change.diff() if line.startswith("+") and not line.startswith("+++"))
-    return next(filter(None, added), "")
 
 
 @dataclass(slots=True)

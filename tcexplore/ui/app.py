@@ -387,6 +387,12 @@ class ExplorerApp(RunActions):
             self._fixes.stop()
 
     def _prepare_fixes(self, run: Snapshot) -> None:
+        if run.trace:
+            from tcexplore.fixes.known_fix import proposed_fixes
+
+            for fix in proposed_fixes(run):
+                self._deliver_fix(fix)
+            return
         if self._fixes is None and self.engine is not None:
             from tcexplore.ui.screens.fix_screen import FixPreparation
 

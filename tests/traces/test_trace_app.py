@@ -8,6 +8,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from tcexplore.session.next_steps import next_steps
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import TraceJob, open_inputs
 from tcexplore.ui.app import ExplorerApp
@@ -97,3 +98,18 @@ async def test_a_trace_cannot_be_run(traces: Path):
             await pilot.pause()
             assert "cannot be run" in " ".join(note.message for note in app._notifications), key
             app.clear_notifications()
+
+
+async def test_the_fix_of_a_break_is_proposed_and_not_tried(traces: Path):
+    async with app_on(traces / "breaks") as (app, pilot):
+        await ranks_compared(app, pilot, 1)
+        await until(app, pilot, lambda: "fix: print after the graph" in text_of(app))
+        await pilot.press("3", "z")
+        await until(app, pilot, lambda: "fix: print after the graph, not verified" in text_of(app))
+        assert "not verified yet" not in text_of(app)
+        newest = app.session.newest
+        assert newest is not None
+        (step,) = next_steps(newest)
+        assert (step.action, step.trial) == ("fix_break", None)
+        assert step.fix is not None
+        assert step.fix.line.startswith("torch._dynamo")

@@ -269,21 +269,22 @@ def _of_a_call(step: NextStep) -> str:
     return f"takes {us}{share} of a compiled call"
 
 
-def _break_evidence(step: NextStep, _: Snapshot) -> str:
+def _break_evidence(step: NextStep, snapshot: Snapshot) -> str:
     cost = f" The gap {_of_a_call(step)}, at least." if step.share is not None and not step.gain.measured else ""
     if cost and step.us is not None and step.us < VISIBLE_US:
         cost = " The gap between the graphs is too short to be measured."
-    return f"{step.detail.rstrip('.')}.{cost} {_fix_state(step.fix)}".rstrip()
+    return f"{step.detail.rstrip('.')}.{cost} {_fix_state(step.fix, snapshot)}".rstrip()
 
 
-def _fix_state(fix: BreakFix | None) -> str:
+def _fix_state(fix: BreakFix | None, snapshot: Snapshot) -> str:
     match fix:
         case None:
             return ""
         case BreakFix(state="verified"):
             return f"The fix ({fix.name}) is verified on {count(fix.inputs, 'input')}."
         case BreakFix(state="proposed") | BreakFix(state="verifying"):
-            return f"A fix is proposed ({fix.name}), not verified yet."
+            yet = "" if snapshot.trace else " yet"
+            return f"A fix is proposed ({fix.name}), not verified{yet}."
         case BreakFix(state="untested"):
             return f"A fix is proposed ({fix.name}); no input takes a branch that it changes."
     return f"No fix is known: {fix.note}" if fix.note else "No fix is known."

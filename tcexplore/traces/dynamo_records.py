@@ -46,7 +46,7 @@ from tcexplore.torch_text.guard_text import (
 from tcexplore.traces.graph_text import CALLS, name_sizes, read_graph, read_subgraphs
 from tcexplore.traces.record_index import Record, decode_json
 from tcexplore.traces.trace_context import FrameStart, TraceContext, line_in_frame
-from tcexplore.traces.trace_modules import GraphModules, with_modules
+from tcexplore.traces.trace_modules import GraphModules, outermost_module, with_modules
 from tcexplore.traces.trace_sources import TraceSources, read_stack
 
 _COMPILER_FAILED = "WON'T CONVERT "
@@ -126,7 +126,7 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
     context.emit(
         ev.GraphCaptured(
             graph=graph, ops=sum(node.op in CALLS for node in nodes), nodes=nodes, code=code, frame=frame,
-            subgraphs=subgraphs,
+            subgraphs=subgraphs, modules=outermost_module(nodes),
         )
     )  # fmt: skip
 

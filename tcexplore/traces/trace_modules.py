@@ -1,6 +1,7 @@
 """Modules of a trace's nodes, and the user's lines of ops in library code: torch writes neither into its graphs.
 
-A node that reads a parameter is an op of the module that has it. AOTAutograd runs Dynamo's nodes one by one, and the
+A node that reads a parameter is an op of the module that has it. The other ops of the function that calls this module
+are ops of the module that runs the function. AOTAutograd runs Dynamo's nodes one by one, and the
 backward in the opposite order: so groups of nodes of one line follow each other in the same order in both graphs.
 """
 
@@ -10,14 +11,18 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from tcexplore.events import FxNode, Location
+from tcexplore.events.dynamo_events import CapturedModule
 from tcexplore.traces.graph_text import CALLS
 from tcexplore.traces.trace_sources import TraceSources
 
 _STATE = "self."
 _OF_OPTIMIZER = ("self.param_groups", "self.state[")
+_OF_MODULE = ("_parameters_", "_buffers_")
+"""In Dynamo's name of a placeholder for what a module holds, whatever the code calls the module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,8 @@ def with_modules(nodes: Sequence[FxNode], sources: TraceSources, frame_line: int
 
     `frame_line` is the first line of the compiled function, which ops in library code have for want of a better one.
     """
-    owners = {node.name: _owner(node.target) for node in nodes if node.op == "placeholder"}
+    owners = {node.name: _owner(node) for node in nodes if node.op == "placeholder"}
+    leaves = {node.name: node.target.rpartition(".")[2] for node in nodes if owners.get(node.name)}
     calls = cache(lambda name: _calls_of_attribute(sources, name))
     found: list[FxNode] = []
     for node in nodes:
@@ -85,7 +91,18 @@ def with_modules(nodes: Sequence[FxNode], sources: TraceSources, frame_line: int
             location = calls(module.rpartition(".")[2]) or location
         changed = node.op in CALLS and (module, location) != (None, node.location)
         found.append(_placed(node, module, location, node.origins) if changed else node)
-    return _between(found)
+    read = {node.name: leaves[name] for node in found if node.module for name in node.inputs if name in leaves}
+    return _with_runners(found, read, sources)
+
+
+def outermost_module(nodes: Sequence[FxNode]) -> tuple[CapturedModule, ...]:
+    """Return the module that has all parameters of a graph, if the code does not call it `self`; its class is unknown.
+
+    A trace has none of the names by which several of them could be told apart.
+    """
+    owners = (_owner(node) for node in nodes if node.op == "placeholder")
+    roots = {owner.partition(".")[0] for owner in owners if owner}
+    return tuple(CapturedModule(source=root, type="", path="", root="") for root in roots - {"self"} if len(roots) == 1)
 
 
 def _placed(node: FxNode, module: str | None, location: Location | None, origins: tuple[str, ...]) -> FxNode:
@@ -99,31 +116,156 @@ def _placed(node: FxNode, module: str | None, location: Location | None, origins
     )  # fmt: skip
 
 
-def _owner(target: str) -> str:
+def _owner(node: FxNode) -> str:
     """Return the module of a parameter: `self.blocks.0.n1` for `self.blocks.0.n1.weight`.
 
     It is empty for an input, and for what an optimizer holds: parameters and its state are in no module of the frame.
     """
-    in_module = target.startswith(_STATE) and not target.startswith(_OF_OPTIMIZER) and target.count(".") > 1
-    return target.rpartition(".")[0] if in_module else ""
+    of_self = node.target.startswith(_STATE) and not node.target.startswith(_OF_OPTIMIZER)
+    in_module = of_self or any(part in node.name for part in _OF_MODULE)
+    return node.target.rpartition(".")[0] if in_module and node.target.count(".") > 1 else ""
 
 
-def _between(nodes: Sequence[FxNode]) -> tuple[FxNode, ...]:
-    """Return the nodes; those without parameters have the module that runs the ones before and after, if it is one."""
+class _Function(NamedTuple):
+    """A function of a file."""
+
+    file: str
+    first: int
+    last: int
+    attributes: frozenset[str]
+    """Attributes of `self` that it reads."""
+
+    def runner(self, module: str, leaf: str) -> str:
+        """Return the module that runs this function, which calls `module` or reads its parameter `leaf`; "" if none."""
+        if leaf in self.attributes:
+            return module
+        while "." in module:
+            module, _, name = module.rpartition(".")
+            if name in self.attributes:
+                return module
+        return ""
+
+
+class _Run(NamedTuple):
+    """The newest known op of a function."""
+
+    module: str
+    line: int
+    number: int
+    """Among the calls of the graph."""
+
+
+def _with_runners(nodes: Sequence[FxNode], read: Mapping[str, str], sources: TraceSources) -> tuple[FxNode, ...]:
+    """Return the nodes; those without parameters have the module that runs their function.
+
+    `read` has the name of the parameter that a node reads. A call of a function ends where another module than the one
+    that runs it has an op, or where an earlier line follows; the op is then of the next call that is known.
+    """
     calls = [index for index, node in enumerate(nodes) if node.op in CALLS]
-    before: dict[int, str] = {}
-    last = ""
-    for index in calls:
-        last = (nodes[index].module or "").rpartition(".")[0] or last
-        before[index] = last
-    found, following = list(nodes), ""
-    for index in reversed(calls):
+    functions = [_function_at(sources, nodes[index].location) for index in calls]
+    known = [
+        function.runner(node.module, read.get(node.name, "")) if function is not None and node.module else ""
+        for function, node in zip(functions, (nodes[index] for index in calls), strict=True)
+    ]
+    following: list[str] = []
+    after: dict[_Function, str] = {}
+    for function, runner in zip(reversed(functions), reversed(known), strict=True):
+        following.append(after.get(function, "") if function is not None else "")
+        if function is not None and runner:
+            after[function] = runner
+    following.reverse()
+    runners = list(known)
+    runs: dict[_Function, _Run] = {}
+    left: list[str] = []
+    """Modules of the calls so far, the runner where it is no parameter's."""
+    previous = ""
+    for number, (index, function, runner) in enumerate(zip(calls, functions, known, strict=True)):
         node = nodes[index]
-        if node.module:
-            following = node.module.rpartition(".")[0]
-        elif following and before[index] == following and following != "self":
-            found[index] = _placed(node, following, node.location, node.origins)
+        if function is not None:
+            line = node.location.line if node.location is not None else 0
+            if not runner and not node.module:
+                before = runs.get(function)
+                goes_on = before is not None and (
+                    (line >= before.line or not following[number])
+                    and all(_is_in(module, before.module) for module in left[before.number + 1 :] if module)
+                )
+                caller = function.runner(previous, "")
+                runner = before.module if before is not None and goes_on else following[number] or caller
+                runners[number] = runner
+            if runner:
+                runs[function] = _Run(runner, line, number)
+        left.append(node.module or runner)
+        previous = left[-1] or previous
+    return _placed_in(nodes, calls, runners)
+
+
+def _is_in(module: str, other: str) -> bool:
+    return module == other or module.startswith(f"{other}.")
+
+
+def _placed_in(nodes: Sequence[FxNode], calls: Sequence[int], runners: Sequence[str]) -> tuple[FxNode, ...]:
+    """Return the nodes in the modules that run them; a function of no module has that of the ops around it."""
+    found = list(nodes)
+    paths = [
+        (nodes[index].module and (runner or (nodes[index].module or "").rpartition(".")[0])) or runner
+        for index, runner in zip(calls, runners, strict=True)
+    ]
+    before: list[str] = []
+    last = ""
+    for path in paths:
+        before.append(last)
+        last = path or last
+    after = ""
+    for number in reversed(range(len(calls))):
+        index, path = calls[number], paths[number]
+        if not nodes[index].module:
+            module = path or _around(before[number], after)
+            if "." in module:
+                found[index] = _placed(nodes[index], module, nodes[index].location, nodes[index].origins)
+        after = path or after
     return tuple(found)
+
+
+def _around(one: str, other: str) -> str:
+    """Return the innermost module that runs both; the members of a list of modules are run by the one that has it."""
+    shared: list[str] = []
+    for name, other_name in zip(one.split("."), other.split("."), strict=False):
+        if name != other_name:
+            if name.isdecimal() and other_name.isdecimal():
+                del shared[-1:]
+            break
+        shared.append(name)
+    return ".".join(shared)
+
+
+def _function_at(sources: TraceSources, location: Location | None) -> _Function | None:
+    """Return the innermost function of a line; None if its file is not on this machine."""
+    text = sources.whole_text(location.file) if location is not None else None
+    if location is None or text is None:
+        return None
+    around = [one for one in _functions(location.file, text) if one.first <= location.line <= one.last]
+    return max(around, key=lambda one: one.first, default=None)
+
+
+@lru_cache(maxsize=64)
+def _functions(file: str, text: str) -> tuple[_Function, ...]:
+    """Return the functions of a file."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    return tuple(
+        _Function(file, node.lineno, node.end_lineno or node.lineno, frozenset(_own_attributes(node)))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def _own_attributes(function: ast.AST) -> Iterator[str]:
+    """Yield the attributes of `self` that a function reads."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            yield node.attr
 
 
 def _calls_of_attribute(sources: TraceSources, name: str) -> Location | None:
@@ -217,7 +359,7 @@ def with_origins(known: GraphModules, nodes: Sequence[FxNode], phase: str) -> tu
     """
     joined: dict[str, FxNode] = {}
     parameters = _parameters_read(nodes, _parameters(known.plain, nodes))
-    owners = {node.name: _owner(node.target) for node in known.plain if node.op == "placeholder"}
+    owners = {node.name: _owner(node) for node in known.plain if node.op == "placeholder"}
     for node in nodes:
         same = known.found.get((phase, node.name))
         if same is not None and same.shape == node.shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -277,6 +278,59 @@ def test_parameters_of_a_module_tell_it_and_those_that_an_optimizer_holds_do_not
         ev.FxNode(name="z", op="call_function", target="add", inputs=("g",)),
     ]
     assert [node.module for node in with_modules(nodes, TraceSources(), None)] == [None, None, "self.head", None]
+
+
+BLOCKS = """\
+def scaled(x):
+    return x * 3
+
+class Norm:
+    def forward(self, x):
+        spread = x.square()
+        return self.weight * spread
+
+class Block:
+    def forward(self, x):
+        y = self.norm(x)
+        y = x + y
+        y = self.up(y)
+        y = scaled(y)
+        y = self.down(y)
+        return x + y
+
+class Net:
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        x = x + 1
+        return self.head(x)
+"""
+
+
+def test_ops_without_parameters_are_of_the_module_that_runs_their_function(tmp_path: Path):
+    file, sources = tmp_path / "net.py", TraceSources()
+    file.write_text(BLOCKS)
+    parameters: list[ev.FxNode] = []
+    calls: list[ev.FxNode] = []
+
+    def add(line: int, module: str = "") -> None:
+        sources.observe_line(str(file), line, BLOCKS.splitlines()[line - 1])
+        name = f"l_args_0_parameters_{module.replace('.', '_')}_weight_"
+        if module:
+            parameters.append(ev.FxNode(name=name, op="placeholder", target=f"args[0].{module}.weight"))
+        calls.append(ev.FxNode(name=f"n{len(calls)}", op="call_function", target="op", inputs=(name,) if module else (),
+                               location=ev.Location(str(file), line, "forward")))  # fmt: skip
+
+    expected: list[str | None] = []
+    for block in ("blocks.0", "blocks.1"):
+        for line, module in ((6, ""), (7, "norm"), (12, ""), (13, "up"), (2, ""), (15, "down"), (16, "")):
+            add(line, module and f"{block}.{module}")
+        expected += [f"args[0].{block}{name}" for name in (".norm", ".norm", "", ".up", "", ".down", "")]
+    add(22)
+    add(23, "head")
+    expected += [None, "args[0].head"]
+    nodes = with_modules([*parameters, *calls], sources, None)
+    assert [node.module for node in nodes[len(parameters) :]] == expected
 
 
 class Mappings:

@@ -162,7 +162,9 @@ def _with_runners(nodes: Sequence[FxNode], read: Mapping[str, str], sources: Tra
     that runs it has an op, or where an earlier line follows; the op is then of the next call that is known.
     """
     calls = [index for index, node in enumerate(nodes) if node.op in CALLS]
-    functions = [_function_at(sources, nodes[index].location) for index in calls]
+    text = cache(sources.whole_text)
+    function_at = cache(lambda location: _function_at(text(location.file), location))
+    functions = [function_at(at) if (at := nodes[index].location) is not None else None for index in calls]
     known = [
         function.runner(node.module, read.get(node.name, "")) if function is not None and node.module else ""
         for function, node in zip(functions, (nodes[index] for index in calls), strict=True)
@@ -238,12 +240,10 @@ def _around(one: str, other: str) -> str:
     return ".".join(shared)
 
 
-def _function_at(sources: TraceSources, location: Location | None) -> _Function | None:
+def _function_at(text: str | None, location: Location) -> _Function | None:
     """Return the innermost function of a line; None if its file is not on this machine."""
-    text = sources.whole_text(location.file) if location is not None else None
-    if location is None or text is None:
-        return None
-    around = [one for one in _functions(location.file, text) if one.first <= location.line <= one.last]
+    functions = _functions(location.file, text) if text is not None else ()
+    around = [one for one in functions if one.first <= location.line <= one.last]
     return max(around, key=lambda one: one.first, default=None)
 
 
@@ -337,13 +337,14 @@ def _anchors(groups: Sequence[_Group], order: Sequence[_Group], read: Mapping[st
     """Return the position of each group that reads a parameter, as long as they follow each other; None for others."""
     positions: list[int | None] = []
     at = 0
+    reads = [_reads(group) for group in order]
     for group in groups:
         parameters = {name for node in group.nodes for name in read.get(node.name, ())}
         position = next(
             (
                 index
                 for index in range(at, len(order))
-                if parameters & _reads(order[index]) and order[index].location == group.location
+                if parameters & reads[index] and order[index].location == group.location
             ),
             None,
         )

@@ -104,7 +104,7 @@ def format_recommendation(
     if estimate.verdict == "no difference" and calls is not None:
         return f"No measurable difference: {_likely_net(gain, calls, estimate.unit)}."
     if estimate.verdict == "no difference":
-        return f"Not worth compiling: it takes {duration(compile_s)} and saves nothing measurable."
+        return _no_difference(gain, estimate.calls, estimate.unit)
     if estimate.verdict == "undecided":
         guess = _best_guess(gain, estimate.unit) if calls is None else _likely_net(gain, calls, estimate.unit)
         return f"Undecided: {guess}. {suggest_less_noise(estimate)}"
@@ -112,6 +112,16 @@ def format_recommendation(
         return ""
     unit = estimate.unit
     return _at_any_number(gain, estimate.calls, recompiles, unit) if calls is None else _at(gain, calls, unit)
+
+
+def _no_difference(gain: Payback, calls: int, unit: TimedUnit) -> str:
+    """Return what compiling costs, and what it saves at most: a small gain may matter over many calls."""
+    costs = f"No measurable difference: compiling takes {duration(gain.compile_s)}"
+    if not gain.break_even_soonest:
+        return f"{costs} and saves nothing."
+    saved = f"{duration(gain.saved_us.high / 1e6)} per {unit}{_mean(calls)}"
+    earliest = f"~{rounded(gain.break_even_soonest)} {unit}s"
+    return f"{costs}; it saves at most {saved}, and pays off after {earliest} at the earliest."
 
 
 def _best_guess(gain: Payback, unit: TimedUnit) -> str:

@@ -33,9 +33,17 @@ def test_compiling_is_recommended_above_break_even(calls: int | None, sentence: 
 
 def test_compiling_without_gain_is_not_recommended():
     assert format_recommendation(SLOWER, 10.0) == "Not worth compiling: a compiled call takes 100 µs longer."
-    equal = format_recommendation(replace(EQUAL, verdict="no difference"), 10.0)
-    assert equal == "Not worth compiling: it takes 10.0 s and saves nothing measurable."
     assert format_recommendation(replace(FASTER, verdict="measuring"), 10.0) == ""
+
+
+def test_no_difference_says_what_compiling_saves_at_most():
+    equal = replace(FASTER, speedup=1.05, low=1.0, high=1.09, verdict="no difference")
+    assert format_recommendation(equal, 10.0) == (
+        "No measurable difference: compiling takes 10.0 s; it saves at most 33.0 µs per call, "
+        "and pays off after ~303,000 calls at the earliest."
+    )
+    never = replace(equal, speedup=0.98, low=0.97, high=0.99)
+    assert format_recommendation(never, 10.0) == "No measurable difference: compiling takes 10.0 s and saves nothing."
 
 
 def test_an_undecided_timing_has_the_likely_gain_of_a_number_of_calls():
@@ -105,7 +113,7 @@ def test_cached_kernels_are_mentioned():
 def test_a_different_verdict_with_memory_returned_follows_the_recommendation():
     even = replace(EQUAL, run=0, verdict="no difference", memory_returned=RETURNED)
     assert recommend(run(*CALLS).apply(even)).endswith(
-        "saves nothing measurable. If freed memory is returned to the system: faster, 1.46× [1.31, 1.60]."
+        "at the earliest. If freed memory is returned to the system: faster, 1.46× [1.31, 1.60]."
     )
     assert "returned" not in recommend(
         run(*CALLS).apply(replace(even, memory_returned=replace(RETURNED, differs=False)))

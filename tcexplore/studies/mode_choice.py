@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import RunFigures, is_faster
 from tcexplore.studies.timed_cells import may_become_certain
+from tcexplore.targets.target_names import NATIVE
 
 SPEEDUP_TOLERANCE = 1.05
 """Ratio of two speedups below which the faster one is not worth a longer compile."""
@@ -24,7 +25,7 @@ class ModeChoice:
     """
 
     best: RunFigures
-    """Of the runs that are certain to be as fast as the fastest, the first with a short compile."""
+    """Of the runs that are certain to be as fast as the fastest, the first with a short compile, or with its code."""
     equal: tuple[RunFigures, ...]
     """Other runs that may be as fast, within `SPEEDUP_TOLERANCE`."""
     dynamic: RunFigures | None
@@ -45,7 +46,9 @@ def choose_mode(results: Sequence[RunFigures]) -> ModeChoice | None:
     least = _interval(good[0])[0] / SPEEDUP_TOLERANCE
     certain = [result for result in results if is_faster(result) and _interval(result)[0] >= least]
     longest = COMPILE_TIME_TOLERANCE * min(map(_compile_s, certain))
-    best = next(result for result in certain if _compile_s(result) <= longest)
+    short = next(result for result in certain if _compile_s(result) <= longest)
+    # What compiles first also compiles headers: a later mode with the same code is no better one.
+    best = next((result for result in certain if has_same_code(result, short)), short)
     dynamic = next((result for result in good if result.run.config.dynamic), None)
     return ModeChoice(
         best=best,
@@ -74,6 +77,17 @@ def _is_contender(figures: RunFigures, least: float) -> bool:
 def wrong_runs(results: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
     """Return the runs whose compiled result differs from eager's."""
     return tuple(result for result in results if result.summary.wrong)
+
+
+def has_same_code(one: RunFigures, other: RunFigures) -> bool:
+    """Return whether two runs have the same generated code, as `default` and `reduce-overhead` on a CPU."""
+    code = _code(one)
+    return bool(code) and code == _code(other)
+
+
+def _code(result: RunFigures) -> tuple[tuple[str, str], ...]:
+    kernels = result.run.code_for(NATIVE).kernels
+    return tuple((kernel.name, kernel.source) for kernel in kernels)
 
 
 def _interval(result: RunFigures) -> tuple[float, float]:

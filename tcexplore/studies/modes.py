@@ -32,6 +32,7 @@ from tcexplore.studies.mode_choice import (
     SPEEDUP_TOLERANCE,
     ModeChoice,
     choose_mode,
+    has_same_code,
     may_be_best,
     may_be_decided,
     wrong_runs,
@@ -247,11 +248,13 @@ def _use(choice: ModeChoice, *, more: bool) -> str:
 
 
 def _alternatives(choice: ModeChoice) -> Iterator[str]:
-    if choice.equal:
+    if same := [result for result in choice.equal if has_same_code(result, choice.best)]:
+        yield f"Same kernels: {_names(same)}."
+    if others := [result for result in choice.equal if not has_same_code(result, choice.best)]:
         seconds = choice.best.compile_s
         fastest = seconds is not None and choice.compiles_fastest
         why = f" Its compile is the shortest: {duration(seconds)}." if fastest and seconds is not None else ""
-        yield f"Within {100 * (SPEEDUP_TOLERANCE - 1):.0f}% of it: {_names(choice.equal)}.{why}"
+        yield f"Within {100 * (SPEEDUP_TOLERANCE - 1):.0f}% of it: {_names(others)}.{why}"
     if choice.dynamic is not None and choice.dynamic.run.timing is not None:
         speedup = f"{choice.dynamic.run.timing.speedup:.2f}×"
         config = describe_configuration(choice.dynamic.run.config)

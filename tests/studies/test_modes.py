@@ -126,6 +126,19 @@ def test_of_modes_with_similar_compile_times_the_first_is_recommended():
     assert "shortest" not in second
 
 
+def test_of_modes_with_the_same_kernels_the_first_is_recommended():
+    def with_kernel(figures: RunFigures, source: str) -> RunFigures:
+        kernel = ev.Kernel(run=1, graph="0/0", phase="forward", name="cpp_0", language="cpp", source=source)
+        return RunFigures(figures.run.apply(kernel))
+
+    default, graphs = finished(1.48, "default", 20.0), finished(1.5, "reduce-overhead", 7.0)
+    assert next(conclusions([default, graphs])).startswith('Use torch.compile(…, mode="reduce-overhead"')
+    first, second = conclusions([with_kernel(default, "a"), with_kernel(graphs, "a")])
+    assert first.startswith("Use torch.compile(…, dynamic=False): 1.48×")
+    assert second == "Same kernels: inductor, reduce-overhead, dynamic false."
+    assert "reduce-overhead" in next(conclusions([with_kernel(default, "a"), with_kernel(graphs, "b")]))
+
+
 def test_a_mode_with_a_wrong_result_is_never_recommended():
     wrong = finished(9.0, "max-autotune")
     wrong = RunFigures(wrong.run.apply(ev.Accuracy(run=1, verdict="wrong", max_abs=3.0)))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tcexplore import events as ev
 from tcexplore.documents.code.autotuning_view import autotuning_document
 from tcexplore.documents.code.device_view import device_document
 from tcexplore.documents.code.kernels_view import kernels_document
@@ -11,7 +14,9 @@ from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.timing.device_rows import format_rate, shorten_device_function
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import report
+from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import achieved, kernel_facts
+from tcexplore.session.links import kernel_link
 from tests import fakes
 from tests.documents import golden
 from tests.report.check_text import check_text
@@ -100,3 +105,24 @@ def test_names_and_rates():
     )
     assert shorten_device_function("Memcpy DtoH (Device -> Pinned)") == "Memcpy DtoH (Device -> Pinned)"
     assert [format_rate(x, "B/s") for x in (950.0, 1.62e12, 84e9)] == ["950 B/s", "1.62 TB/s", "84.0 GB/s"]
+
+
+def test_the_slowest_kernel_is_named_at_the_top_of_the_code_pane():
+    def kernel_rows(run: Snapshot) -> list[Row]:
+        document = kernels_document(run, frozenset(), 100)
+        return [document.row(index) for index in range(len(document))]
+
+    run = fakes.complete()
+    run = replace(run, call_account=None)
+    first, second, *_ = run.code.kernels
+    assert not any("slowest" in row.text for row in kernel_rows(run))
+    parts = tuple(
+        ev.CallPart(kind="kernel", name=kernel.name, graph=kernel.graph, phase=kernel.phase, us=us, low_us=us,
+                    high_us=us)
+        for kernel, us in ((first, 10.0), (second, 25.0))
+    )  # fmt: skip
+    run = run.apply(ev.CallProfiled(run=run.run, total_us=100.0, repeats=4, parts=parts))
+    (slowest,) = (row for row in kernel_rows(run) if "slowest" in row.text)
+    assert "78.6 µs  25% of a call" in slowest.text, "of the 315 µs that are timed"
+    assert slowest.links == (kernel_link(second),)
+    assert slowest.target in [row.fold for row in kernel_rows(run)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -64,6 +64,9 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     known = labels(snapshot)
     parts = [fixed(target_rows(snapshot, toggled, width))]
     groups = kernel_groups(snapshot, snapshot.code)
+    alike = [group.kernels for group in groups] or [(kernel,) for kernel in snapshot.code.kernels]
+    if slowest := _slowest(snapshot, alike, known, grouped=GROUPED not in toggled):
+        parts.append(fixed([slowest]))
     if any(len(group.kernels) > 1 for group in groups):
         parts.append(fixed([_grouping(toggled, len(groups), len(snapshot.code.kernels))]))
     if any(len(group.kernels) > 1 for group in groups) and GROUPED not in toggled:
@@ -85,6 +88,25 @@ def _grouping(toggled: frozenset[str], groups: int, kernels: int) -> Row:
     else:
         text = f"{kernels:,} kernels of {count(groups, 'kind')}, those of equal layers once: opens all kernels"
     return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)
+
+
+def _slowest(snapshot: Snapshot, alike: Sequence[Sequence[Kernel]], known: Labels, *, grouped: bool) -> Row | None:
+    """Return a row that leads to the kernels with the most time of a call; None if fewer than two were measured."""
+    times = [(us, kernels) for kernels in alike if (us := _measured(snapshot, kernels)) is not None]
+    if len(times) < 2:
+        return None
+    us, kernels = max(times, key=lambda time: time[0])
+    first, label = kernels[0], known.kernel[kernel_link(kernels[0])]
+    launches = sum(max(1, len(kernel.calls)) for kernel in kernels)
+    total = snapshot.call_account.total_us if snapshot.call_account is not None else 0.0
+    target = f"same {_fold(first)}" if grouped and len(kernels) > 1 else _fold(first)
+    return row(
+        (" slowest  ", "muted"), *((span.text, span.style) for span in label.spans),
+        (f" ×{launches}" if launches > 1 else "", "number"), (f"  {duration(us / 1e6)}", "number"),
+        (f"  {us / total:.0%} of a call  " if total else "  ", "muted"),
+        *((span.text, span.style) for span in op_spans(first, known, most=2)),
+        links=(kernel_link(first),), target=target,
+    )  # fmt: skip
 
 
 def _group(

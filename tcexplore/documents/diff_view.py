@@ -240,7 +240,14 @@ def _speeds(*runs: Snapshot) -> Iterator[Row]:
             continue
         sides = f"{duration(timing.eager_us / 1e6)} eager, {duration(timing.compiled_us / 1e6)} compiled"
         speed = f"{format_interval(timing)} {timing.verdict}"
-        yield row((label, "muted"), (speed, VERDICT_STYLES.get(timing.verdict, "muted")), (f"  {sides}", "muted"))
+        load = f"  {timing.load}" if timing.load else ""
+        yield row(
+            (label, "muted"), (speed, VERDICT_STYLES.get(timing.verdict, "muted")), (f"  {sides}", "muted"),
+            rest=((load, "warn"),),
+        )  # fmt: skip
+    busy = [bool(run.timing.load) for run in runs if run.timing is not None]
+    if len(set(busy)) > 1:
+        yield row(("Timed at different load: the speedups may differ for that alone.", "warn"))
 
 
 def _section(section: _Section, diff: RunDiff, toggled: frozenset[str], width: int) -> Part:

@@ -43,6 +43,18 @@ def test_the_diff_has_the_speed_of_both_runs() -> None:
     assert "too few pairs for a verdict" in text
 
 
+def test_the_diff_says_that_its_runs_were_timed_at_different_load() -> None:
+    def text(busy: float) -> str:
+        quiet, other = run("faster"), run("faster")
+        assert other.timing is not None
+        other = replace(other, timing=replace(other.timing, busy_cores=busy, cores=2))
+        return "\n".join(row.text for row in all_rows(diff_document(quiet, other, width=140)))
+
+    assert "while other programs use 1.9 of 2 cores" in text(1.9)
+    assert "Timed at different load: the speedups may differ for that alone." in text(1.9)
+    assert "load" not in text(0.1)
+
+
 @pytest.mark.parametrize("verdict", ["measuring", "undecided"])
 def test_summaries_show_no_speedup_before_it_is_known(verdict: TimingVerdict) -> None:
     snapshot = run(verdict)

@@ -117,6 +117,12 @@ def breaks_in_a_loop(x: Tensor):
     return x.cos()
 
 
+def breaks_at_its_end(x: Tensor):
+    y = x * 2
+    print("end")  # noqa: T201
+    return y
+
+
 def breaks_twice(x: Tensor):
     y = x.sin()
     print("first")  # noqa: T201

@@ -22,15 +22,21 @@ from tests.capture.dynamo_capture import capture_events, line_number
 pytestmark = pytest.mark.torch
 
 
-def measure_costs(program: Callable[..., Any]) -> BreakCosts:
+def measure_costs(program: Callable[..., Any], *, train: bool = False) -> BreakCosts:
     hooks = Hooks(lambda _: None)
     with capture_events(break_programs.__file__):
         break_costs.install(hooks, StructuredTrace(hooks), UserFiles(break_programs.__file__))
         try:
             compiled = torch.compile(program, backend="eager")
-            x = torch.ones(4, 4)
-            compiled(x)
-            return break_costs.measure_break_costs(lambda function: function(x), compiled, lambda: None)
+            x = torch.ones(4, 4, requires_grad=train)
+
+            def unit(function: Callable[..., Any]) -> None:
+                result = function(x)
+                if train:
+                    result.sum().backward()
+
+            unit(compiled)
+            return break_costs.measure_break_costs(unit, compiled, lambda: None)
         finally:
             hooks.remove()
 
@@ -44,6 +50,11 @@ def test_the_cost_of_a_break_is_the_time_and_the_eager_ops_between_its_graphs():
     assert costs.units >= 3
     (disabled,) = measure_costs(break_programs.calls_a_disabled_function).costs
     assert [(name, times) for name, times, _ in disabled.ops] == [("aten.add", 1)]
+
+
+def test_ops_after_the_call_are_not_at_its_last_break():
+    (cost,) = measure_costs(break_programs.breaks_at_its_end, train=True).costs
+    assert cost.ops == ()
 
 
 def test_a_skipped_function_has_no_break_costs():

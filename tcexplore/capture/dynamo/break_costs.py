@@ -28,6 +28,9 @@ FACT = "graph break costs"
 MAX_UNITS, MIN_UNITS, MAX_SECONDS = 30, 3, 0.5
 """Bounds on the number of measured units, which depends on the available time."""
 
+CALL_MARK = "tcexplore: compiled call"
+"""The name of the profiler range around each call of the compiled program."""
+
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 Function = Callable[..., Any]
@@ -195,10 +198,17 @@ def _ops_at_breaks(
     locations: set[Location], unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None],
     graphs: dict[str, BrokenGraph],
 ) -> Iterator[tuple[Location, tuple[tuple[str, int, float], ...]]]:  # fmt: skip
-    """Yield the eager ops at each break in one profiled unit, the longest first."""
+    """Yield the eager ops at each break in the compiled calls of one profiled unit, the longest first.
+
+    The unit may also run a backward, after the last graph of the call.
+    """
     from torch.profiler import record_function
 
     order: list[BrokenGraph] = []
+
+    def marked_call(*args: Any, **kwargs: Any) -> Any:
+        with record_function(CALL_MARK):
+            return compiled(*args, **kwargs)
 
     def mark_graph(name: str, original: Function) -> Function:
         def marked(*args: Any, **kwargs: Any) -> Any:
@@ -209,11 +219,14 @@ def _ops_at_breaks(
         return marked
 
     with quiet_profiler(), replaced_graphs({name: graph.scope for name, graph in graphs.items()}, mark_graph):
-        events = profile_events(lambda: unit(compiled))
+        events = profile_events(lambda: unit(marked_call))
     reset()
     starts = sorted(event.time_range.start for event in events if event.name == MARK and _on_cpu(event))
+    calls = [event.time_range for event in events if event.name == CALL_MARK and _on_cpu(event)]
     ops_at: dict[Location, dict[str, list[float]]] = {location: defaultdict(list) for location in locations}
     for name, start, us in iter_eager_ops(events):
+        if not any(call.start <= start <= call.end for call in calls):
+            continue
         before = sum(mark <= start for mark in starts)
         first, second = order[before - 1] if before else None, order[before] if before < len(order) else None
         location = _break_between(first, second)

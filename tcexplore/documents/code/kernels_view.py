@@ -105,7 +105,7 @@ def _slowest(snapshot: Snapshot, alike: Sequence[Sequence[Kernel]], known: Label
         (f" ×{launches}" if launches > 1 else "", "number"), (f"  {duration(us / 1e6)}", "number"),
         (f"  {us / total:.0%} of a call  " if total else "  ", "muted"),
         *((span.text, span.style) for span in op_spans(first, known, most=2)),
-        links=(kernel_link(first),), target=target,
+        target=target,
     )  # fmt: skip
 
 

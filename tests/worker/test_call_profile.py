@@ -279,3 +279,10 @@ async def test_the_seeds_of_random_numbers_are_of_the_lines_that_draw_them(runs:
     events = await runs.run(DROPOUTS, backend="inductor", time_for=0.0)
     (seeds,) = [kernel for kernel in only(events, Kernel) if "prims.inductor_seeds" in kernel.ops]
     assert {location.line for location in seeds.source_lines} == {8, 9}
+
+
+async def test_what_torch_detaches_around_a_graph_is_no_eager_op(runs: Runs) -> None:
+    events = await runs.run(MLP, backend="aot_eager", time_for=0.2, train=True)
+    (profile,) = only(events, CallProfiled)
+    assert "aten.detach" not in {part.name for part in profile.parts if part.kind == "eager op"}
+    assert sum(part.us for part in profile.parts) == pytest.approx(profile.total_us)

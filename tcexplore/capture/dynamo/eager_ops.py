@@ -24,7 +24,13 @@ MARKED = "marked"
 
 GRAPH_PREFIX = "__compiled_fn"
 _BACKWARD = "CompiledFunctionBackward"
+_OF_AUTOGRAD = ("CompiledFunction", _BACKWARD, "torch::autograd::AccumulateGrad")
 _OP = re.compile(r"^(?!(?:autograd|profiler|torch|tcexplore)::)(\w+)::(\w+)")
+
+
+def is_of_autograd(op: str, caller: str) -> bool:
+    """Return whether torch itself detaches a tensor: each parameter of a graph that is trained, or its gradient."""
+    return op == "aten::detach" and caller in _OF_AUTOGRAD
 
 
 class GraphsUnknownError(RuntimeError):
@@ -157,7 +163,8 @@ def iter_eager_ops(events: list[Any]) -> Iterator[tuple[str, float, float]]:
     """Yield the name, the start and the duration of each op outside every marked graph, in microseconds."""
     for event in events:
         op = _OP.match(event.name)
-        if op and not any(map(_contains_op, _callers(event))):
+        of_torch = event.cpu_parent is not None and is_of_autograd(event.name, event.cpu_parent.name)
+        if op and not of_torch and not any(map(_contains_op, _callers(event))):
             duration = event.cpu_time_total + getattr(event, "device_time_total", 0.0)
             yield ".".join(op.groups()), event.time_range.start, duration
 

@@ -17,7 +17,7 @@ from itertools import chain
 from statistics import fmean, median
 from typing import Literal, NamedTuple, TypeVar
 
-from tcexplore.capture.dynamo.eager_ops import MARK
+from tcexplore.capture.dynamo.eager_ops import MARK, is_of_autograd
 from tcexplore.capture.inductor.profiler_tree import (
     CALIBRATION,
     CALL,
@@ -347,7 +347,7 @@ class _Split:
             return PartKey("kernel", step.kernel.name, f"{step.kernel.graph} {step.kernel.phase}")
         if event.name.startswith(KERNEL) or event.name in self._names:
             return PartKey("kernel", event.name.removeprefix(KERNEL), graph)
-        if not is_op(event.name):
+        if not is_op(event.name) or (event.parent is not None and is_of_autograd(event.name, event.parent.name)):
             return None
         return PartKey("library" if graph else "eager op", op_name(event.name), graph)
 

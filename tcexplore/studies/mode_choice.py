@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import RunFigures, is_faster
 from tcexplore.studies.timed_cells import may_become_certain
-from tcexplore.targets.target_names import NATIVE
 
 SPEEDUP_TOLERANCE = 1.05
 """Ratio of two speedups below which the faster one is not worth a longer compile."""
@@ -86,8 +85,7 @@ def has_same_code(one: RunFigures, other: RunFigures) -> bool:
 
 
 def _code(result: RunFigures) -> tuple[tuple[str, str], ...]:
-    kernels = result.run.code_for(NATIVE).kernels
-    return tuple((kernel.name, kernel.source) for kernel in kernels)
+    return tuple((kernel.name, kernel.source) for kernel in result.run.code.kernels)
 
 
 def _interval(result: RunFigures) -> tuple[float, float]:

@@ -150,6 +150,7 @@ class _Run(NamedTuple):
     """The newest known op of a function."""
 
     module: str
+    """The module that runs the function."""
     line: int
     number: int
     """Among the calls of the graph."""
@@ -158,47 +159,65 @@ class _Run(NamedTuple):
 def _with_runners(nodes: Sequence[FxNode], read: Mapping[str, str], sources: TraceSources) -> tuple[FxNode, ...]:
     """Return the nodes; those without parameters have the module that runs their function.
 
-    `read` has the name of the parameter that a node reads. A call of a function ends where another module than the one
-    that runs it has an op, or where an earlier line follows; the op is then of the next call that is known.
+    `read` has the name of the parameter that a node reads.
     """
     calls = [index for index, node in enumerate(nodes) if node.op in CALLS]
+    ops = [nodes[index] for index in calls]
     text = cache(sources.whole_text)
     function_at = cache(lambda location: _function_at(text(location.file), location))
-    functions = [function_at(at) if (at := nodes[index].location) is not None else None for index in calls]
+    functions = [function_at(op.location) if op.location is not None else None for op in ops]
     known = [
-        function.runner(node.module, read.get(node.name, "")) if function is not None and node.module else ""
-        for function, node in zip(functions, (nodes[index] for index in calls), strict=True)
+        function.runner(op.module, read.get(op.name, "")) if function is not None and op.module else ""
+        for function, op in zip(functions, ops, strict=True)
     ]
-    following: list[str] = []
-    after: dict[_Function, str] = {}
-    for function, runner in zip(reversed(functions), reversed(known), strict=True):
-        following.append(after.get(function, "") if function is not None else "")
-        if function is not None and runner:
-            after[function] = runner
-    following.reverse()
+    return _placed_in(nodes, calls, _runners(ops, functions, known))
+
+
+def _runners(ops: Sequence[FxNode], functions: Sequence[_Function | None], known: Sequence[str]) -> list[str]:
+    """Return the module that runs the function of each op; "" if that is unknown.
+
+    A call of a function ends where a module outside of its own has an op, or where an earlier line follows. What comes
+    then is of the next known call, or of what called the module before.
+    """
+    following = _following(functions, known)
     runners = list(known)
     runs: dict[_Function, _Run] = {}
-    left: list[str] = []
-    """Modules of the calls so far, the runner where it is no parameter's."""
+    modules: list[str] = []
+    """Of the ops so far, the runner where it is not a parameter's."""
     previous = ""
-    for number, (index, function, runner) in enumerate(zip(calls, functions, known, strict=True)):
-        node = nodes[index]
-        if function is not None:
-            line = node.location.line if node.location is not None else 0
-            if not runner and not node.module:
-                before = runs.get(function)
-                goes_on = before is not None and (
-                    (line >= before.line or not following[number])
-                    and all(_is_in(module, before.module) for module in left[before.number + 1 :] if module)
-                )
-                caller = function.runner(previous, "")
-                runner = before.module if before is not None and goes_on else following[number] or caller
-                runners[number] = runner
-            if runner:
-                runs[function] = _Run(runner, line, number)
-        left.append(node.module or runner)
-        previous = left[-1] or previous
-    return _placed_in(nodes, calls, runners)
+    for number, (op, function) in enumerate(zip(ops, functions, strict=True)):
+        line = op.location.line if op.location is not None else 0
+        if function is not None and not op.module:
+            run = runs.get(function)
+            if run is not None and _goes_on(run, line, modules, returns=bool(following[number])):
+                runners[number] = run.module
+            else:
+                runners[number] = following[number] or function.runner(previous, "")
+        if function is not None and runners[number]:
+            runs[function] = _Run(runners[number], line, number)
+        modules.append(op.module or runners[number])
+        previous = modules[-1] or previous
+    return runners
+
+
+def _goes_on(run: _Run, line: int, modules: Sequence[str], *, returns: bool) -> bool:
+    """Return whether an op on a line is of the same call as the newest known one of its function.
+
+    `returns` is whether the function is known to run again: without that, an earlier line is of a loop.
+    """
+    inside = all(_is_in(module, run.module) for module in modules[run.number + 1 :] if module)
+    return inside and (line >= run.line or not returns)
+
+
+def _following(functions: Sequence[_Function | None], known: Sequence[str]) -> list[str]:
+    """Return for each op the module that runs its function where that is known next; "" if it is not."""
+    following: list[str] = []
+    after: dict[_Function | None, str] = {}
+    for function, runner in zip(reversed(functions), reversed(known), strict=True):
+        following.append(after.get(function, "") if function is not None else "")
+        if runner:
+            after[function] = runner
+    return following[::-1]
 
 
 def _is_in(module: str, other: str) -> bool:
@@ -208,10 +227,8 @@ def _is_in(module: str, other: str) -> bool:
 def _placed_in(nodes: Sequence[FxNode], calls: Sequence[int], runners: Sequence[str]) -> tuple[FxNode, ...]:
     """Return the nodes in the modules that run them; a function of no module has that of the ops around it."""
     found = list(nodes)
-    paths = [
-        (nodes[index].module and (runner or (nodes[index].module or "").rpartition(".")[0])) or runner
-        for index, runner in zip(calls, runners, strict=True)
-    ]
+    ops = [nodes[index] for index in calls]
+    paths = [runner or (op.module or "").rpartition(".")[0] for op, runner in zip(ops, runners, strict=True)]
     before: list[str] = []
     last = ""
     for path in paths:
@@ -219,11 +236,10 @@ def _placed_in(nodes: Sequence[FxNode], calls: Sequence[int], runners: Sequence[
         last = path or last
     after = ""
     for number in reversed(range(len(calls))):
-        index, path = calls[number], paths[number]
-        if not nodes[index].module:
-            module = path or _around(before[number], after)
-            if "." in module:
-                found[index] = _placed(nodes[index], module, nodes[index].location, nodes[index].origins)
+        op, path = ops[number], paths[number]
+        module = path or _around(before[number], after)
+        if not op.module and "." in module:
+            found[calls[number]] = _placed(op, module, op.location, op.origins)
         after = path or after
     return tuple(found)
 

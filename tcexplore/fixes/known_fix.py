@@ -51,7 +51,7 @@ def proposed_fixes(snapshot: Snapshot) -> Iterator[ev.BreakFix]:
 
 
 def with_proposed_fixes(snapshot: Snapshot) -> Snapshot:
-    """Return a run of a trace, which cannot be run to verify its fixes, with the proposed ones."""
+    """Return a run with the fixes that are proposed for its breaks."""
     for fix in list(proposed_fixes(snapshot)):
         snapshot = snapshot.apply(fix)
     return snapshot

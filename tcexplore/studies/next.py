@@ -17,6 +17,7 @@ from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.prose import BLANK, wrapped
 from tcexplore.documents.timing.next_view import describe_step, gain_span, next_document, step_document
 from tcexplore.events import BreakFix, Failed, Job, StepTried
+from tcexplore.fixes.known_fix import with_proposed_fixes
 from tcexplore.report.json_report import failure, next_fields
 from tcexplore.session import Snapshot, summarize
 from tcexplore.session.economics import RunFigures, economics
@@ -99,7 +100,7 @@ class NextStudy(Study[NextOptions, StepResult]):
             if run is None:
                 announce(OWN_RUN)
                 job = replace(state.job, profile=True, try_recompile_fixes=True)
-                run = _with_proposals((await runs.run(job, state.timeout)).snapshot, state.job)
+                run = with_proposed_fixes((await runs.run(job, state.timeout)).snapshot)
                 yield StepResult(run)
             untried = (step for step in next_steps(run) if _can_try(step))
             steps = [only] if only is not None else list(islice(untried, state.options.most))
@@ -178,13 +179,6 @@ def _purpose(state: State, width: int) -> list[Row]:
     does = "compiled without and with it, with empty caches, in turns" if step.compiles else "timed without and with it"
     text = f"Your file is {does}, in separate processes; it is not changed."
     return [*wrapped(text, width, "muted"), BLANK]
-
-
-def _with_proposals(run: Snapshot, job: Job) -> Snapshot:
-    """Return the run with the fixes that are proposed for its breaks."""
-    for graph_break in run.breaks:
-        run = run.apply(fix.break_fix(run, fix.fix_target(fix.FixedFiles(job), run, graph_break), None))
-    return run
 
 
 def _can_try(step: NextStep) -> bool:

@@ -361,7 +361,7 @@ def _lowest_rank(count: int) -> int:
     return max(0, rank - 1)
 
 
-@lru_cache(maxsize=256)  # 8 MB: as many as drawing all of them again takes two thirds of an estimate's time
+@lru_cache(maxsize=256)  # 8 MB; to draw them again would take half of an estimate's time
 def _resampled_middles(count: int) -> tuple[array[float], array[float]]:
     """Return the lower and the upper ranks (0 to 1) of the two samples whose mean is the median, of each resample.
 

@@ -44,7 +44,7 @@ def rank_name(rank: int) -> str:
 
 
 def zeros(name: str, size: int = 3 * GB // 2, *, compress: str = "gz") -> Make:
-    """Return a maker of a bomb: `size` zeros in a compressed file, of several streams since each takes seconds."""
+    """Return a maker of a bomb: `size` zeros in a compressed file, as equal streams: to compress one takes seconds."""
 
     def make(folder: Path, _: Path) -> str:
         path, block = folder / name, bytes(1 << 26)

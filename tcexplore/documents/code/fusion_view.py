@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from tcexplore import events as ev
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
-from tcexplore.documents.graph.graph_view import order_breaks
+from tcexplore.documents.graph.graph_view import Between, order_breaks
 from tcexplore.documents.labels import Labels, fitting_op_spans, kernel_links, labels, op_spans
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
@@ -41,9 +41,10 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         fixed(_verdict(snapshot, width)),
         fixed(missing_rows(snapshot, (ev.RunFact.FUSION, ev.RunFact.FUSION_REFUSED), width)),
     ]
+    breaks = order_breaks(snapshot.graphs, snapshot.breaks)
     before: Kernel | None = None
     for (graph, phase), kernels in groups:
-        parts.append(fixed(_between_graphs(snapshot, before, kernels[0], width)))
+        parts.append(fixed(_between_graphs(snapshot, breaks, before, kernels[0], width)))
         before = kernels[-1]
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
         for kernel in kernels:
@@ -53,13 +54,15 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     return Parts(_title(snapshot), parts)
 
 
-def _between_graphs(snapshot: Snapshot, before: Kernel | None, after: Kernel, width: int) -> Iterator[Row]:
+def _between_graphs(
+    snapshot: Snapshot, breaks: Between, before: Kernel | None, after: Kernel, width: int
+) -> Iterator[Row]:
     """Yield why the last kernel of a graph is not fused with the first one of the next graph."""
     if before is None or before.graph == after.graph or (before.phase, after.phase) != ("forward", "forward"):
         return
     names = [captured.graph for captured in snapshot.graphs]
     ended = names.index(before.graph) if before.graph in names else None
-    between = order_breaks(snapshot.graphs, snapshot.breaks).after.get(ended, []) if ended is not None else []
+    between = breaks.after.get(ended, []) if ended is not None else []
     where = places(snapshot.file).describe(between[-1].location) if between else ""
     text = f"the graph break at {where} is between them" if where else "they are compiled separately"
     links = tuple(break_link(graph_break) for graph_break in between)

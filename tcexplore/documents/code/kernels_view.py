@@ -38,6 +38,7 @@ from tcexplore.documents.timing.device_rows import format_measured
 from tcexplore.events import Kernel, Wrapper
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
+from tcexplore.session.call_account import CallAccount
 from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
 from tcexplore.session.links import kernel_link, line_link
 from tcexplore.targets.target_names import NATIVE
@@ -97,7 +98,7 @@ def _slowest(snapshot: Snapshot, alike: Sequence[Sequence[Kernel]], known: Label
         return None
     us, kernels = max(times, key=lambda time: time[0])
     first, label = kernels[0], known.kernel[kernel_link(kernels[0])]
-    launches = sum(max(1, len(kernel.calls)) for kernel in kernels)
+    launches = _launches(kernels)
     total = snapshot.call_account.total_us if snapshot.call_account is not None else 0.0
     target = f"same {_fold(first)}" if grouped and len(kernels) > 1 else _fold(first)
     return row(
@@ -127,7 +128,7 @@ def _group(
 def _group_row(snapshot: Snapshot, group: KernelGroup, known: Labels, name: str, opened: bool, width: int) -> Row:
     first = group.kernels[0]
     label = known.kernel[kernel_link(first)]
-    launches = sum(max(1, len(kernel.calls)) for kernel in group.kernels)
+    launches = _launches(group.kernels)
     us = _measured(snapshot, group.kernels)
     number = f" ×{launches}" if launches > 1 else ""
     moved = replace(first, bytes_read=_total(k.bytes_read for k in group.kernels),
@@ -169,9 +170,19 @@ def _measured(snapshot: Snapshot, kernels: Iterable[Kernel]) -> float | None:
     account = snapshot.call_account
     if account is None or snapshot.code.target != NATIVE:
         return None
-    parts = {(part.graph, part.phase, part.name): part.us for part in account.parts if part.kind == "kernel"}
-    known = [parts.get((kernel.graph, kernel.phase, kernel.name)) for kernel in kernels]
+    times = _times(account)
+    known = [times.get((kernel.graph, kernel.phase, kernel.name)) for kernel in kernels]
     return sum(filter(None, known)) if any(us is not None for us in known) else None
+
+
+@by_identity(4)
+def _times(account: CallAccount) -> dict[tuple[str, str, str], float]:
+    """Return the microseconds of each kernel in one call, by graph, phase and name."""
+    return {(part.graph, part.phase, part.name): part.us for part in account.parts if part.kind == "kernel"}
+
+
+def _launches(kernels: Iterable[Kernel]) -> int:
+    return sum(max(1, len(kernel.calls)) for kernel in kernels)
 
 
 def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:

@@ -53,29 +53,41 @@ def estimate_speedup(eager: Sequence[float], compiled: Sequence[float]) -> Speed
     """Return the median of the per-pair ratios and its 95% interval, both computed on logarithms.
 
     Blocks at the same index are one pair. The interval is widened by what pairs near each other in time disagree with
-    those of other times: see `effective_sample_size` and `overdispersion`. Raises `ValueError` without pairs.
+    those of other times: see `effective_sample_size` and `overdispersion`. It is widened up to the most extreme of
+    those times: one disturbed time among quiet ones has a large factor. Raises `ValueError` without pairs.
     """
     logs = log_ratios(eager, compiled)
     effective = effective_sample_size(logs)
     middle = median(logs)
     low, high = median_interval(logs, effective)
-    factor = overdispersion(logs, effective)
-    low, high = middle - (middle - low) * factor, middle + (high - middle) * factor
+    medians = _segment_medians(logs)
+    factor = overdispersion(logs, effective, medians)
+    low = max(middle - (middle - low) * factor, min([low, *medians]))
+    high = min(middle + (high - middle) * factor, max([high, *medians]))
     return Speedup(math.exp(middle), Interval(math.exp(low), math.exp(high)), effective)
 
 
-def overdispersion(logs: Sequence[float], effective: int) -> float:
-    """Return the factor by which the medians of segments of time scatter more than their pairs explain; at least 1.
+def _segment_medians(logs: Sequence[float]) -> list[float]:
+    """Return the median of each segment of time; the last pairs may be in none."""
+    size = _segment_size(logs)
+    return [median(logs[start : start + size]) for start in range(0, len(logs) - size + 1, size)]
+
+
+def overdispersion(logs: Sequence[float], effective: int, medians: Sequence[float]) -> float:
+    """Return the factor by which the `medians` of segments scatter more than their pairs explain; at least 1.
 
     A drift that both sides share leaves it at 1. A ratio that changes with the load of the machine raises it.
     """
-    size = max(MIN_SEGMENT_PAIRS, math.ceil(len(logs) / MAX_SEGMENTS))
-    medians = [median(logs[start : start + size]) for start in range(0, len(logs) - size + 1, size)]
     if len(medians) < MIN_SEGMENTS:
         return 1.0
-    independent = max(1.0, effective * size / len(logs))
+    independent = max(1.0, effective * _segment_size(logs) / len(logs))
     expected = MEDIAN_ERROR_FACTOR * mad(logs) / math.sqrt(independent)
     return max(1.0, stdev(medians) / expected) if expected else 1.0
+
+
+def _segment_size(logs: Sequence[float]) -> int:
+    """Return how many pairs are in a segment."""
+    return max(MIN_SEGMENT_PAIRS, math.ceil(len(logs) / MAX_SEGMENTS))
 
 
 def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> float:

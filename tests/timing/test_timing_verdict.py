@@ -118,3 +118,12 @@ def test_the_noise_floor_matches_the_chance_deviation_of_the_median():
     assert noise_floor(first, second, 25) == pytest.approx(math.expm1(3 * stdlib.stdev(medians)), rel=0.15)
     assert noise_floor(first, second, 100) == pytest.approx(noise_floor(first, second, 25) / 2, rel=0.05)
     assert noise_floor([], [], 25) == 0
+
+
+def test_one_disturbed_time_among_quiet_ones_widens_the_interval_no_further_than_itself():
+    rng = random.Random(0)
+    quiet = [2.84 * math.exp(rng.gauss(0, 0.01)) for _ in range(15)]
+    disturbed = [2.84 * 2 * math.exp(rng.gauss(0, 0.3)) for _ in range(5)]
+    low, high = estimate_speedup([*quiet, *disturbed], [1.0] * 20).interval
+    assert median(disturbed) <= high <= max(disturbed) * 1.001
+    assert min(quiet) * 0.999 <= low <= median(quiet)

@@ -155,8 +155,12 @@ class FusionStudy(Study[FusionOptions, FusionTrial]):
 
 
 def _is_of(run: Snapshot, job: Job) -> bool:
-    """Return whether a run is over and was of this source and configuration."""
-    return run.complete and run.failure is None and (run.source, run.config) == (job.source, job.config)
+    """Return whether a run of a model is over and was of this source and configuration.
+
+    A study of a script is of one captured call, which the script's own run is not.
+    """
+    same = (run.source, replace(run.config, region=job.config.region)) == (job.source, job.config)
+    return same and run.complete and run.failure is None and not run.is_script
 
 
 def trial_job(job: Job, choice: FusionChoice) -> Job:

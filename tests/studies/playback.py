@@ -14,6 +14,7 @@ from tcexplore.documents.document import Document
 from tcexplore.events.commands import RunCommand
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.report.printed import print_document
+from tcexplore.session import Snapshot
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, load_study, run_study
 from tcexplore.studies.study_json import study_fields
@@ -84,6 +85,7 @@ async def played(
     job: ev.Job = JOB,
     timeout: float = 5.0,  # noqa: ASYNC109
     budget_s: float | None = None,
+    own: Snapshot | None = None,
 ) -> tuple[StudyState[Any, Any], Playback]:
     """Run a study with a story to its end; return its state and its first queue, which has the jobs of all."""
     players: list[Playback] = []
@@ -93,7 +95,7 @@ async def played(
         return players[-1]
 
     study = load_study(name)
-    state = StudyState[Any, Any](job, study.options_from(()) if options is None else options, timeout, budget_s)
+    state = StudyState[Any, Any](job, study.options_from(()) if options is None else options, timeout, budget_s, own)
 
     def announce(step: str) -> None:
         state.step = step

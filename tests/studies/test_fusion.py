@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import pytest_asyncio
@@ -24,7 +25,7 @@ from tcexplore.studies.fusion import (
 from tcexplore.studies.runs import RefusedError, Runs
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_json import study_fields
-from tests.studies.playback import GRAPH, played, printed
+from tests.studies.playback import GRAPH, JOB, played, printed
 from tests.supervisor.runs import Runs as SharedRuns
 
 
@@ -101,16 +102,25 @@ def test_the_estimate_follows_the_bytes_of_the_kernels_that_differ():
     assert predicted_us(trial) == (100.0, 84.0)  # 40 µs of kernels move 120 instead of 200 bytes
 
 
-async def test_a_choice_that_torch_refuses_is_not_timed():
-    def story(job: ev.Job) -> list[ev.Event]:
-        schedule = ev.ScheduleMade(graph="0/0", phase="forward", nodes=())
-        return [GRAPH, *APART, schedule, *([ev.Finished()] if job.baseline is None else [])]
+def refused(job: ev.Job) -> list[ev.Event]:
+    schedule = ev.ScheduleMade(graph="0/0", phase="forward", nodes=())
+    return [GRAPH, *APART, schedule, *([ev.Finished()] if job.baseline is None else [])]
 
-    state, player = await played("fusion", story, FusionOptions(("op0", "op1")))
+
+async def test_a_choice_that_torch_refuses_is_not_timed():
+    state, player = await played("fusion", refused, FusionOptions(("op0", "op1")))
     assert player.jobs[0].config.fusion_choices == ()
     assert player.jobs[1].baseline_config == player.jobs[0].config
     assert state.results[-1].applied is False
     assert "torch cannot fuse them" in " ".join(printed("fusion", state).split())
+
+
+@pytest.mark.parametrize(("kind", "runs"), [("function", 1), ("script", 2)])
+async def test_the_run_of_the_app_is_repeated_only_for_a_script(kind: Literal["function", "script"], runs: int):
+    entry = ev.EntryFound(name="model", kind=kind, rule="", calls=())
+    own = replace(run_of(entry, *APART, ev.Finished()), file=JOB.file, source=JOB.source)
+    _, player = await played("fusion", refused, FusionOptions(("op0", "op1")), own=own)
+    assert len(player.jobs) == runs
 
 
 SOURCE = """

@@ -543,7 +543,8 @@ class Run:
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure or self.job.structure_only):
             self.progress.enter("accuracy")
             examination.emit_results()
-        self._assemble()
+        if self.job.baseline_config is None:  # a trial of a setting is asked for its time only
+            self._assemble()
 
     def _use_eager_kernels(self) -> None:
         from tcexplore.numerics.eager_kernels import use_eager_kernels

@@ -56,9 +56,12 @@ def questions(run: Snapshot) -> Iterator[tuple[str, ...]]:
             yield decision.a, decision.b
 
 
-async def ask(runs: Runs, job: ev.Job, own: Snapshot, parts: tuple[str, ...]) -> tuple[FusionTrial | None, float]:
-    """Return the last result of a question, and the seconds until its first answer."""
-    state: StudyState[FusionOptions, FusionTrial] = StudyState(job, FusionOptions(parts), 120.0, own=own)
+State = StudyState[FusionOptions, FusionTrial]
+
+
+async def ask(runs: Runs, job: ev.Job, own: Snapshot, parts: tuple[str, ...]) -> tuple[State, float]:
+    """Return the study of a question, and the seconds until its first answer."""
+    state = State(job, FusionOptions(parts), 120.0, own=own)
     began, answered = time.perf_counter(), 0.0
 
     def note(trial: FusionTrial) -> None:
@@ -67,13 +70,16 @@ async def ask(runs: Runs, job: ev.Job, own: Snapshot, parts: tuple[str, ...]) ->
             answered = time.perf_counter() - began
 
     await run_study(STUDY, state, runs, lambda _: None, note)
-    return (state.results[-1] if state.results else None), answered
+    return state, answered
 
 
-def line(trial: FusionTrial | None) -> tuple[str, bool | None]:
+def line(state: State) -> tuple[str, bool | None]:
     """Return what is known of a result, and whether its estimate is within a tenth; None if nothing was timed."""
-    if trial is None or trial.timing is None:
-        return (STUDY.result_line(trial) if trial is not None else "no result"), None
+    if not state.results:
+        return state.refused or "no result", None
+    trial = state.results[-1]
+    if trial.timing is None:
+        return STUDY.result_line(trial), None
     timing, estimated = trial.timing, predicted_us(trial)
     if estimated is None:
         return f"no estimate; {STUDY.result_line(trial)}", None
@@ -98,10 +104,10 @@ async def main() -> None:
             job = job_of(folder, name, config, given.time_for)
             run = (await runs.run(job, 120.0)).snapshot
             for parts in questions(run):
-                trial, answered = await ask(runs, job, run, parts)
-                text, near = line(trial)
+                state, answered = await ask(runs, job, run, parts)
+                text, near = line(state)
                 close += [near] if near is not None else []
-                seconds.append(answered)
+                seconds += [answered] if state.results else []
                 print(f"{name}, {' '.join(parts)}: {answered:.1f} s; {text}", flush=True)
     print(f"{sum(close)} of {len(close)} estimates within a tenth")
     print(f"answers after {min(seconds):.1f} to {max(seconds):.1f} s")

@@ -160,6 +160,7 @@ class _AccuracyCheck:
             eager_vs_fp64=worst.eager_vs_fp64 if worst else None,
             compiled_vs_fp64=worst.compiled_vs_fp64 if worst else None,
             rounded_error=worst.rounded_error if worst else None,
+            allowed_error=worst.allowed_error if worst else None,
             worst=worst.name if worst else "",
             values=tuple(sorted(values, key=severity, reverse=True)),
             differences=tuple(difference.text for difference in self._differences),

@@ -63,6 +63,8 @@ class _Errors(NamedTuple):
     compiled: float | None
     rounded: float | None = None
     """The largest of the eager runs with other roundings."""
+    allowed: float | None = None
+    """The most that is as accurate as eager."""
 
 
 UNKNOWN = _Errors(None, None)
@@ -92,7 +94,7 @@ def compare_value(value: ComparedValue) -> Deviation:
         errors = errors._replace(rounded=_largest_error(value.rounded, a, value.least_magnitude))
         verdict = _verdict_by_eager(value, errors.rounded)
     else:
-        verdict = _verdict_by_errors(value, errors)
+        verdict, errors = _verdict_by_errors(value, errors)
     return _deviation(value, verdict, max_abs, max_abs / largest if largest else None, errors)
 
 
@@ -103,12 +105,14 @@ def rms(values: torch.Tensor) -> float:
     return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
 
 
-def _verdict_by_errors(value: ComparedValue, errors: _Errors) -> AccuracyVerdict:
+def _verdict_by_errors(value: ComparedValue, errors: _Errors) -> tuple[AccuracyVerdict, _Errors]:
+    """Return the verdict, and the errors with the one that is allowed."""
     eps = value.eps
-    allowed, error = MAX_ERROR_RATIO * max(errors.eager or 0.0, errors.rounded or 0.0), errors.compiled or 0.0
-    if error <= allowed + ALLOWED_ROUNDINGS * eps:
-        return AS_ACCURATE
-    return LESS_ACCURATE if error <= allowed + _wrong_above(eps) else WRONG
+    explained, error = MAX_ERROR_RATIO * max(errors.eager or 0.0, errors.rounded or 0.0), errors.compiled or 0.0
+    errors = errors._replace(allowed=explained + ALLOWED_ROUNDINGS * eps)
+    if error <= explained + ALLOWED_ROUNDINGS * eps:
+        return AS_ACCURATE, errors
+    return (LESS_ACCURATE if error <= explained + _wrong_above(eps) else WRONG), errors
 
 
 def _wrong_above(eps: float) -> float:
@@ -186,4 +190,5 @@ def _deviation(
         eager_vs_fp64=errors.eager,
         compiled_vs_fp64=errors.compiled,
         rounded_error=errors.rounded,
+        allowed_error=errors.allowed,
     )

@@ -53,6 +53,9 @@ class Deviation:
     rounded_error: float | None = None
     """The largest error of eager runs in which the result of each op is changed as other roundings would: against
     float64, or else against eager. None: not run, since compiled is as accurate as eager without them."""
+    allowed_error: float | None = None
+    """The error against float64 up to which compiled is as accurate as eager: roundings in another order explain it.
+    None if both are identical, or without a float64 value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,7 @@ class Accuracy(Event):
     eager_vs_fp64: float | None = None
     compiled_vs_fp64: float | None = None
     rounded_error: float | None = None
+    allowed_error: float | None = None
     worst: str = ""
     """Name of the worst value."""
     values: tuple[Deviation, ...] = ()

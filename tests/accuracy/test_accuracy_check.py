@@ -49,6 +49,17 @@ def test_the_verdict_matches_the_error_of_compiled(compiled: Callable[[torch.Ten
     assert (accuracy.calls, accuracy.total_calls, accuracy.reason) == (1, 1, "")
 
 
+def test_the_allowed_error_is_that_of_roundings_in_another_order():
+    accurate = check(total, total_backwards, X)
+    inaccurate = check(total, lambda x: total(x) * (1 + 1e-5), X)
+    eps = torch.finfo(torch.float32).eps
+    for accuracy in (accurate, inaccurate):
+        allowed = accuracy.allowed_error or 0.0
+        assert allowed == pytest.approx(16 * eps + 4 * max(accuracy.eager_vs_fp64 or 0, accuracy.rounded_error or 0))
+        assert ((accuracy.compiled_vs_fp64 or 0) <= allowed) == (accuracy is accurate)
+    assert check(total, total, X).allowed_error is None
+
+
 def test_errors_are_relative_to_float64():
     accuracy = check(total, lambda x: total(x) * (1 + 1e-3), X)
     assert accuracy.worst == "output"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tcexplore import events as ev
 from tcexplore.documents.strip import history_row, run_verdict, verdict_row
+from tcexplore.documents.timing.accuracy_rows import format_errors
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.session import Session, summarize
 from tests import fakes
@@ -27,3 +28,14 @@ def test_wrong_result_precedes_or_replaces_the_speedup() -> None:
 def test_correct_result_is_not_called_wrong() -> None:
     assert "WRONG" not in verdict_row(Session(runs=(RIGHT,))).text
     assert "WRONG" not in timing_document(RIGHT).row(0).text
+
+
+def test_a_larger_error_that_is_as_accurate_names_what_is_allowed() -> None:
+    def errors(compiled: float) -> str:
+        accurate = ev.Accuracy(
+            verdict="as accurate as eager", eager_vs_fp64=1e-7, compiled_vs_fp64=compiled, allowed_error=2.3e-6
+        )
+        return format_errors(accurate)
+
+    assert errors(5.5e-7).endswith("compiled 5.5e-07 (rounding in another order explains up to 2.3e-06)")
+    assert errors(0.5e-7).endswith("compiled 5e-08")

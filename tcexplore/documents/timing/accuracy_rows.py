@@ -84,6 +84,8 @@ def format_errors(accuracy: Accuracy) -> str:
         parts.append("error vs. float64: eager {}, compiled {}".format(*errors))
         if accuracy.rounded_error is not None:
             parts[-1] += f", eager with other roundings {format_error(accuracy.rounded_error)}"
+        elif accuracy.allowed_error is not None and accuracy.compiled_vs_fp64 > accuracy.eager_vs_fp64:
+            parts[-1] += f" (rounding in another order explains up to {format_error(accuracy.allowed_error)})"
     elif accuracy.rounded_error is not None:
         parts.append(f"eager with other roundings differs by {format_error(accuracy.rounded_error)}")
     if accuracy.max_abs is not None and accuracy.verdict != "identical":

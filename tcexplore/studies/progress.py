@@ -93,11 +93,11 @@ class StudyProgress:
         return tuple(f"{name} ({kind})" if kind else name for name, kind in first.items())
 
     def text(self) -> str:
-        """Return `3 of 12 · about 40 s left`, of the steps of the kind under way; empty without any."""
+        """Return `compiling: 3 of 12 · about 40 s left`, of the steps of the kind under way; empty without any."""
         steps = self._kinds.get(self._kind)
         if steps is None or not steps.names:
             return ""
-        counted = f"{len(steps.done)} of {len(steps.names)}"
+        counted = f"{self._kind}: " * bool(self._kind) + f"{len(steps.done)} of {len(steps.names)}"
         left = self.left_s
         return counted if not left else f"{counted} · {_about(left)} left"
 

@@ -212,7 +212,7 @@ class TimedCells:
         timed = bool(cell.job.time_for)
         job = replace(cell.job, time_for=LONGEST_S, timing_processes=PROCESSES) if timed else cell.job
         run = await self._runs.begin(job, hold=timed)
-        self._begin(COMPILING, cell)
+        self._begin(cell)
         try:
             in_time = await self._runs.wait(run, lambda now: timed and _may_be_timed(now), self._limit_s)
             if in_time and run.snapshot.timing_skipped:
@@ -256,7 +256,7 @@ class TimedCells:
         cell, run = held.cell, held.run
         # Slow calls need longer for their first verdict.
         loop, pairs = asyncio.get_running_loop(), _pairs(run.snapshot)
-        self._begin(TIMING, cell)
+        self._begin(cell, ", again for a narrower interval" * (held.slices > 1))
         run.resume()
         until = loop.time() + self._slice_s
 
@@ -282,10 +282,10 @@ class TimedCells:
         self._publish(cell, now if has_ended(now) else now.apply(last))
         await asyncio.sleep(_pair_s(now))
 
-    def _begin(self, kind: str, cell: Cell) -> None:
+    def _begin(self, cell: Cell, again: str = "") -> None:
         self._state.active |= {cell.key}
         active = [other.name for other in self._cells if other.key in self._state.active]
-        self._announce(f"{kind} {'; '.join(active)}")
+        self._announce("; ".join(active) + again)
 
     def _publish(self, cell: Cell, run: Snapshot) -> None:
         self._known[cell.key] = run

@@ -34,10 +34,10 @@ def test_the_time_left_follows_from_the_steps_that_are_done():
     for name in "bcd":
         progress.finish(name)
     progress.begin("timing")
-    assert progress.text() == "0 of 2 · about 7 min left"
+    assert progress.text() == "timing: 0 of 2 · about 7 min left"
     for name in "ae":
         progress.finish(name, "timing")
-    assert progress.text() == "2 of 2"
+    assert progress.text() == "timing: 2 of 2"
 
 
 def test_no_more_time_is_left_than_the_budget_has():

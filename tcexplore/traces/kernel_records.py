@@ -256,7 +256,7 @@ class _Kernels:
 
     def _only_line(self, ops: tuple[str, ...]) -> tuple[ev.Location, ...]:
         """Return the line of all nodes of these ops, if it is one."""
-        places = {node.location for node in self._module.nodes if _packet(node) in ops}
+        places = {node.location for op in ops for node in self._nodes_of.get(op, ())}
         place = places.pop() if len(places) == 1 else None
         return (place,) if place is not None else ()
 
@@ -281,24 +281,28 @@ class _Kernels:
         """Return the op of a library call: the graph has `aten.bernoulli` for a call of `aten.bernoulli_`."""
         op = _extern_op(name)
         functional = op.removesuffix("_")
-        return functional if op not in self._packets and functional in self._packets else op
+        return functional if op not in self._nodes_of and functional in self._nodes_of else op
 
     @cached_property
-    def _packets(self) -> frozenset[str]:
-        return frozenset(map(_packet, self._module.nodes))
+    def _nodes_of(self) -> dict[str, list[ev.FxNode]]:
+        """The nodes by their op, in the order of the graph."""
+        nodes: dict[str, list[ev.FxNode]] = {}
+        for node in self._module.nodes:
+            nodes.setdefault(_packet(node), []).append(node)
+        return nodes
 
     def _extern_nodes(self, name: str, comment: CommentBlock) -> tuple[str, ...]:
         """Return the node of a library call if its op and its lines leave one."""
-        op = self._extern_op(name)
         lines = set(self._source_lines(comment))
-        nodes = [node for node in self._module.nodes if _packet(node) == op]
+        nodes = self._nodes_of.get(self._extern_op(name), [])
         placed = [node for node in nodes if node.location in lines] or nodes
         return (placed[0].name,) if len(placed) == 1 else ()
 
     def _only_nodes(self, name: str) -> tuple[str, ...]:
         """Return the nodes of ops that occur in the name of no other kernel."""
-        own = {op for op in self._named_ops(name) if self._named_by[op] == 1}
-        return tuple(node.name for node in self._module.nodes if node.op in ("call_function",) and _packet(node) in own)
+        own = [op for op in self._named_ops(name) if self._named_by[op] == 1]
+        nodes = (node for op in own for node in self._nodes_of.get(op, ()))
+        return tuple(node.name for node in nodes if node.op == "call_function")
 
     def _ops(self, name: str, comment: CommentBlock, nodes: tuple[str, ...], *, extern: bool) -> tuple[str, ...]:
         if extern:

@@ -19,6 +19,7 @@ from tcexplore.accuracy.input_variations import (
     Variation,
     call_modes,
     calling_with_gradients,
+    have_equal_tensors,
     varied_weights,
     vary,
     with_gradients,
@@ -47,7 +48,10 @@ COMPILED_LIMIT_S = 60.0
 """Time limit of a compiled call with varied inputs, which may compile again."""
 
 BUDGET_S = 25.0
-"""No further variation is tried after this many seconds."""
+"""No further variation is tried after this many seconds of the main thread, or thrice as many beside other programs.
+
+They count from the end of the first calls, which compile.
+"""
 
 SEQUENCE = 3
 """Number of calls in a row if a call changes state."""
@@ -58,6 +62,21 @@ RECOMPILE_LIMIT = 64
 
 class CallTimeoutError(TimeLimitError):
     """A call exceeded its time limit."""
+
+
+class _Budget:
+    """The time for variations, once it is started."""
+
+    def __init__(self) -> None:
+        self._ends: tuple[float, float] | None = None
+
+    def start(self) -> None:
+        """Start it, unless it is."""
+        self._ends = self._ends or (time.thread_time() + BUDGET_S, time.monotonic() + 3 * BUDGET_S)
+
+    @property
+    def spent(self) -> bool:
+        return self._ends is not None and (time.thread_time() > self._ends[0] or time.monotonic() > self._ends[1])
 
 
 def compare_change(before: Subject, after: Subject, tests: Iterable[BranchTest] = ()) -> ChangeChecked:
@@ -92,7 +111,7 @@ class _ChangeComparison:
         self._modes: list[str] = []
         self._zero_gradients: dict[str, None] = {}
         """Gradients that exist on one side only, and are zero there."""
-        self._ends = time.monotonic() + BUDGET_S
+        self._budget = _Budget()
 
     def run(self) -> None:
         """Compare all calls as configured, then a few in other modes. Stop at the first difference."""
@@ -100,13 +119,15 @@ class _ChangeComparison:
         for number, call in enumerate(self._after.calls, 1):
             prefix = f"call {number}: " if len(self._after.calls) > 1 else ""
             first = self._compare(call, prefix)
+            self._budget.start()
             if first is not None:
                 self._writes_inputs |= any(name.startswith("input") for name in first.changed)
             if first is not None and first.changes_state:
                 self._compare_sequence(call, f"{prefix}called {SEQUENCE} times: ")
+            # What a fix is verified by comes first; it may take all of the budget.
+            reaching += self._search(call, prefix)
             for variation in VARIATIONS:
                 self._compare(vary(call, variation), f"{prefix}with other inputs: ", varied=True)
-            reaching += self._search(call, prefix)
         self._modes.append("as configured")
         for mode in call_modes(self._before, self._after):
             if self._wrong or self._coverage.missing:
@@ -131,7 +152,8 @@ class _ChangeComparison:
     def _unreached(self) -> Iterator[str]:
         for test, held in self._coverage.missing:
             outcome = "holds" if held else "does not hold"
-            yield f"with none of {self._tried} inputs, `{test.text}` in line {test.test[0]} {outcome}"
+            ended = f"; the search for one ended after {BUDGET_S:.0f} s" if self._budget.spent else ""
+            yield f"with none of {self._tried} inputs, `{test.text}` in line {test.test[0]} {outcome}{ended}"
 
     def _gradient_differences(self) -> Iterator[str]:
         first, *others = self._zero_gradients or [""]
@@ -143,12 +165,14 @@ class _ChangeComparison:
 
     def _search(self, call: Call, prefix: str) -> Iterator[tuple[Call, Variation | None]]:
         """Try inputs and weights until all branches are reached; yield those that reach one."""
-        for weights, variations in ((False, SEARCHED), (True, WEIGHTS)):
+        for weights, variations in ((False, SEARCHED), (True, WEIGHTS if self._before.module is not None else ())):
             for variation in variations:
-                if self._wrong or not self._coverage.missing or time.monotonic() > self._ends:
+                if self._wrong or not self._coverage.missing or self._budget.spent:
                     return
                 missing = self._coverage.missing
                 changed = None if weights else vary(call, variation)
+                if changed is not None and have_equal_tensors(call, changed):
+                    continue
                 with varied_weights((self._before, self._after), variation if weights else None):
                     observed = self._observe_original(changed or call, varied=True)
                     if self._coverage.missing == missing or isinstance(observed, CallTimeoutError):
@@ -161,7 +185,7 @@ class _ChangeComparison:
 
     def _compare(self, call: Call, prefix: str, *, varied: bool = False) -> Observation | None:
         """Compare one call. A varied call may run endlessly or fail if it does so in both programs."""
-        if varied and (self._wrong or time.monotonic() > self._ends):
+        if varied and (self._wrong or self._budget.spent):
             return None
         before = self._observe_original(call, varied=varied)
         if isinstance(before, Exception) and not varied:

@@ -91,6 +91,13 @@ def vary(call: Call, variation: Variation) -> Call:
     return call.map_leaves(varied)
 
 
+def have_equal_tensors(call: Call, other: Call) -> bool:
+    """Return whether a variation of a call changes none of its tensors, as those of floats leave integers."""
+    sides = [pytree.tree_leaves((each.args, each.kwargs)) for each in (call, other)]
+    pairs = zip(*sides, strict=True)
+    return all(torch.equal(a, b) for a, b in pairs if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor))
+
+
 @dataclass(frozen=True, slots=True)
 class CallMode:
     """A way to call a program."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from tcexplore.accuracy import change_comparison
 from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.observation import Function, Subject
@@ -347,3 +349,54 @@ def test_a_generator_that_went_on_is_state_that_cannot_be_set_back():
         next(holder.rates)
         state.restore()
         assert state.not_restored() == ("holder.rates",)
+
+
+class Clock:
+    """A clock for all threads, which advances by a second with each reading."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 1
+        return self.now
+
+    thread_time = monotonic
+
+
+FAR = "def model(x):\n    if x.abs().sum() > 1000:\n        return x\n    return x * 2\n"
+
+
+def test_the_search_for_inputs_does_not_pay_for_the_first_compile(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    monkeypatch.setattr(change_comparison, "time", clock)
+    after = program("def model(x):\n    return torch.where(x.abs().sum() > 1000, x, x * 2)\n")["model"]
+
+    seconds = chain([100.0], repeat(0.0))
+
+    def compiled(x: torch.Tensor) -> Any:
+        clock.now += next(seconds)
+        return after(x)
+
+    original = program(FAR)["model"]
+    sides = (subject(original, original, None), subject(after, compiled, None))
+    checked = compare_change(*sides, branch_tests(FAR))
+    assert (checked.verdict, checked.unreached) == ("identical", ())
+
+
+def test_a_search_that_ends_early_says_so(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    monkeypatch.setattr(change_comparison, "time", clock)
+    monkeypatch.setattr(change_comparison, "BUDGET_S", 3.0)
+    original = program(FAR)["model"]
+    sides = (subject(original, original, None), subject(original, original, None))
+    (reason,) = compare_change(*sides, branch_tests(FAR)).unreached
+    assert reason.endswith("`x.abs().sum() > 1000` in line 2 holds; the search for one ended after 3 s")
+
+
+def test_variations_of_floats_are_not_tried_on_integers():
+    text = "def model(x):\n    if x.sum() > 10 ** 9:\n        return x\n    return x * 2\n"
+    original = program(text)["model"]
+    integers = replace(subject(original, original, None), calls=(Call((torch.arange(4),)),))
+    (reason,) = compare_change(integers, integers, branch_tests(text)).unreached
+    # As it is; in another order four times, all zero, all one, all the largest and the smallest.
+    assert "with none of 9 inputs" in reason

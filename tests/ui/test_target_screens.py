@@ -40,12 +40,11 @@ async def test_the_list_of_devices(size: tuple[int, int]):
         check_screen(f"target_{size[0]}x{size[1]}", ui)
 
 
-async def test_enter_on_the_head_of_the_list_goes_to_its_first_target():
-    async with run_app(fakes.session(fakes.complete(7))) as ui:
-        await ui.press("T", "home", "enter")
-        assert isinstance(ui.app.screen, TargetScreen)
-        await ui.press("enter")
+async def test_the_cursor_stays_below_the_head_of_the_list():
+    async with run_app(fakes.session(on_two())) as ui:
+        await ui.press("T", "down", "enter", "T", "home", "enter")
         assert not isinstance(ui.app.screen, TargetScreen)
+        assert ui.engine.requests[-1] == "retarget native known"
 
 
 async def test_a_target_with_code_is_shown_at_once():
@@ -55,7 +54,7 @@ async def test_a_target_with_code_is_shown_at_once():
         assert ui.engine.requests == ["retarget mi300x known"]
         assert "for mi300x" in str(ui.pane("code").border_title)
         assert "code for mi300x" in ui.screen
-        await ui.press("T", "home", "down", "enter")
+        await ui.press("T", "home", "enter")
         assert ui.engine.requests[-1] == "retarget native known"
         assert "cpp_fused_relu_0" in ui.screen
 
@@ -65,7 +64,7 @@ async def test_the_view_of_a_device_is_left_with_its_target():
         ui.app.main.show_view("code", "device")
         await ui.press("T", "down", "enter")
         assert ui.pane("code").view.name == "device"
-        await ui.press("T", "home", "down", "enter")
+        await ui.press("T", "home", "enter")
         assert ui.pane("code").view.name == "kernels"
 
 

@@ -20,7 +20,7 @@ from tcexplore.events import Kernel
 from tcexplore.keymap import hint
 from tcexplore.session import Snapshot
 from tcexplore.ui.actions import bindings, footer
-from tcexplore.ui.messages import RowEntered
+from tcexplore.ui.messages import CursorMoved, RowEntered
 from tcexplore.ui.row_line import Line, RowLine
 from tcexplore.ui.row_view import guarded
 from tcexplore.ui.screens.reading_screen import BoxScreen, OverlayScreen
@@ -61,10 +61,15 @@ class TargetScreen(BoxScreen):
         if first:
             self._view.move_to(FIRST + next((i for i, choice in enumerate(self._choices) if choice.key == self._at), 0))
 
+    def on_cursor_moved(self, _: CursorMoved) -> None:
+        """Keep the cursor below the head of the list: `home` and enter choose the first target."""
+        if self._view.cursor < FIRST:
+            self._view.move_to(FIRST)
+
     def on_row_entered(self, _: RowEntered) -> None:
         index = self._view.cursor - FIRST
-        if not 0 <= index < len(self._choices):
-            self._view.move_to(FIRST + (len(self._choices) - 1 if index > 0 else 0))
+        if index >= len(self._choices):
+            self._view.move_to(FIRST + len(self._choices) - 1)
             return
         choice = self._choices[index]
         if choice.trouble:

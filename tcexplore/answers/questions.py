@@ -303,7 +303,7 @@ def _recompile(report: Fields, asked: Asked) -> Answer:
         answers.append({
             "inputs": ", ".join(answer["inputs"]), "problem": answer["problem"],
             "would_recompile": recompiles if recompiles or (sure and "unknown" not in verdicts) else None,
-            "changed_with": answer["changed_with"], "frames": frames,
+            "changed_with": answer["changed_with"], "with_equal_sizes": answer["with_equal_sizes"], "frames": frames,
         })  # fmt: skip
     if not answers:
         reason = next((one["reason"] for one in report["missing"] if "recompile" in one["fact"]), "the run gave none")

@@ -162,3 +162,6 @@ class RecompileAnswer(Event):
     """Why there is no answer."""
     changed_with: tuple[str, ...] = ()
     """Inputs whose sizes were changed with those that were asked for: the call raises otherwise."""
+    with_equal_sizes: tuple[str, ...] = ()
+    """All inputs as they would be if equal sizes were changed together, where the call works without that; it may fail
+    once it is compiled, as with an attention mask that eager code leaves out."""

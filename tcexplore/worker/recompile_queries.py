@@ -124,6 +124,7 @@ def _possible_call(check: RecompileCheck, query: RecompileQuery, answer: Recompi
 
     If changed sizes do not fit the others, equal sizes of the other inputs are changed with them; if that does not help
     either, the answer is the exception, unless the call raises with its own sizes, too: values of a script are gone.
+    Where they fit, the answer names the inputs with all equal sizes changed.
     """
     if not check.changes_sizes(query.inputs):
         return answer
@@ -131,7 +132,7 @@ def _possible_call(check: RecompileCheck, query: RecompileQuery, answer: Recompi
     try:
         error = _eager_error(check, query.inputs)
         if not error:
-            return answer
+            return replace(answer, with_equal_sizes=linked) if linked != query.inputs else answer
         if linked != query.inputs and not _eager_error(check, linked):
             return replace(check.answer(replace(query, inputs=linked)), changed_with=_changed(query.inputs, linked))
         if _eager_error(check, check.original(query.inputs)):

@@ -229,6 +229,8 @@ async def test_a_size_that_another_input_shares_changes_in_both_or_is_refused(ru
     assert both.frames[0].verdict == "recompiles"
     assert impossible.problem.startswith("a call with these inputs raises RuntimeError")
     assert (broadcast.inputs, broadcast.changed_with) == (("f32[2, 1]", "f32[2, 16]"), ())
+    offered = [answer.with_equal_sizes for answer in (both, impossible, broadcast)]
+    assert offered == [(), (), ("f32[2, 1]", "f32[2, 1]")]
 
 
 LOSS = """\

@@ -60,6 +60,11 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
     if answer.changed_with:
         text = f"Changed too, since the call fails otherwise: {', '.join(answer.changed_with)}."
         yield from wrapped(text, width, "warn", indent=3)
+    if answer.with_equal_sizes:
+        text = (
+            f"Other inputs of an equal size keep it. To change them too, ask for {', '.join(answer.with_equal_sizes)}."
+        )
+        yield from wrapped(text, width, "warn", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]
     for frame in known:
         yield from _frame(frame, where, width)

@@ -210,15 +210,15 @@ class Session:
         return replace(self, baseline=None if shown is None or shown.run == self.baseline else shown.run)
 
     def baseline_of(self, snapshot: Snapshot) -> RunSummary | None:
-        """Return the figures of the run to compare with: the baseline, else the last complete run before this one.
+        """Return the figures of the run to compare with: the baseline, else the last complete one of the same entry.
 
         It may be compressed, or of an earlier start and on disk.
         """
-        others = [summary for summary in self.summaries if summary.run != snapshot.run]
+        own = summarize(snapshot)
+        others = [summary for summary in self.summaries if summary.run != own.run]
         chosen = next((summary for summary in others if summary.run == self.baseline), None)
-        return chosen or next(
-            (summary for summary in reversed(others) if summary.run < snapshot.run and summary.complete), None
-        )
+        earlier = (summary for summary in reversed(others) if summary.run < own.run and summary.complete)
+        return chosen or next((summary for summary in earlier if not summary.entry or summary.entry == own.entry), None)
 
     def snapshot_of(self, number: int) -> Snapshot | None:
         """Return the snapshot of a run that is neither compressed nor on disk."""
@@ -254,6 +254,8 @@ class RunSummary:
     """Whether a frame reached the recompile limit: calls that match no compiled version of it run eagerly."""
     trace: str = ""
     """The trace that the run was read from; empty for a live run."""
+    entry: str = ""
+    """The name in the file that was compiled; empty if unknown, and in runs stored before it was noted."""
 
     @property
     def label(self) -> str:
@@ -289,6 +291,7 @@ def summarize(snapshot: Snapshot) -> RunSummary:
         past=snapshot.past,
         complete=snapshot.complete,
         trace=snapshot.trace,
+        entry=snapshot.entry.name if snapshot.entry is not None else "",
     )
 
 

@@ -32,6 +32,19 @@ def test_the_timing_pane_shows_the_speedup_of_an_undecided_verdict_with_its_inte
     assert "0.03" not in timing_document(run("measuring")).row(0).text
 
 
+def test_an_undecided_interval_on_one_side_of_1_is_within_the_noise() -> None:
+    def meaning(low: float) -> str:
+        snapshot = run("undecided")
+        assert snapshot.timing is not None
+        timing = replace(snapshot.timing, speedup=1.11, low=low, high=1.42, noise_floor=0.277)
+        return " ".join(
+            row.text.strip() for row in all_rows(timing_document(replace(snapshot, timing=timing), width=160))
+        )
+
+    assert "eager against itself varies by up to 28%: the difference may be noise" in meaning(1.04)
+    assert "the interval has room for faster and slower" in meaning(0.9)
+
+
 def test_a_ratio_that_is_not_that_of_the_medians_says_why() -> None:
     assert any("The medians below give" in row.text for row in all_rows(timing_document(run("undecided"))))
     assert not any("The medians below give" in row.text for row in all_rows(timing_document(fakes.complete(1))))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tcexplore.events import EntryFound, TimingVerdict
+from tcexplore.session import Snapshot
 from tcexplore.ui.palette import CommandProvider
 from tcexplore.ui.screens.diff_screen import DiffScreen
 from tests import fakes
@@ -46,6 +50,34 @@ async def test_a_run_is_compared_with_the_base_or_the_one_before():
         assert "5: base" in ui.screen
         await ui.act("base")
         assert "base" not in ui.screen
+
+
+async def test_a_verdict_that_comes_while_the_screen_is_open_is_shown():
+    before, after, timing = training.run(3), edited(), fakes.complete().timing
+    assert timing is not None
+
+    def edited_with(verdict: TimingVerdict) -> Snapshot:
+        return replace(after, timing=replace(timing, verdict=verdict))
+
+    async with run_app(fakes.session(before, edited_with("measuring"))) as ui:
+        await ui.press("d")
+        assert "too few pairs for a verdict" in ui.screen
+        await ui.show(fakes.session(before, edited_with("undecided")))
+        assert "too few pairs for a verdict" not in ui.screen
+
+
+async def test_a_run_of_another_entry_is_compared_only_when_it_is_chosen():
+    def of(name: str, run: Snapshot) -> Snapshot:
+        return run.apply(EntryFound(run=run.run, name=name, kind="function", rule="", calls=()))
+
+    async with run_app(fakes.session(of("score", training.run(3)), of("model", edited()))) as ui:
+        assert "since run 3" not in ui.screen
+        await ui.press("d")
+        assert "Nothing to compare with" in ui.screen
+        await ui.press("escape", "left_square_bracket")
+        await ui.act("base")
+        await ui.act("newest-save")
+        assert "since base, run 3" in ui.screen
 
 
 async def test_the_next_save_is_compared_as_soon_as_it_is_known():

@@ -159,6 +159,8 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     interval = f"  [{ends[0]:.2f}, {ends[1]:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
+    if estimate.verdict == "undecided" and not estimate.low <= 1 <= estimate.high:
+        means = f"eager against itself varies by up to {estimate.noise_floor:.0%}: the difference may be noise"
     yield from wrapped(f"{means} {estimate.load}".rstrip(), width, "muted")
     of_medians = estimate.eager_us / estimate.compiled_us
     if not 1 / VARIED <= of_medians / estimate.speedup <= VARIED:

@@ -159,7 +159,12 @@ def _parts(run: Snapshot | None) -> tuple[object, ...]:
 
 
 def _figures(before: Snapshot | None, after: Snapshot | None) -> tuple[str, ...]:
-    return tuple(changes(summarize(before), summarize(after))) if before and after else ()
+    """Return what the summary shows of the counts, and each run's verdict and load."""
+    if before is None or after is None:
+        return ()
+    timings = [run.timing for run in (before, after) if run.timing is not None]
+    verdicts = [f"{timing.verdict} {timing.load}" for timing in timings]
+    return (*changes(summarize(before), summarize(after)), *verdicts)
 
 
 def _same(a: object, b: object) -> bool:

@@ -57,7 +57,7 @@ from tcexplore.studies.mode_variants import (
 from tcexplore.studies.runs import Runs, has_ended
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import run_fields
-from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, load_warning, uneven_eager
 from tcexplore.studies.timed_cells import Cell, Matters, TimedCells, plan_cells, settled
 
 State = StudyState[ModesOptions, RunFigures]
@@ -224,6 +224,9 @@ def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterato
     if wrong := wrong_runs(good):
         yield f"{ERROR_MARK}result differs from eager's: {_names(wrong)}"
     if warning := uneven_eager(good):
+        yield warning
+    timings = {describe_configuration(result.run.config): timing for result in good if (timing := result.run.timing)}
+    if warning := load_warning(timings):
         yield warning
 
 

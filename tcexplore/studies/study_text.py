@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tcexplore.documents.configurations import format_torch
@@ -10,7 +10,7 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.empty_states import PHASES
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import Piece, fitted, piece, row, wrapped
-from tcexplore.events import Job
+from tcexplore.events import Job, TimingEstimate
 from tcexplore.quantities import count, duration
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import StudyState
@@ -67,6 +67,20 @@ def skipped_text(state: StudyState[Any, Any]) -> str:
     """Return `The budget of 60 s was spent before: inductor, lite (timing)`."""
     budget = f" of {state.budget_s:g} s" if state.budget_s is not None else ""
     return f"The budget{budget} was spent before: {'; '.join(state.skipped)}."
+
+
+def load_warning(timings: Mapping[str, TimingEstimate]) -> str:
+    """Return which of the named timings were taken beside other programs, empty if none was."""
+    busy = {name: timing for name, timing in timings.items() if timing.load}
+    if not busy:
+        return ""
+    cores = max(min(timing.busy_cores or 0.0, timing.cores) for timing in busy.values())
+    which = "All were" if len(busy) == len(timings) > 1 else f"{'; '.join(busy)} {'was' if len(busy) == 1 else 'were'}"
+    total = next(iter(busy.values())).cores
+    return (
+        f"{which} timed while other programs used up to {cores:.1f} of {count(total, 'core')}: without them, the "
+        "speedups may be others."
+    )
 
 
 def uneven_eager(results: Iterable[RunFigures], where: str = "") -> str:

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations, islice
 from typing import Any, Final, Literal, NamedTuple
 
 from tcexplore.argument_types import at_least_one, count, several
@@ -27,7 +28,7 @@ from tcexplore.session.economics import DECIDED, UNDECIDED, RunFigures, is_faste
 from tcexplore.studies.runs import Runs, has_ended
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
-from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, EVEN_RATIO, load_warning, uneven_eager
 from tcexplore.studies.timed_cells import Cell, TimedCells, may_become_certain, plan_cells, settled
 
 Form = Literal["static", "dynamic", "auto"]
@@ -219,7 +220,27 @@ def conclusions(sweep: Sweep) -> Iterator[str]:
     for size in sweep.sizes:
         if warning := uneven_eager(filter(None, (sweep.at(STATIC, size), sweep.at(DYNAMIC, size))), f" at size {size}"):
             yield warning
-            return
+            break
+    timings = {
+        step_name(step.form, step.size): timing
+        for step in sweep.steps
+        if (timing := step.figures.run.timing) is not None
+    }
+    if warning := load_warning(timings):
+        yield warning
+    yield from islice(_faster_when_larger(sweep), 1)
+
+
+def _faster_when_larger(sweep: Sweep) -> Iterator[str]:
+    """Yield a warning for sizes whose eager calls took longer than those of a larger size."""
+    runs = [(size, sweep.at(STATIC, size) or sweep.at(DYNAMIC, size)) for size in sweep.sizes]
+    eager = [(size, run.run.timing.eager_us / 1e6) for size, run in runs if run is not None and run.run.timing]
+    for (size, seconds), (larger, others) in combinations(eager, 2):
+        if seconds > EVEN_RATIO * others and size < larger:
+            yield (
+                f"Eager took {duration(seconds)} at size {size} and {duration(others)} at size {larger}: the load of "
+                "the machine changed between runs. Compare speedups, which are interleaved, rather than times."
+            )
 
 
 def helps(sweep: Sweep) -> Iterator[str]:

@@ -66,6 +66,27 @@ async def test_the_results_as_text_and_json():
     assert fields["helps_from"] == {"static": 8, "dynamic": None}
 
 
+async def test_sizes_that_were_timed_beside_other_programs_are_named():
+    def loaded(job: ev.Job) -> list[ev.Event]:
+        one, *rest = story(job)
+        if isinstance(one, ev.TimingEstimate) and not job.config.dynamic:
+            busy = {1: 1.4, 8: 1.9, 64: 0.1}[job.config.sizes[0]]
+            one = replace(one, cores=2, busy_cores=busy, eager_us={1: 530.0, 8: 658.0, 64: 75.0}[job.config.sizes[0]])
+        return [one, *rest]
+
+    state, _ = await played("sweep", loaded, SweepOptions(0, SIZES))
+    sentences = list(conclusions(Sweep(0, SIZES, tuple(state.results))))
+    assert (
+        "static, size 1; static, size 8 were timed while other programs used up to 1.9 of 2 cores: without them, the "
+        "speedups may be others."
+    ) in sentences
+    assert any(
+        sentence.startswith("Eager took 530 µs at size 1 and 75.0 µs at size 64: the load") for sentence in sentences
+    )
+    quiet = list(conclusions(await sweep()))
+    assert not any("other programs" in sentence or "Eager took" in sentence for sentence in quiet)
+
+
 async def test_conclusions_count_the_measured_sizes():
     whole = await sweep()
     some = Sweep(0, SIZES, tuple(step for step in whole.steps if step.size != 64))

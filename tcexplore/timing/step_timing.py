@@ -720,8 +720,7 @@ class StepTiming:
         others, several = cycle(regions), len(regions) > 1
         while not self._complete(several):
             self._wait()
-            while self._paused():
-                yield NextStep()
+            yield from self._while_paused()
             yield from self._measure_pair(next(self._plan))
             if self._enough(slow=True):
                 if self._first_blocks:
@@ -740,6 +739,13 @@ class StepTiming:
             if self._elapsed() >= self._due_s:
                 self.report()
                 self._due_s = self._elapsed() + report_interval(self._elapsed())
+
+    def _while_paused(self) -> Program:
+        """Let the script go on without timing it; the time does not count."""
+        began = self._clock.now_ns()
+        while self._paused():
+            yield NextStep()
+        self._began_ns += self._clock.now_ns() - began
 
     def _wait(self) -> None:
         """Let the script wait for its turn; the time does not count."""

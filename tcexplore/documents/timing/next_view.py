@@ -10,7 +10,7 @@ from tcexplore.documents.guards.guards_view import UNSAFE, filter_code
 from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.documents.line_facts import broken_expression
 from tcexplore.documents.locations import places
-from tcexplore.documents.prose import BLANK, row, shortened, wrapped
+from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
@@ -26,9 +26,6 @@ EMPTY_TEXT = (
 
 WIDEST = 110
 """Columns of a step: the gain stands beside its title, not at the other side of the screen."""
-
-GAIN_WIDTH = 26
-"""Columns of the gain beside the title of a step."""
 
 LEAST_SHARE = 0.01
 """Share of a call below which it is not stated more exactly."""
@@ -51,8 +48,7 @@ def next_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wid
             "rests on"
         )
         rows += wrapped(text, width, "muted", keys_only=True)
-    open_steps = sum(not step.gainless for step in steps)
-    return Parts(count(open_steps, "step") if open_steps else "", [fixed(rows)])
+    return Parts(count(len(steps), "step") if steps else "", [fixed(rows)])
 
 
 def step_document(snapshot: Snapshot, key: str, width: int) -> Parts:
@@ -100,18 +96,17 @@ def _step(step: NextStep, number: int, snapshot: Snapshot, width: int) -> Iterat
     style = "muted" if step.gainless else "strong"
     title = f"{describe_step(step, snapshot)}"
     gain, gain_style = gain_span(step)
-    room = width - len(gain) - 5
-    if room >= GAIN_WIDTH:
-        title = shortened(title, room)
-        padding = " " * max(2, room - len(title) + 1)
-        yield row((f"{number:>2} ", "number"), (title, style), padding, (gain, gain_style), links=links, location=at)
+    padding = width - len(title) - len(gain) - 4
+    if padding >= 2:
+        yield row((f"{number:>2} ", "number"), (title, style), " " * padding, (gain, gain_style), links=links,
+                  location=at)  # fmt: skip
     else:
-        yield row((f"{number:>2} ", "number"), (shortened(title, width - 4), style), links=links, location=at)
+        yield from wrapped(title, width, style, indent=0, lead=f"{number:>2} ", links=links, location=at)
         yield row("    ", (gain, gain_style), links=links, location=at)
     for text in (evidence(step, snapshot), *results(step, snapshot)):
         yield from wrapped(text, width, "muted", indent=4, links=links, location=at)
     if code := code_of(step):
-        yield row("    ", (code, "code.python"), links=links, location=at, no_wrap=True)
+        yield from wrapped(code, width, "code.python", indent=4, links=links, location=at)
     if risk := risk_of(step):
         yield from wrapped(risk, width, "warn", indent=4, lead="! ", links=links, location=at)
 
@@ -313,7 +308,8 @@ def _graphs_evidence(step: NextStep, _: Snapshot) -> str:
 def _work_evidence(purpose: str) -> Callable[[NextStep, Snapshot], str]:
     def describe(step: NextStep, _: Snapshot) -> str:
         ops = step.detail or "matrix products"
-        return f"{ops} ({count(step.number or 1, 'call')}) {_of_a_call(step)}{purpose}."
+        calls = count(step.number or 1, "call")
+        return f"{calls} of {ops}: {_of_a_call(step).removeprefix('takes ')}{purpose}."
 
     return describe
 

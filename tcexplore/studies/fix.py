@@ -268,6 +268,10 @@ class BreakView:
     written: str = ""
     """The name of the file that was written."""
     advice: str = ""
+    proposed: Change | None = None
+    """The change that is verified next."""
+    step: str = ""
+    """What is done until its verification begins; empty while a worker starts."""
 
     @property
     def shown(self) -> Verification | None:
@@ -339,13 +343,17 @@ def _body(view: BreakView, width: int) -> Iterator[Row]:
     verification = view.shown
     if verification is None:
         if view.waiting:
-            yield from wrapped("Waiting for a worker.", width, "muted")
+            if view.proposed is not None:
+                yield from _change(view.proposed, width)
+                yield BLANK
+            text = f"Not verified yet. {f'Under way: {view.step}' if view.step else 'Waiting for a worker'}."
+            yield from wrapped(text, width, "running")
         else:
             yield from wrapped(view.advice or NO_FIX, width, "strong")
             yield from wrapped("torch's own hints are in the breaks pane.", width, "muted", keys_only=True)
         return
     yield from _summary(verification, view, width)
-    yield from _change(verification, width)
+    yield from _change(verification.change, width)
     yield BLANK
     yield heading("Verification", "in a separate process")
     for fact in facts(verification):
@@ -374,8 +382,7 @@ def _fact_rows(fact: Fact, width: int, indent: int, style: str) -> Iterator[Row]
     yield from rest
 
 
-def _change(verification: Verification, width: int) -> Iterator[Row]:
-    change = verification.change
+def _change(change: Change, width: int) -> Iterator[Row]:
     yield row(" ", (change.fix.name, "heading"))
     yield from wrapped(change.fix.description, width, "strong", indent=3)
     for effect in change.fix.side_effects:
@@ -507,8 +514,11 @@ class FixStudy(Study[FixOptions, FixResult]):
         done = by_break(state.results)
         verifications = done[0].verifications if done else ()
         current = None if state.over else under_way(state)
-        view = BreakView(target.graph_break, state.job.file, verifications, current, advice=target.advice,
-                         waiting=not state.over and bool(target.changes), written=", ".join(state.written))  # fmt: skip
+        view = BreakView(
+            target.graph_break, state.job.file, verifications, current, advice=target.advice,
+            waiting=not state.over and bool(target.changes), written=", ".join(state.written),
+            proposed=next(iter(target.changes[target.first :]), None), step=state.step,
+        )  # fmt: skip
         return break_document(view, width)
 
     def result_line(self, result: FixResult) -> str:

@@ -9,6 +9,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.fixes.proposals import proposals
 from tcexplore.fixes.verification import Verification, facts, speed_text, summary_fact
+from tcexplore.studies.fix import BreakView, break_document
 from tests.fixes.verifications import FILE, GRAPH, GUARDED, ITEM, KIND, SAME, TEXT, broken, run, verification
 
 
@@ -112,3 +113,14 @@ def test_a_fix_that_must_print_is_verified_to_print():
     after = run(GRAPH, SAME, ev.Output(stream="stdout", text="a\n"), ev.Finished())
     assert "does not print everything" in Verification(later, before.breaks[0], before, after).objection
     assert Verification(GUARDED, before.breaks[0], before, run(GRAPH, SAME, ev.Finished())).verified
+
+
+def test_the_change_is_shown_before_its_verification_begins():
+    """For a script, a run of the region alone comes first, which takes as long as its compile."""
+    known = verification(SAME)
+    change = known.change
+    view = BreakView(known.graph_break, FILE, waiting=True, proposed=change, step="break 1: net alone")
+    document = break_document(view, 100)
+    text = "\n".join(document.row(index).text for index in range(len(document)))
+    assert change.first_line in text
+    assert "Not verified yet. Under way: break 1: net alone." in text

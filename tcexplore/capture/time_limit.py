@@ -44,6 +44,17 @@ class TimeLimitError(BaseException):
 
 
 @contextmanager
+def without_time_limit() -> Iterator[None]:
+    """Let no time count for the limits around it. For the main thread."""
+    left_s, repeat_s = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        if left_s:
+            signal.setitimer(signal.ITIMER_REAL, left_s, repeat_s)
+
+
+@contextmanager
 def time_limit(seconds: float, error: type[TimeLimitError] = TimeLimitError) -> Iterator[None]:
     """Raise `error` after `seconds`, and again until it ends the code; 0 for no limit.
 

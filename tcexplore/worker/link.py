@@ -136,10 +136,13 @@ class CommandQueue:
         """Whether timing is paused, by the last command that was handled."""
         return self._paused
 
-    def queries(self) -> Iterator[RecompileQuery]:
-        """Yield the queries that have arrived, without waiting, note a pause, and defer all other commands."""
+    def queries(self, *, wait: bool) -> Iterator[RecompileQuery]:
+        """Yield the queries that have arrived, note a pause, and defer all other commands.
+
+        Do not wait for more, or with `wait` only while timing is paused.
+        """
         others: list[RunCommand] = []
-        while (command := self._get(0.0)) is not None:
+        while (command := self._get(None if wait and self._paused else 0.0)) is not None:
             if isinstance(command, RecompileQuery):
                 yield command
             elif isinstance(command, PauseTiming):

@@ -28,8 +28,9 @@ from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.module_paths import name_modules
 from tcexplore.capture.python_state import PythonState
 from tcexplore.capture.region_queries import RegionQueries
+from tcexplore.capture.step_signals import is_one_of_several_ranks
 from tcexplore.capture.structured_trace import StructuredTrace
-from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit
+from tcexplore.capture.time_limit import TimeLimitError, process_limit, time_limit, without_time_limit
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.user_ops import has_custom_ops
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
@@ -299,7 +300,7 @@ class Run:
             self._hooks, user_files=self.user_files if self.job.examine else None, time_for=self.job.time_for,
             function=config.step, alternate=alternate,
             paused=lambda: self._commands.paused, entered=partial(self.progress.enter, "timing"),
-            # A run of a study waits for its turn. In the app, a script goes on while timing is paused.
+            # A run of a study waits for its turn. In the app, a script waits between calls: see `_answer_queries`.
             wait=(lambda: None) if self.job.time_for is None else partial(self._handle_commands, 0.0),
             timeline=self._step_timeline if self.job.examine else None,
         )  # fmt: skip
@@ -628,9 +629,14 @@ class Run:
     # ---- commands
 
     def _answer_queries(self) -> None:
-        """Answer recompile queries while the script goes on."""
-        for query in self._commands.queries():
-            self._queries.answer(query)
+        """Answer recompile queries while the script goes on; in the app, let it wait while timing is paused.
+
+        A study beside a script that uses all cores takes several times as long. Other ranks would wait in vain.
+        """
+        wait = self.job.time_for is None and not is_one_of_several_ranks()
+        with without_time_limit():
+            for query in self._commands.queries(wait=wait):
+                self._queries.answer(query)
 
     def _handle_commands(self, seconds: float) -> bool:
         """Wait up to `seconds` for a command, and handle all that have arrived; return whether there was one."""

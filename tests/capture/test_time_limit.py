@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from tcexplore.capture.time_limit import TimeLimitError, time_limit
+from tcexplore.capture.time_limit import TimeLimitError, time_limit, without_time_limit
 
 
 class InnerError(TimeLimitError):
@@ -22,5 +24,18 @@ def test_a_limit_that_was_not_reached_leaves_the_outer_one():
 
 def test_an_inner_limit_raises_its_own_error():
     with pytest.raises(InnerError), time_limit(60.0), time_limit(0.01, InnerError):  # noqa: PT012
+        while True:
+            pass
+
+
+def test_time_without_a_limit_does_not_count():
+    def take(seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            pass
+
+    with pytest.raises(TimeLimitError), time_limit(0.1):  # noqa: PT012
+        with without_time_limit():
+            take(0.3)
         while True:
             pass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tcexplore.events import (
@@ -16,7 +18,7 @@ from tcexplore.events import (
     RegionCompiled,
     RegionCreated,
 )
-from tcexplore.events.commands import RecompileQuery
+from tcexplore.events.commands import PauseTiming, RecompileQuery
 from tests.supervisor.runs import Runs, printed
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
@@ -194,6 +196,41 @@ async def test_regions_of_a_script_answer_while_it_runs_and_after_its_end(runs: 
     assert answers[11].frames[0].entries[0].failed.name == "x"
     assert "its own state" in answers[12].problem
     assert "scaled (line 12)" in answers[14].problem
+
+
+COUNTED = """\
+import torch
+
+@torch.compile(backend="eager")
+def scaled(x):
+    return x * 2
+
+while True:
+    scaled(torch.ones(3))
+    with open(STEPS, "a") as file:
+        file.write(".")
+"""
+
+
+async def test_a_script_waits_while_timing_is_paused(runs: Runs, tmp_path: Path) -> None:
+    steps = tmp_path / "steps"
+
+    async def steps_after(number: int) -> int:
+        """Return how many steps the script has taken once it has answered a query."""
+        assert runs.supervisor.send(RecompileQuery(number=number, inputs=("f32[3]",), region=0))
+        await runs.until(lambda e: isinstance(e, RecompileAnswer) and e.number == number and e.run == run)
+        return steps.stat().st_size
+
+    run = runs.submit(COUNTED.replace("STEPS", repr(str(steps))), time_for=None)
+    await runs.until(lambda e: isinstance(e, RegionCompiled) and e.run == run)
+    running = [await steps_after(number) for number in (1, 2)]
+    assert running[0] < running[1]
+    assert runs.supervisor.send(PauseTiming(paused=True))
+    waiting = [await steps_after(number) for number in (3, 4, 5)]
+    assert len(set(waiting)) == 1
+    assert runs.supervisor.send(PauseTiming(paused=False))
+    await steps_after(6)
+    assert await steps_after(7) > waiting[0]
 
 
 async def test_inputs_of_regions_are_recorded_only_for_queries(runs: Runs) -> None:

@@ -39,6 +39,25 @@ inputs = (torch.randn(32, 64), torch.randn(64, 48, requires_grad=True))
 """
 
 
+BOTH_SUMS = """\
+import torch
+def model(x):
+    return x.sum(0), x.sum(1)
+inputs = (torch.randn(4096, 2048),)
+"""
+
+
+async def test_a_reduction_of_rows_and_columns_at_once_has_its_nodes_and_bytes(runs: Runs) -> None:
+    """torch does not report the call of such a kernel as it reports others."""
+    events = await runs.run(BOTH_SUMS, backend="inductor", target="h100", threads=1)
+    kernels = [kernel for kernel in only(events, Kernel) if kernel.target == "h100"]
+    read = sum(kernel.bytes_read or 0 for kernel in kernels)
+    assert sorted(name for kernel in kernels for name in kernel.scheduler_nodes)[0] == "op0"
+    assert read == pytest.approx(4096 * 2048 * 4, rel=0.05), "the input once"
+    assert {kernel.fusion for kernel in kernels} == {"reduction"}
+    assert all(line.source for kernel in kernels for line in kernel.lines)
+
+
 async def test_code_for_a_target_is_lowered_and_assembled_after_the_compile(runs: Runs) -> None:
     events = await runs.run(MODEL, backend="inductor", target="l4", assembly=True, threads=1)
     assert isinstance(events[-1], Finished), events[-1]

@@ -27,6 +27,8 @@ from tcexplore.torch_text.kernel_source import (
 _CALL_TRACKER = "set_kernel_post_grad_provenance_tracing"
 """torch calls this function once for each kernel call in the wrapper."""
 
+_MIXED_REDUCTION = "torch._inductor.codegen.simd:SIMDScheduling"
+
 _TRACKER_MODULES = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
 """Modules that import the function by name."""
 
@@ -41,6 +43,8 @@ class KernelCapture:
         self._post_grad: WeakKeyDictionary[Any, PostGradNodes] = WeakKeyDictionary()
         self._extern_text = ExternCallText(self._called)
         self._line_ops = mark_lines(hooks)
+        self._mixed: CallSchedule | None = None
+        """What the next call computes if it reduces rows and columns at once: torch does not report such a call."""
 
     def install(self) -> None:
         """Watch kernel definitions, kernel calls, and the moment at which the wrapper is complete."""
@@ -50,6 +54,8 @@ class KernelCapture:
         )
         for module in _TRACKER_MODULES:
             watch("kernel calls", f"{module}:{_CALL_TRACKER}", before=self._called)
+        watch("kernel calls", f"{_MIXED_REDUCTION}.codegen_mix_order_reduction", before=self._mixed_begins)
+        watch("kernel calls", "torch._inductor.codegen.triton:TritonKernel.call_kernel", before=self._mixed_called)
         self._extern_text.install(self._hooks)
         watch("kernels", "torch._inductor.graph:GraphLowering._compile_to_module_lines", before=self._wrapper_complete)
 
@@ -77,16 +83,30 @@ class KernelCapture:
             dtypes=nodes.dtypes(names),
         )  # fmt: skip
 
+    def _mixed_begins(self, _: Any, node: Any) -> None:
+        from torch._inductor.virtualized import V
+
+        self._mixed = call_schedule(node.get_nodes(), V.graph.scheduler, V.graph.graph)
+
+    def _mixed_called(self, _: Any, name: str, *__: Any, **___: Any) -> None:
+        if self._mixed is not None:
+            schedule, self._mixed = self._mixed, None
+            self._add_call(schedule, name)
+
     def _called(self, node_schedule: Any, kernel_name: str, is_extern: bool = False) -> None:
         from torch._inductor.virtualized import V
 
-        calls = self._calls()
         if is_extern:
             node = V.graph.scheduler.name_to_node.get(node_schedule.get_operation_name())
             schedule = call_schedule([] if node is None else [node], V.graph.scheduler, V.graph.graph)
         else:
             schedule = call_schedule(node_schedule, V.graph.scheduler, V.graph.graph)
-        nodes = self._nodes()
+        self._add_call(schedule, kernel_name, is_extern=is_extern)
+
+    def _add_call(self, schedule: CallSchedule, kernel_name: str, *, is_extern: bool = False) -> None:
+        from torch._inductor.virtualized import V
+
+        calls, nodes = self._calls(), self._nodes()
         source = calls.defined.get(kernel_name)
         if source is None and not is_extern:
             # Some backends write the definition into the header themselves, as that of Metal.

@@ -48,7 +48,7 @@ COMPILED_LIMIT_S = 60.0
 """Time limit of a compiled call with varied inputs, which may compile again."""
 
 BUDGET_S = 25.0
-"""No further variation is tried after this many seconds of the main thread, or thrice as many beside other programs.
+"""No further variation is tried after this many seconds of the main thread, or three times as many of the clock.
 
 They count from the end of the first calls, which compile.
 """

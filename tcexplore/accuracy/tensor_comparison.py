@@ -109,10 +109,11 @@ def _verdict_by_errors(value: ComparedValue, errors: _Errors) -> tuple[AccuracyV
     """Return the verdict, and the errors with the one that is allowed."""
     eps = value.eps
     explained, error = MAX_ERROR_RATIO * max(errors.eager or 0.0, errors.rounded or 0.0), errors.compiled or 0.0
-    errors = errors._replace(allowed=explained + ALLOWED_ROUNDINGS * eps)
-    if error <= explained + ALLOWED_ROUNDINGS * eps:
-        return AS_ACCURATE, errors
-    return (LESS_ACCURATE if error <= explained + _wrong_above(eps) else WRONG), errors
+    allowed = explained + ALLOWED_ROUNDINGS * eps
+    verdict: AccuracyVerdict = AS_ACCURATE
+    if error > allowed:
+        verdict = LESS_ACCURATE if error <= explained + _wrong_above(eps) else WRONG
+    return verdict, errors._replace(allowed=allowed)
 
 
 def _wrong_above(eps: float) -> float:

@@ -277,7 +277,8 @@ def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
         speedup = f"{factor(timing.speedup) if slower else f'{timing.speedup:.2f}×'} "
         interval = f"[{ends[0]:.2f}, {ends[1]:.2f}]"
         differs = timing.verdict in ("faster", "slower")
-        verdict = f"{speedup if differs else ''}{timing.verdict}"
+        # The load itself is the first thing that a narrow line leaves out.
+        verdict = f"{'≈' if timing.load else ''}{speedup}{timing.verdict}" if differs else timing.verdict
         label = label or ("speedup " if timing.verdict == "undecided" else "")
         yield Piece((Span(label, "muted"), Span(verdict, STYLES.get(timing.verdict, ""))))
         if shown.target != NATIVE:

@@ -157,9 +157,12 @@ class FusionStudy(Study[FusionOptions, FusionTrial]):
 def _is_of(run: Snapshot, job: Job) -> bool:
     """Return whether a run of a model is over and was of this source and configuration.
 
-    A study of a script is of one captured call, which the script's own run is not.
+    A study of a script is of one captured call, which the script's own run is not. Assembly and checks of custom ops,
+    which a study leaves out, change nothing.
     """
-    same = (run.source, replace(run.config, region=job.config.region)) == (job.source, job.config)
+    wanted = job.config
+    config = replace(run.config, region=wanted.region, assembly=wanted.assembly, opcheck=wanted.opcheck)
+    same = (run.source, config) == (job.source, wanted)
     return same and run.complete and run.failure is None and not run.is_script
 
 

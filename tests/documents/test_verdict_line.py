@@ -35,6 +35,17 @@ def test_gain_of_a_fix_and_speedup_over_eager_fit_80_columns(verdict: TimingVerd
     assert text.endswith(f"vs. eager: {shown}")
 
 
+def test_a_speedup_under_load_is_marked_where_there_is_no_room_for_the_load() -> None:
+    run = fakes.complete(7)
+    assert run.timing is not None
+    loaded = replace(run, timing=replace(run.timing, busy_cores=1.9, cores=2))
+    lines = {width: verdict_row(Session(runs=(loaded,)), width).text for width in (80, 200)}
+    assert "while other programs" not in lines[80]
+    assert "≈1.31× faster" in lines[80]
+    assert "≈1.31× faster  [1.28, 1.34]  while other programs use 1.9 of 2 cores" in lines[200]
+    assert "≈" not in verdict_row(Session(runs=(run,)), 80).text
+
+
 def test_a_wide_line_has_the_kernels_after_the_fix_and_says_that_the_speedup_is_without_it() -> None:
     text = verdict_row(Session(runs=(fixable(),)), 160).text
     assert "than now  3 kernels → 2" in text

@@ -118,7 +118,8 @@ async def test_a_choice_that_torch_refuses_is_not_timed():
 @pytest.mark.parametrize(("kind", "runs"), [("function", 1), ("script", 2)])
 async def test_the_run_of_the_app_is_repeated_only_for_a_script(kind: Literal["function", "script"], runs: int):
     entry = ev.EntryFound(name="model", kind=kind, rule="", calls=())
-    own = replace(run_of(entry, *APART, ev.Finished()), file=JOB.file, source=JOB.source)
+    config = replace(JOB.config, assembly=True)
+    own = replace(run_of(entry, *APART, ev.Finished()), file=JOB.file, source=JOB.source, config=config)
     _, player = await played("fusion", refused, FusionOptions(("op0", "op1")), own=own)
     assert len(player.jobs) == runs
 

@@ -27,8 +27,6 @@ from tcexplore.torch_text.kernel_source import (
 _CALL_TRACKER = "set_kernel_post_grad_provenance_tracing"
 """torch calls this function once for each kernel call in the wrapper."""
 
-_MIXED_REDUCTION = "torch._inductor.codegen.simd:SIMDScheduling"
-
 _TRACKER_MODULES = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
 """Modules that import the function by name."""
 
@@ -54,7 +52,8 @@ class KernelCapture:
         )
         for module in _TRACKER_MODULES:
             watch("kernel calls", f"{module}:{_CALL_TRACKER}", before=self._called)
-        watch("kernel calls", f"{_MIXED_REDUCTION}.codegen_mix_order_reduction", before=self._mixed_begins)
+        mixed = "torch._inductor.codegen.simd:SIMDScheduling.codegen_mix_order_reduction"
+        watch("kernel calls", mixed, before=self._mixed_begins)
         watch("kernel calls", "torch._inductor.codegen.triton:TritonKernel.call_kernel", before=self._mixed_called)
         self._extern_text.install(self._hooks)
         watch("kernels", "torch._inductor.graph:GraphLowering._compile_to_module_lines", before=self._wrapper_complete)

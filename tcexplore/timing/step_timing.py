@@ -224,7 +224,6 @@ class StepTiming:
         time_for: float | None,
         function: str | None = None,
         alternate: bool = True,
-        paused: Callable[[], bool] = lambda: False,
         wait: Callable[[], object] = lambda: None,
         entered: Callable[[], None] = lambda: None,
         timeline: Callable[[bytes], StepTimeline] | None = None,
@@ -235,9 +234,8 @@ class StepTiming:
 
         `time_for` is as in `measure_timing`, `function` names the function or region whose call is a step.
 
-        `paused` tells whether timing is paused, while the script goes on compiled; `wait` is called between pairs, and
-        may have the script wait. `entered` is called when the alternation begins. `timeline` makes the timeline of a
-        Chrome trace of warm steps; without it, none is made.
+        `wait` is called between pairs, and may have the script wait. `entered` is called when the alternation begins.
+        `timeline` makes the timeline of a Chrome trace of warm steps; without it, none is made.
         """
         self._hooks = hooks
         self._emit = hooks.emit
@@ -245,7 +243,6 @@ class StepTiming:
         self._time_for = time_for
         self._function = function
         self._alternate = alternate
-        self._paused = paused
         self._wait_for_turn = wait
         self._entered = entered
         self._timeline = timeline
@@ -413,12 +410,18 @@ class StepTiming:
         return self._clock.now_ns() if self._step is not None else 0
 
     def end_own_work(self, began_ns: int) -> None:
-        """Take the time since `begin_own_work` out of the step, as far as the script waited for it."""
+        """Take the time since `begin_own_work` out of the step, as far as the script waited for it, and of the timing.
+
+        It may be long: in the app, a script waits while a study runs.
+        """
         if not began_ns or (step := self._step) is None:
             return
         if self._device.type == "cuda":
             self._ask_whether_idle(len(step.own_ns))
-        step.own_ns.append(self._clock.now_ns() - max(began_ns, step.began_ns))
+        own_ns = self._clock.now_ns() - max(began_ns, step.began_ns)
+        step.own_ns.append(own_ns)
+        if self._began_ns:
+            self._began_ns += own_ns
 
     def _ask_whether_idle(self, position: int) -> None:
         """Note in some steps whether the GPU has nothing to do at this position of the step: a query takes 30 µs."""
@@ -720,7 +723,6 @@ class StepTiming:
         others, several = cycle(regions), len(regions) > 1
         while not self._complete(several):
             self._wait()
-            yield from self._while_paused()
             yield from self._measure_pair(next(self._plan))
             if self._enough(slow=True):
                 if self._first_blocks:
@@ -739,13 +741,6 @@ class StepTiming:
             if self._elapsed() >= self._due_s:
                 self.report()
                 self._due_s = self._elapsed() + report_interval(self._elapsed())
-
-    def _while_paused(self) -> Program:
-        """Let the script go on without timing it; the time does not count."""
-        began = self._clock.now_ns()
-        while self._paused():
-            yield NextStep()
-        self._began_ns += self._clock.now_ns() - began
 
     def _wait(self) -> None:
         """Let the script wait for its turn; the time does not count."""

@@ -131,11 +131,6 @@ class CommandQueue:
                 break
         return retarget
 
-    @property
-    def paused(self) -> bool:
-        """Whether timing is paused, by the last command that was handled."""
-        return self._paused
-
     def queries(self, *, wait: bool) -> Iterator[RecompileQuery]:
         """Yield the queries that have arrived, note a pause, and defer all other commands.
 

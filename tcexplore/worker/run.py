@@ -299,7 +299,7 @@ class Run:
         return StepTiming(
             self._hooks, user_files=self.user_files if self.job.examine else None, time_for=self.job.time_for,
             function=config.step, alternate=alternate,
-            paused=lambda: self._commands.paused, entered=partial(self.progress.enter, "timing"),
+            entered=partial(self.progress.enter, "timing"),
             # A run of a study waits for its turn. In the app, a script waits between calls: see `_answer_queries`.
             wait=(lambda: None) if self.job.time_for is None else partial(self._handle_commands, 0.0),
             timeline=self._step_timeline if self.job.examine else None,

@@ -372,12 +372,22 @@ def test_nothing_runs_eagerly_before_the_steps_are_warm_nor_after_the_verdict():
     assert {"eee", "ccc"} <= {runs[at : at + 3] for at in range(len(runs))}, "the order is random, with controls"
 
 
-def test_steps_while_timing_is_paused_take_none_of_its_time():
-    def pairs(paused_steps: int) -> int:
-        script: Script = Script(time_for=3.0, paused=lambda: 0 <= len(script.order) - 60 < paused_steps)
-        return take_steps(script, 900, 20.0, 10.0).pairs
+def test_a_wait_of_the_script_while_timing_is_paused_takes_none_of_its_time():
+    def pairs(wait_s: float) -> int:
+        script, net = Script(time_for=3.0), region()
+        script.optimizer()
+        for step in range(500):
+            script.call(net, 20.0, 10.0, graphs=step == 0)
+            if step == 60:
+                began = script.timing.begin_own_work()
+                script.clock.work(wait_s * 1e9)
+                script.timing.end_own_work(began)
+            script.update()
+        estimate, _ = script.finish()
+        assert estimate is not None
+        return estimate.pairs
 
-    assert pairs(400) == pytest.approx(pairs(0), abs=2)
+    assert pairs(60.0) == pytest.approx(pairs(0.0), abs=2)
 
 
 def test_a_pair_in_which_something_compiles_does_not_count():

@@ -53,7 +53,7 @@ class KernelCapture:
         for module in _TRACKER_MODULES:
             watch("kernel calls", f"{module}:{_CALL_TRACKER}", before=self._called)
         mixed = "torch._inductor.codegen.simd:SIMDScheduling.codegen_mix_order_reduction"
-        watch("kernel calls", mixed, before=self._mixed_begins)
+        watch("kernel calls", mixed, before=self._mixed_begins, after=self._mixed_ends, failed=self._mixed_ends)
         watch("kernel calls", "torch._inductor.codegen.triton:TritonKernel.call_kernel", before=self._mixed_called)
         self._extern_text.install(self._hooks)
         watch("kernels", "torch._inductor.graph:GraphLowering._compile_to_module_lines", before=self._wrapper_complete)
@@ -91,6 +91,10 @@ class KernelCapture:
         if self._mixed is not None:
             schedule, self._mixed = self._mixed, None
             self._add_call(schedule, name)
+
+    def _mixed_ends(self, *_: Any, **__: Any) -> None:
+        """Forget what was not called: the next call is of another kernel."""
+        self._mixed = None
 
     def _called(self, node_schedule: Any, kernel_name: str, is_extern: bool = False) -> None:
         from torch._inductor.virtualized import V

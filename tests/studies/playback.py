@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
+from time import monotonic
 from typing import Any
 
 from tcexplore import events as ev
@@ -86,8 +87,12 @@ async def played(
     timeout: float = 5.0,  # noqa: ASYNC109
     budget_s: float | None = None,
     own: Snapshot | None = None,
+    clock: Callable[[], float] = monotonic,
 ) -> tuple[StudyState[Any, Any], Playback]:
-    """Run a study with a story to its end; return its state and its first queue, which has the jobs of all."""
+    """Run a study with a story to its end; return its state and its first queue, which has the jobs of all.
+
+    `clock` is the one that the budget is measured with.
+    """
     players: list[Playback] = []
 
     def runner(emit: Callable[[ev.Event], None]) -> Playback:
@@ -101,6 +106,7 @@ async def played(
         state.step = step
 
     async with Runs(runner) as runs:
+        runs.steps.clock = clock
         await run_study(study, state, runs, announce, lambda _: None)
     state.over, state.run = True, None
     return state, players[0]

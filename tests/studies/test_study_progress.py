@@ -53,14 +53,19 @@ def test_no_more_time_is_left_than_the_budget_has():
 
 
 async def test_a_spent_budget_names_what_was_left_out():
-    def story(job: ev.Job) -> list[ev.Event]:
-        return [timed(2.0), ev.Finished()] if job.config.backend == "inductor" else []
+    clock = Clock()
 
-    options = ModesOptions(modes=("default",), dynamic=(False,))
-    state, _ = await played("modes", story, options, job=replace(JOB, time_for=1.0), budget_s=0.1)
+    def story(job: ev.Job) -> list[ev.Event]:
+        if job.config.backend == "inductor":
+            return [timed(2.0), ev.Finished()]
+        clock.now = 9.99
+        return []
+
+    options, job = ModesOptions(modes=("default",), dynamic=(False,)), replace(JOB, time_for=1.0)
+    state, _ = await played("modes", story, options, job, timeout=60.0, budget_s=10.0, clock=clock)
     left_out = [f"{name}, default, dynamic false (compiling)" for name in ("eager", "aot_eager")]
     assert list(state.skipped) == left_out
     report = " ".join(printed("modes", state).split())
-    assert f"The budget of 0.1 s was spent before: {'; '.join(left_out)}." in report
+    assert f"The budget of 10 s was spent before: {'; '.join(left_out)}." in report
     fields = json_of("modes", state)
-    assert (fields["budget_s"], fields["skipped"], len(fields["runs"])) == (0.1, left_out, 1)
+    assert (fields["budget_s"], fields["skipped"], len(fields["runs"])) == (10.0, left_out, 1)

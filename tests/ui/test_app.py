@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from rich.segment import Segment
@@ -197,14 +199,18 @@ async def test_ctrl_c_names_the_key_to_quit():
         assert ui.app.is_running
 
 
-async def test_a_graph_is_shown_without_waiting_for_other_events():
+async def test_a_graph_is_shown_without_waiting_for_other_events(monkeypatch: pytest.MonkeyPatch):
+    graph = fakes.complete(1).graphs[0]
     async with run_app() as ui:
         await tell(ui, job(1))
-        ui.engine.deliver(PhaseStarted(run=1, phase="dynamo", at=0.1))
-        assert ui.app._update_timer is not None
-        waits = ui.app._update_timer.when()
-        ui.engine.deliver(fakes.complete(1).graphs[0])
-        assert ui.app._update_timer.when() < waits
+        loop = asyncio.get_running_loop()
+        with monkeypatch.context() as at_once:
+            at_once.setattr(loop, "time", partial(float, loop.time()))
+            ui.engine.deliver(PhaseStarted(run=1, phase="dynamo", at=0.1))
+            assert ui.app._update_timer is not None
+            waits = ui.app._update_timer.when()
+            ui.engine.deliver(graph)
+            assert ui.app._update_timer.when() < waits
         await tell(ui)
         assert ui.app.session.newest is not None
         assert len(ui.app.session.newest.graphs) == 1

@@ -102,7 +102,7 @@ async def tried(
     action: StepAction, config: ev.Config, source: str, folder: Path, runs: SharedRuns, **more: Any
 ) -> ev.StepTried:
     """Try a step of a program, and return the result."""
-    job = ev.Job(run=1, file=str(folder / "model.py"), source=source, time_for=0.5)
+    job = ev.Job(run=1, file=str(folder / "model.py"), source=source, time_for=0.5, timing_processes=1)
     step = NextStep(action=action, target="it", config=config, trial="run", **more)
     graph = fakes.one_graph(1)
     state = StudyState[NextOptions, StepResult](job, NextOptions(only=step.key, run=graph, step=step), 120.0)

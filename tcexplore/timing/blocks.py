@@ -7,7 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 CPU_BLOCK_NS = 2_000_000
@@ -16,6 +16,9 @@ GPU_BLOCK_NS = 40_000_000
 
 Longer blocks would even out more jitter, but on a shared processor nearly all of them would lose a time slice.
 """
+
+FIRST_GPU_BLOCK_NS = 10_000_000
+"""Length of the blocks on a GPU until there are enough pairs for a verdict: long ones take two seconds."""
 
 RESOLUTIONS = 2_000
 """Minimum length of a block in clock resolutions."""
@@ -78,10 +81,16 @@ class BlockTimer:
     reset: Callable[[], None] | None
     """Runs untimed before each unit."""
     min_block_ns: int
+    first_block_ns: int | None = None
+    """The same until there are enough pairs for a verdict; None if it does not differ."""
     context: Callable[[], AbstractContextManager[object]] = nullcontext
     """Entered once per block."""
     synchronous: bool = False
     """Whether a unit has ended when it returns, as on a CPU, so that it can be timed by itself."""
+
+    def for_first_pairs(self) -> BlockTimer:
+        """Return the timer for the pairs of the first verdict."""
+        return self if self.first_block_ns is None else replace(self, min_block_ns=self.first_block_ns)
 
     def units_per_block(self, unit_ns: float) -> int:
         """Return the number of units closest to the target length; they take at least two thirds of it."""

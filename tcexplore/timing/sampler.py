@@ -12,7 +12,7 @@ from tcexplore.timing.allocator import page_fault_counter
 from tcexplore.timing.blocks import BlockTime, BlockTimer
 from tcexplore.timing.samples import Samples, Side, median
 from tcexplore.timing.steady_state import NeverSteadyError, SteadyState, reach_steady_state
-from tcexplore.timing.timing_verdict import MIN_CONTROL_PAIRS, MIN_SLOW_PAIRS
+from tcexplore.timing.timing_verdict import MIN_CONTROL_PAIRS, MIN_PAIRS, MIN_SLOW_PAIRS
 from tcexplore.timing.workload import Workload
 
 RESIZE_FACTOR = 1.5
@@ -84,7 +84,7 @@ class Sampler:
         self.samples = Samples()
         self._page_faults = page_fault_counter() if workload.device.type == "cpu" else None
         self._workload = workload
-        self._timer = timer
+        self._timer, self._later_timer = timer.for_first_pairs(), timer
         self._compile_count = compile_count
         self._plan = planned_pairs(seed, controls=controls)
         self._discarded_in_a_row = 0
@@ -129,7 +129,10 @@ class Sampler:
         self._note_fastest("eager", first)
         self._note_fastest("control" if pair.control else "compiled", second)
         eager_ns, compiled_ns = self._sized_for
-        if eager_ns > RESIZE_FACTOR * self.eager.unit_ns or compiled_ns > RESIZE_FACTOR * self.compiled.unit_ns:
+        if self._timer is not self._later_timer and len(self.samples.measured) >= MIN_PAIRS:
+            self._timer = self._later_timer
+            self._size_blocks()
+        elif eager_ns > RESIZE_FACTOR * self.eager.unit_ns or compiled_ns > RESIZE_FACTOR * self.compiled.unit_ns:
             self._size_blocks()
 
     def _time_block(self, side: Side, size: BlockSize) -> BlockTime:

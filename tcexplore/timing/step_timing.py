@@ -44,7 +44,14 @@ from tcexplore.events import (
 )
 from tcexplore.quantities import count
 from tcexplore.timing.allocator import page_fault_counter
-from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, RESOLUTIONS, Clock, SystemClock
+from tcexplore.timing.blocks import (
+    CPU_BLOCK_NS,
+    FIRST_GPU_BLOCK_NS,
+    GPU_BLOCK_NS,
+    RESOLUTIONS,
+    Clock,
+    SystemClock,
+)
 from tcexplore.timing.estimate import has_enough_pairs, make_estimate
 from tcexplore.timing.memory_room import MemoryRoom
 from tcexplore.timing.sampler import RESIZE_FACTOR, BlockSize, PlannedPair, block_sizes, planned_pairs
@@ -108,9 +115,9 @@ MOST_FIRST_STEPS = 8
 """Most steps of a first block, unless it needs more for its length. To take as long as one eager step, a block of steps
 that are thirty times as fast would need most of a short script."""
 
-FIRST_GPU_BLOCK_NS, FIRST_STEPS = 10_000_000, 3
-"""Length of the blocks on a GPU until there are enough pairs for a verdict, and their steps unless `GPU_BLOCK_NS` has
-fewer. Many scripts that try something have one to three hundred steps of a few milliseconds."""
+FIRST_STEPS = 3
+"""Steps of the first blocks on a GPU, unless `GPU_BLOCK_NS` has fewer. Many scripts that try something have
+one to three hundred steps of a few milliseconds."""
 
 SETTLED_NS = 100_000_000
 """A step that is longer than this is longer by less than a percent."""

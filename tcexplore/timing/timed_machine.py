@@ -19,7 +19,7 @@ from tcexplore.capture.hooks import Emit
 from tcexplore.events import FactMissing
 from tcexplore.events.timing_events import MemoryState
 from tcexplore.timing.allocator import keep_memory
-from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, BlockTimer, Clock, SystemClock
+from tcexplore.timing.blocks import CPU_BLOCK_NS, FIRST_GPU_BLOCK_NS, GPU_BLOCK_NS, BlockTimer, Clock, SystemClock
 from tcexplore.timing.workload import Workload
 
 COUNTERS = "torch._dynamo.utils:counters"
@@ -85,6 +85,7 @@ def block_timer(workload: Workload) -> BlockTimer:
         synchronize=make_synchronizer(workload.device),
         reset=workload.reset,
         min_block_ns=CPU_BLOCK_NS if on_cpu else GPU_BLOCK_NS,
+        first_block_ns=None if on_cpu else FIRST_GPU_BLOCK_NS,
         synchronous=on_cpu,
         context=workload.context,
     )

@@ -4,6 +4,7 @@ from itertools import cycle, islice
 
 from tcexplore.timing.blocks import BlockTimer
 from tcexplore.timing.sampler import Sampler, planned_pairs
+from tcexplore.timing.timing_verdict import MIN_PAIRS
 from tests.timing.simulation import SimulatedClock, simulated_clock, workload
 
 
@@ -33,6 +34,20 @@ def test_jitter_does_not_resize_blocks():
     while clock.now < 1.6e9:
         sampler.measure_pair()
     assert (sampler.eager_block, sampler.compiled_block) == before
+
+
+def test_blocks_are_longer_once_there_are_enough_pairs_for_a_verdict():
+    clock = simulated_clock()
+    timer = BlockTimer(
+        clock=clock, synchronize=lambda: None, reset=None, min_block_ns=40_000_000, first_block_ns=10_000_000
+    )  # fmt: skip
+    sampler = Sampler(workload(lambda: clock.work(1e6), lambda: clock.work(1e6)), timer, lambda: 0)
+    first, later = set[tuple[int, int]](), set[tuple[int, int]]()
+    for _ in range(40):
+        known = first if len(sampler.samples.measured) < MIN_PAIRS else later
+        known.add((sampler.eager_block.units, sampler.compiled_block.units))
+        sampler.measure_pair()
+    assert (first, later) == ({(10, 10)}, {(40, 40)})
 
 
 def test_both_orders_are_balanced_at_any_length():

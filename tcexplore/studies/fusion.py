@@ -306,10 +306,11 @@ def predicted_us(trial: FusionTrial) -> tuple[float, float] | None:
     """Return a call now and the call with the choice, in microseconds, from the bytes that the kernels move.
 
     A kernel is taken to need time in proportion to its bytes. The share that is saved is that of the run of the file;
-    the call now is that of the trial, once it is measured. None without the measured time of a kernel.
+    the call now is that of the trial, once it is measured. None without the measured time of a kernel, and if a call is
+    bound by launches: then its time is not that of its kernels.
     """
     timing, moved = trial.before.timing, traffic(trial)
-    if timing is None or moved is None or not moved.bytes_before or moved.bytes_after is None:
+    if timing is None or timing.launch_bound or moved is None or not moved.bytes_before or moved.bytes_after is None:
         return None
     times = [measured_time(trial.before, kernel) for kernel in moved.before]
     if not times or None in times:
@@ -321,6 +322,8 @@ def predicted_us(trial: FusionTrial) -> tuple[float, float] | None:
 
 
 # ---- document and JSON
+
+LAUNCH_BOUND = "no estimate from bytes: kernels run for less than 70% of a call, the rest is Python and launches"
 
 NOTE = (
     "Parts that are separate are fused, parts that are fused are kept apart: in a separate process, your file is not "
@@ -380,11 +383,17 @@ def _figures(trial: FusionTrial, width: int) -> Iterator[Row]:
     if figures:
         yield BLANK
         yield from table(_FIGURES, figures)
+    if _is_launch_bound(trial):
+        yield from wrapped(f"{LAUNCH_BOUND}.", width, "muted")
     yield BLANK
     if timing is not None:
         yield from wrapped(f"{_conclusion(trial)}.", width, VERDICT_STYLES.get(timing.verdict, "muted"))
     elif trial.applied:
         yield from wrapped("Inductor made the choice. Its code is compiled and timed.", width, "running")
+
+
+def _is_launch_bound(trial: FusionTrial) -> bool:
+    return trial.before.timing is not None and bool(trial.before.timing.launch_bound)
 
 
 def _loops(run: Snapshot, kernels: Iterable[Kernel]) -> int:
@@ -425,6 +434,7 @@ def _fields(trial: FusionTrial) -> dict[str, Any]:
         "bytes_before": moved.bytes_before if moved is not None else None,
         "bytes_after": moved.bytes_after if moved is not None else None,
         "estimated_us": list(predicted) if predicted is not None else None,
+        "not_estimated": LAUNCH_BOUND if _is_launch_bound(trial) else None,
         "before_us": timing.before_us if timing is not None else None,
         "after_us": timing.after_us if timing is not None else None,
         "speedup": timing.speedup if timing is not None else None,

@@ -25,7 +25,7 @@ from tcexplore.studies.fusion import (
 from tcexplore.studies.runs import RefusedError, Runs
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_json import study_fields
-from tests.studies.playback import GRAPH, JOB, played, printed
+from tests.studies.playback import GRAPH, JOB, json_of, played, printed, timed
 from tests.supervisor.runs import Runs as SharedRuns
 
 
@@ -100,6 +100,17 @@ def test_the_estimate_follows_the_bytes_of_the_kernels_that_differ():
     assert moved is not None
     assert [one.name for one in moved.before] == ["first", "second"]
     assert predicted_us(trial) == (100.0, 84.0)  # 40 µs of kernels move 120 instead of 200 bytes
+
+
+def test_a_call_that_waits_for_launches_is_not_estimated_from_bytes():
+    part = ev.CallPart(kind="kernel", name="both", graph="0/0", phase="forward", us=20.0, low_us=20.0, high_us=20.0)
+    profile = ev.CallProfiled(total_us=20.0, repeats=1, parts=(part,), plain_us=60.0)
+    before = run_of(*FUSED, replace(timed(2.0, 120.0), device="gpu").with_kernels(50.0, 20.0), profile)
+    trial = FusionTrial(fusion_choice(before, ("op0", "op1")), before, run_of(*APART, ev.Finished()))
+    assert predicted_us(trial) is None
+    state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
+    assert "no estimate from bytes" in " ".join(printed("fusion", state).split())
+    assert "launches" in json_of("fusion", state)["not_estimated"]
 
 
 def refused(job: ev.Job) -> list[ev.Event]:

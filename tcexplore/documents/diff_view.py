@@ -17,6 +17,7 @@ from tcexplore.events import Kernel, Location
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.cache_misses import cache_misses
+from tcexplore.session.economics import call_ratio
 from tcexplore.session.links import break_link, guard_link, kernel_link, line_links, node_link
 from tcexplore.session.run_diff import (
     RunChange,
@@ -227,11 +228,13 @@ def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
     yield BLANK
 
 
-def _speeds(*runs: Snapshot) -> Iterator[Row]:
-    """Yield the speed of each run, decided or not; nothing if neither was timed."""
+def _speeds(before: Snapshot, after: Snapshot) -> Iterator[Row]:
+    """Yield the speed of each run over eager, and of the later run over the earlier; nothing if neither was timed."""
+    runs = before, after
     if all(run.timing is None for run in runs):
         return
     width = max(len(run.label) for run in runs)
+    yield from _call_times(before, after)
     for run in runs:
         label = f" {run.label:<{width}}  "
         timing = run.timing
@@ -239,7 +242,7 @@ def _speeds(*runs: Snapshot) -> Iterator[Row]:
             yield row((label, "muted"), ("not timed" if timing is None else "too few pairs for a verdict", "dim"))
             continue
         sides = f"{duration(timing.eager_us / 1e6)} eager, {duration(timing.compiled_us / 1e6)} compiled"
-        speed = f"{format_interval(timing)} {timing.verdict}"
+        speed = f"vs. eager {format_interval(timing)} {timing.verdict}"
         load = f"  {timing.load}" if timing.load else ""
         yield row(
             (label, "muted"), (speed, VERDICT_STYLES.get(timing.verdict, "muted")), (f"  {sides}", "muted"),
@@ -248,6 +251,19 @@ def _speeds(*runs: Snapshot) -> Iterator[Row]:
     busy = [bool(run.timing.load) for run in runs if run.timing is not None]
     if len(set(busy)) > 1:
         yield row(("Timed at different load: the speedups may differ for that alone.", "warn"))
+
+
+def _call_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
+    """Yield whether a compiled call of the later run is faster than one of the earlier."""
+    if before.timing is None or after.timing is None or (ratio := call_ratio(before.timing, after.timing)) is None:
+        return
+    times = " → ".join(duration(timing.compiled_us / 1e6) for timing in (before.timing, after.timing))
+    verdict = "no clear difference" if ratio.verdict == "undecided" else ratio.verdict
+    yield row(
+        (f" compiled {after.timing.unit} {times}: ", "muted"),
+        (f"{verdict}, {ratio.value:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}]", VERDICT_STYLES.get(verdict, "strong")),
+        rest=(("  if the machine was as fast in both runs", "muted"),),
+    )
 
 
 def _section(section: _Section, diff: RunDiff, toggled: frozenset[str], width: int) -> Part:

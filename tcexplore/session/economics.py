@@ -26,6 +26,26 @@ class Range(NamedTuple):
     low: float
     high: float
 
+    @property
+    def verdict(self) -> ev.TimingVerdict:
+        """The verdict on a ratio of times, the later one below: its interval decides."""
+        return "faster" if self.low > 1 else "slower" if self.high < 1 else "undecided"
+
+
+def call_ratio(before: ev.TimingEstimate, after: ev.TimingEstimate) -> Range | None:
+    """Return the time of a compiled call before over that after, from two runs; None if they timed something else.
+
+    Each side is as uncertain as its speedup, which has the scatter between processes in it. A machine that was slower
+    in one of the runs is not in the interval.
+    """
+    if (before.unit, before.device, before.calls, before.train) != (after.unit, after.device, after.calls, after.train):
+        return None
+    if "measuring" in (before.verdict, after.verdict) or min(before.low, after.low) <= 0:
+        return None
+    ratio = before.compiled_us / after.compiled_us
+    low = ratio * (before.speedup / before.high) * (after.low / after.speedup)
+    return Range(ratio, low, ratio * (before.speedup / before.low) * (after.high / after.speedup))
+
 
 @dataclass(frozen=True, slots=True)
 class Payback:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from tcexplore.argument_types import name, one_of, several
 from tcexplore.documents import configurations
 from tcexplore.documents.guards.guards_view import UNSAFE, describe_guard_cost, describe_guard_filter
-from tcexplore.events import ACCURACY_VERDICTS, Config, GuardFilterTried, Job, StepTried, TimingVerdict
+from tcexplore.events import ACCURACY_VERDICTS, Config, GuardFilterTried, Job, StepTried
 from tcexplore.events.config import INDUCTOR, REGIONS, Regions
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
@@ -341,18 +341,13 @@ def step_tried(step: str, comparison: Comparison, steady: Range) -> StepTried:
     assert before is not None
     assert after is not None
     return StepTried(
-        step=step, speedup=steady.value, low=steady.low, high=steady.high, verdict=relative_verdict(steady),
+        step=step, speedup=steady.value, low=steady.low, high=steady.high, verdict=steady.verdict,
         before_us=before.compiled_us, after_us=after.compiled_us, speedups=(before.speedup, after.speedup),
     )  # fmt: skip
 
 
 def _is_plain(config: Config) -> bool:
     return not configurations.describe_variant(config)
-
-
-def relative_verdict(ratio: Range) -> TimingVerdict:
-    """Return the verdict on one configuration against another: their intervals decide."""
-    return "faster" if ratio.low > 1 else "slower" if ratio.high < 1 else "undecided"
 
 
 # ---- JSON of comparisons

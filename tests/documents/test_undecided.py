@@ -56,6 +56,22 @@ def test_the_diff_has_the_speed_of_both_runs() -> None:
     assert "too few pairs for a verdict" in text
 
 
+def test_the_diff_has_the_time_of_a_call_in_one_run_over_the_other():
+    def text(us: float, **other: object) -> str:
+        before, after = run("faster"), run("faster")
+        assert before.timing is not None
+        timing = replace(before.timing, compiled_us=1000.0, speedup=2.0, low=1.9, high=2.1)
+        before = replace(before, timing=timing)
+        after = replace(after, timing=replace(timing, compiled_us=us, **other))  # type: ignore[arg-type]
+        return "\n".join(row.text for row in all_rows(diff_document(before, after, width=140)))
+
+    assert "compiled call 1.00 ms → 500 µs: faster, 2.00× [1.81, 2.21]" in text(500.0)
+    assert "if the machine was as fast in both runs" in text(500.0)
+    assert "slower, 0.50×" in text(2000.0)
+    assert "no clear difference, 1.05× [0.95, 1.16]" in text(950.0)
+    assert "compiled step" not in text(500.0, unit="step"), "a step is not compared with a call"
+
+
 def test_the_diff_says_that_its_runs_were_timed_at_different_load() -> None:
     def text(busy: float) -> str:
         quiet, other = run("faster"), run("faster")

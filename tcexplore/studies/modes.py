@@ -373,9 +373,8 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         if not state.results:
             # Alone, so that a short budget has an answer: eager against Inductor's default.
             return cells[:1], may_have_variants(state), may_be_best
-        if alone := [cell for cell in cells if compiles_alone(cell.job.config, state.planned)]:
-            return alone, True, may_be_decided
-        return cells, False, may_be_best
+        together = [cell for cell in cells if not compiles_alone(cell.job.config, state.planned)]
+        return (together, False, may_be_best) if together else (cells, True, may_be_decided)
 
     def result_key(self, result: RunFigures) -> Config:
         return result.run.config
@@ -440,11 +439,11 @@ def _timed_cells(state: State, folder: str) -> list[Cell]:
     ]
 
 
-def _promise(config: Config) -> tuple[bool, bool, int]:
-    """Return a key that sorts configurations: Inductor's default first, then its modes that search for more."""
+def _promise(config: Config) -> tuple[bool, bool, bool, int]:
+    """Return a key that sorts configurations: Inductor's default, its modes that search for more, then variants."""
     modes = ("default", "max-autotune", "reduce-overhead", "max-autotune-no-cudagraphs")
     known = modes.index(config.mode) if config.mode in modes else len(modes)
-    return config.backend != INDUCTOR, bool(config.dynamic) and known > 0, known
+    return config.backend != INDUCTOR, bool(describe_variant(config)), bool(config.dynamic) and known > 0, known
 
 
 async def _first_call(row: RunFigures, state: State, runs: Runs, announce: Announce, folder: str) -> RunFigures:

@@ -133,12 +133,12 @@ def plan_cells(steps: StudyProgress, cells: Sequence[Cell], slice_s: float) -> N
 class TimedCells:
     """Runs cells and yields what is known of each as it comes.
 
-    Every cell is compiled first, several at once. A compiled cell waits in its process. Then each is timed
-    while nothing else runs, until its verdict is clear or a slice of seconds is over. Those that matter get up to
-    `SLICES` slices, until they are certain.
+    Several cells are compiled at once. Each of them is then timed while nothing else runs, until its verdict is clear
+    or a slice of seconds is over, and waits in its process while the next ones compile. In the end, those that matter
+    get up to `SLICES` slices, until they are certain.
 
-    With `in_turn`, times of different cells can be compared: each compiles alone, and then gets `TURNS` whole slices,
-    in turn with the others.
+    With `in_turn`, times of different cells can be compared: each compiles alone, and once all are compiled, each gets
+    `TURNS` whole slices, in turn with the others.
     """
 
     def __init__(
@@ -182,15 +182,10 @@ class TimedCells:
         try:
             at_once = 1 if self._in_turn else compiles_at_once(await self._runs.machine(self._limit_s))
             while self._waiting:
-                self._runs.steps.begin(COMPILING)
-                lanes = [asyncio.create_task(self._compile_some(at_once)) for _ in range(at_once)]
-                try:
-                    await asyncio.gather(*lanes)
-                finally:
-                    for lane in lanes:
-                        lane.cancel()
-                    await asyncio.wait(lanes)
-                await self._time_held()
+                await (self._compile_all() if self._in_turn else self._compile_some(at_once))
+                await self._time_new()
+                if not self._waiting or at_once == 1 or not memory_is_free():
+                    await self._time_again()
         finally:
             for held in self._held:
                 self._runs.release(held.run)
@@ -199,10 +194,22 @@ class TimedCells:
     # ---- compile
 
     async def _compile_some(self, at_once: int) -> None:
+        """Compile some cells, at once."""
+        self._runs.steps.begin(COMPILING)
+        cells = [self._waiting.pop() for _ in range(min(at_once, len(self._waiting)))]
+        lanes = [asyncio.create_task(self._compile(cell)) for cell in cells]
+        try:
+            await asyncio.gather(*lanes)
+        finally:
+            for lane in lanes:
+                lane.cancel()
+            await asyncio.wait(lanes)
+
+    async def _compile_all(self) -> None:
         """Compile one cell after another, as long as there is memory for the processes that wait."""
-        may_hold = at_once > 1 or self._in_turn
-        while self._waiting and (not self._held or (may_hold and memory_is_free() and not self._rest_is_for_timing())):
-            await self._compile(self._waiting.pop())
+        await self._compile_some(1)
+        while self._waiting and memory_is_free() and not self._rest_is_for_timing():
+            await self._compile_some(1)
 
     def _rest_is_for_timing(self) -> bool:
         """Return whether the rest of a budget is needed to time what is compiled."""
@@ -234,11 +241,15 @@ class TimedCells:
 
     # ---- time
 
-    async def _time_held(self) -> None:
-        """Time every cell that waits, then those that matter again; end their processes."""
+    async def _time_new(self) -> None:
+        """Time every cell that was compiled since the last one was timed."""
         self._runs.steps.begin(TIMING)
         for held in self._held:
-            await self._time(held)
+            if not held.slices:
+                await self._time(held)
+
+    async def _time_again(self) -> None:
+        """Time the cells that matter again, and end all processes."""
         while (again := self._again()) is not None:
             await self._time(again)
         while self._held:

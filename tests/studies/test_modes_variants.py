@@ -63,6 +63,16 @@ async def test_a_model_with_repeated_blocks_gets_rows_for_regions_and_expensive_
 
 
 @pytest.mark.usefixtures("featured")
+async def test_all_modes_are_compared_before_the_variants_of_one():
+    _, player = await compared(modes=("default", "max-autotune"), backends=("inductor", "eager"))
+    jobs = [job.config for job in player.jobs if not job.cold]
+    variants = [config for config in jobs if config.regions != "whole" or config.guard_filter]
+    others = [config for config in jobs if config not in variants and config.backend == "inductor"]
+    assert len(variants) > 2
+    assert jobs[: len(others)] == others
+
+
+@pytest.mark.usefixtures("featured")
 async def test_the_regions_are_compared_in_compile_time_and_speed():
     state, _ = await compared()
     table = printed("modes", state, 300)

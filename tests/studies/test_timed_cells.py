@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from tcexplore import events as ev
 from tcexplore.events.commands import PauseTiming, RunCommand
+from tcexplore.studies import timed_cells
 from tcexplore.studies.mode_variants import ModesOptions
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, load_study, run_study
@@ -40,10 +43,12 @@ class HeldPlayback(Playback):
         return super().send(command)
 
 
-async def run(estimates: Estimates) -> tuple[list[str], StudyState[ModesOptions, object]]:
+async def run(
+    estimates: Estimates, options: ModesOptions = OPTIONS
+) -> tuple[list[str], StudyState[ModesOptions, object]]:
     log: list[str] = []
     study = load_study("modes")
-    state = StudyState[ModesOptions, object](replace(JOB, time_for=1e-6), OPTIONS, 5.0)
+    state = StudyState[ModesOptions, object](replace(JOB, time_for=1e-6), options, 5.0)
     async with Runs(lambda emit: HeldPlayback(emit, log, estimates)) as runs:
         await run_study(study, state, runs, lambda _: None, lambda _: None)
     return log, state
@@ -61,6 +66,20 @@ async def test_the_most_promising_cell_is_timed_first_then_all_others_compile_an
     assert sorted(events[::2]) == ["time lite", "time max-autotune"]
     assert [event.replace("time", "pause") for event in events[::2]] == events[1::2]
     assert [result.run.status for result in state.results] == ["ok"] * 3  # type: ignore[attr-defined]
+
+
+async def test_cells_that_compiled_are_timed_before_others_compile(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(timed_cells, "_core_count", lambda: 2)
+    modes = ("default", "max-autotune", "reduce-overhead", "a", "b")
+    log, _ = await run({mode: [timed(1.5)] for mode in modes}, replace(OPTIONS, modes=modes))
+    order = [event for event in log if not event.startswith("pause")]
+    assert order[:2] == ["compile default", "time default"]
+    halves = [sorted(order[at : at + 2]) for at in range(2, 10, 2)]
+    assert halves[:2] == [
+        ["compile max-autotune", "compile reduce-overhead"],
+        ["time max-autotune", "time reduce-overhead"],
+    ]
+    assert halves[2:] == [["compile a", "compile b"], ["time a", "time b"]]
 
 
 async def test_only_undecided_cells_that_may_be_the_fastest_are_timed_again():

@@ -18,7 +18,7 @@ from tcexplore.documents.document import Document, Row, Span, StaticDocument
 from tcexplore.documents.prose import BLANK, FAILED, Column, row, table, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_error
 from tcexplore.documents.verdicts import LEGEND, format_outcome, interval_text, speedup_span, suggest_less_noise
-from tcexplore.events import Config, Job, Standby
+from tcexplore.events import TIMEOUT, Config, Job, Standby
 from tcexplore.events.config import INDUCTOR
 from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
@@ -231,13 +231,24 @@ def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterato
 
 
 def recommendation(results: Sequence[RunFigures], *, more: bool) -> str:
-    """Return which mode to use, as a sentence; empty as long as this is open and runs are planned."""
+    """Return which mode to use, as a sentence; as long as this is open and runs are planned, the fastest so far."""
     good = [result for result in results if not result.failure]
     return _advice(good, choose_mode(good), more=more)
 
 
 def _advice(good: Sequence[RunFigures], choice: ModeChoice | None, *, more: bool) -> str:
-    return _use(choice, more=more) if choice is not None else _stay_eager(good) if good and not more else ""
+    if choice is not None:
+        return _use(choice, more=more)
+    return "" if not good else _best_so_far(good) if more else _stay_eager(good)
+
+
+def _best_so_far(good: Sequence[RunFigures]) -> str:
+    """Return the fastest run while others are planned and none is certainly faster than eager; empty without a time."""
+    timed = [(timing.speedup, result) for result in good if (timing := result.run.timing) is not None]
+    if not timed:
+        return ""
+    _, best = max(timed, key=lambda pair: pair[0])
+    return f"So far the fastest: {describe_configuration(best.run.config)}, {format_outcome(best)}."
 
 
 def _use(choice: ModeChoice, *, more: bool) -> str:
@@ -362,6 +373,9 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
                     timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn, known=known)
                     async for update in timed.results():
                         yield RunFigures(update.run)
+                    if _file_fails(state.results):
+                        state.planned = [job for job in state.planned if job.config == state.results[0].run.config]
+                        return
                     add_variants(state)
                 elif row := next_cold(state.results):
                     yield await _first_call(row, state, runs, announce, folder)
@@ -429,19 +443,31 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons), configs)
 
 
+def _file_fails(results: Sequence[RunFigures]) -> bool:
+    """Return whether the first run failed in the user's code: no mode would change that."""
+    failure = results[0].run.failure if len(results) == 1 else None
+    return failure is not None and failure.blame == "user" and failure.type != TIMEOUT
+
+
 def _timed_cells(state: State, folder: str) -> list[Cell]:
     """Return what is planned and has no result, the most promising first."""
     done = {result.run.config for result in state.results}
+    device = state.machine.device if state.machine else ""
     return [
         Cell(config, describe_configuration(config), replace(job, cache_dir=_kernels(folder, config), profile=False))
-        for job in sorted(state.planned, key=lambda job: _promise(job.config))
+        for job in sorted(state.planned, key=lambda job: _promise(job.config, device))
         if (config := job.config) not in done
     ]
 
 
-def _promise(config: Config) -> tuple[bool, bool, bool, int]:
-    """Return a key that sorts configurations: Inductor's default, its modes that search for more, then variants."""
+def _promise(config: Config, device: str) -> tuple[bool, bool, bool, int]:
+    """Return a key that sorts configurations: Inductor's default, its modes that search for more, then variants.
+
+    A CPU has no CUDA graphs, so the modes that differ in these only come last.
+    """
     modes = ("default", "max-autotune", "reduce-overhead", "max-autotune-no-cudagraphs")
+    if device == "cpu":
+        modes = ("default", "max-autotune", "lite", "reduce-overhead", "max-autotune-no-cudagraphs")
     known = modes.index(config.mode) if config.mode in modes else len(modes)
     return config.backend != INDUCTOR, bool(describe_variant(config)), bool(config.dynamic) and known > 0, known
 

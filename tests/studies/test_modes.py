@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tcexplore import events as ev
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import start_snapshot
+from tcexplore.studies import timed_cells
 from tcexplore.studies.mode_variants import ModesOptions
 from tcexplore.studies.modes import conclusions, planned_jobs
 from tcexplore.studies.study import StudyState
@@ -66,6 +69,25 @@ async def test_a_run_that_fails_or_hangs_does_not_end_the_study():
     assert len({job.cache_dir for job in player.jobs}) == 3, "no run uses kernels of another"
     assert player.closed
     assert (results[2].compile_s, results[2].max_abs) == (1.5, 1e-7)
+
+
+async def test_a_file_that_fails_is_not_tried_in_other_modes():
+    def story(_: ev.Job) -> list[ev.Event]:
+        return [ev.Failed(stage="eager", blame="user", type="TypeError", message="no tensor")]
+
+    state, player = await played("modes", story, ModesOptions())
+    assert len(player.jobs) == 1
+    assert "✖ inductor, default, dynamic false: TypeError: no tensor" in " ".join(printed("modes", state).split())
+    assert len(json_of("modes", state)["runs"]) == len(state.planned) == 1
+
+
+async def test_on_a_cpu_modes_that_differ_in_cuda_graphs_only_come_last(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(timed_cells, "_core_count", lambda: 1)
+    modes = ("default", "reduce-overhead", "lite", "max-autotune-no-cudagraphs", "max-autotune")
+    options = ModesOptions(modes=modes, backends=("inductor",), dynamic=(False,))
+    _, player = await played("modes", lambda _: [timed(2.0), ev.Finished()], options)
+    order = ["default", "max-autotune", "lite", "reduce-overhead", "max-autotune-no-cudagraphs"]
+    assert [job.config.mode for job in player.jobs] == order
 
 
 async def test_the_results_as_text_and_json():
@@ -151,7 +173,9 @@ def test_a_mode_with_a_wrong_result_is_never_recommended():
 def test_eager_is_recommended_if_nothing_is_faster_and_undecided_runs_are_counted():
     slow, unknown = finished(0.7, "default"), finished(1.3, "lite", verdict="undecided")
     assert list(conclusions([slow])) == ["Stay with eager: no run is faster beyond the noise."]
-    assert list(conclusions([slow], more=True)) == []
+    assert list(conclusions([slow], more=True)) == [
+        "So far the fastest: inductor, default, dynamic false, slower, 0.70× [0.69, 0.71]."
+    ]
     assert list(conclusions([slow, finished(0.9, "lite", verdict="undecided")])) == list(conclusions([slow]))
     (recommendation,) = conclusions([slow, unknown])
     assert recommendation.startswith(

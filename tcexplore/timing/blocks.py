@@ -81,12 +81,12 @@ class BlockTimer:
     reset: Callable[[], None] | None
     """Runs untimed before each unit."""
     min_block_ns: int
-    first_block_ns: int | None = None
-    """The same until there are enough pairs for a verdict; None if it does not differ."""
     context: Callable[[], AbstractContextManager[object]] = nullcontext
     """Entered once per block."""
     synchronous: bool = False
     """Whether a unit has ended when it returns, as on a CPU, so that it can be timed by itself."""
+    first_block_ns: int | None = None
+    """`min_block_ns` until there are enough pairs for a verdict; None if it does not differ."""
 
     def for_first_pairs(self) -> BlockTimer:
         """Return the timer for the pairs of the first verdict."""

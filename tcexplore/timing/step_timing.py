@@ -119,6 +119,9 @@ FIRST_STEPS = 3
 """Steps of the first blocks on a GPU, unless `GPU_BLOCK_NS` has fewer. Many scripts that try something have
 one to three hundred steps of a few milliseconds."""
 
+LONGEST_OWN_NS = 1_000_000_000
+"""A step with more of tcexplore's own work is left out on a GPU: its work ended meanwhile, nobody knows when."""
+
 SETTLED_NS = 100_000_000
 """A step that is longer than this is longer by less than a percent."""
 
@@ -213,7 +216,7 @@ class _StepInProgress:
     waited_ns: int = 0
     batches: int = 0
     uncomparable: bool = False
-    """Whether the user's own stance has its regions run eagerly."""
+    """Whether the user's own stance has its regions run eagerly, or the script waited for a study beside a GPU."""
 
 
 class StepTiming:
@@ -423,9 +426,10 @@ class StepTiming:
         """
         if not began_ns or (step := self._step) is None:
             return
+        own_ns = self._clock.now_ns() - max(began_ns, step.began_ns)
         if self._device.type == "cuda":
             self._ask_whether_idle(len(step.own_ns))
-        own_ns = self._clock.now_ns() - max(began_ns, step.began_ns)
+            step.uncomparable = step.uncomparable or own_ns > LONGEST_OWN_NS
         step.own_ns.append(own_ns)
         if self._began_ns:
             self._began_ns += own_ns

@@ -579,6 +579,24 @@ def test_own_work_is_no_part_of_a_step_unless_a_device_works_meanwhile(
     assert stream.queries <= 300 // 4, "a query takes 30 µs, which the script waits for"
 
 
+def test_on_a_gpu_a_step_in_which_the_script_waited_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_fake_gpu(monkeypatch, FakeStream(idle=False))
+    script, net = Script(), region()
+    script.optimizer()
+    for step in range(300):
+        if step in (150, 151, 152):
+            began = script.timing.begin_own_work()
+            script.clock.work(60e9)
+            script.timing.end_own_work(began)
+        script.call(net, 20.0, 10.0, graphs=step == 0)
+        script.update()
+    estimate, steps = script.finish()
+    assert steps.irregular == 3
+    assert estimate is not None
+    assert estimate.speedup == pytest.approx(2.0)
+    assert (estimate.eager_outliers, estimate.compiled_outliers) == (0, 0)
+
+
 @pytest.mark.parametrize("on_gpu", [True, False])
 def test_on_a_gpu_steps_are_profiled_once_the_timing_is_over(monkeypatch: pytest.MonkeyPatch, on_gpu: bool) -> None:
     if on_gpu:

@@ -266,15 +266,20 @@ def _function_at(text: str | None, location: Location) -> _Function | None:
 @lru_cache(maxsize=64)
 def _functions(file: str, text: str) -> tuple[_Function, ...]:
     """Return the functions of a file."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
     return tuple(
         _Function(file, node.lineno, node.end_lineno or node.lineno, frozenset(_own_attributes(node)))
-        for node in ast.walk(tree)
+        for node in ast.walk(_tree(text))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
+
+
+@lru_cache(maxsize=4)
+def _tree(text: str) -> ast.Module:
+    """Return the syntax tree of a file, empty if this Python cannot parse it."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
 
 
 def _own_attributes(function: ast.AST) -> Iterator[str]:
@@ -302,11 +307,7 @@ def _calls_of_attribute(sources: TraceSources, name: str) -> Location | None:
 @cache
 def _attribute_calls(text: str) -> tuple[tuple[str, int, str], ...]:
     """Return each called attribute of `self` with its line and the function around it."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
-    return tuple(_calls_in(tree, ""))
+    return tuple(_calls_in(_tree(text), ""))
 
 
 def _calls_in(node: ast.AST, function: str) -> Iterator[tuple[str, int, str]]:

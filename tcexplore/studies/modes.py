@@ -465,9 +465,8 @@ def _promise(config: Config, device: str) -> tuple[bool, bool, bool, int]:
 
     A CPU has no CUDA graphs, so the modes that differ in these only come last.
     """
-    modes = ("default", "max-autotune", "reduce-overhead", "max-autotune-no-cudagraphs")
-    if device == "cpu":
-        modes = ("default", "max-autotune", "lite", "reduce-overhead", "max-autotune-no-cudagraphs")
+    of_gpu = ("reduce-overhead", "max-autotune-no-cudagraphs")
+    modes = ("default", "max-autotune", *(("lite", *of_gpu) if device == "cpu" else of_gpu))
     known = modes.index(config.mode) if config.mode in modes else len(modes)
     return config.backend != INDUCTOR, bool(describe_variant(config)), bool(config.dynamic) and known > 0, known
 

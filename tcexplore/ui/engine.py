@@ -51,6 +51,9 @@ class Engine:
     def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
         """Use these arguments of `torch.compile` from now on, and rerun; None keeps the `further` arguments."""
 
+    def compile_name(self, name: str | None) -> None:
+        """Compile `name` of the file from now on, and rerun; None for what the file's own rules select."""
+
     def open_file(self, file: str, target: str = "") -> None:
         """Watch and run another file from now on, without arguments, inputs and name of the current one.
 

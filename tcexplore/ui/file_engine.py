@@ -76,6 +76,10 @@ class FileEngine(Engine):
         )
         self.rerun()
 
+    def compile_name(self, name: str | None) -> None:
+        self._name = name
+        self.rerun()
+
     def open_file(self, file: str, target: str = "") -> None:
         self._file, self._argv, self._name = os.path.abspath(file), (), None
         self._config = replace(self._config, inputs=(), vary=(), target=target or self._config.target)

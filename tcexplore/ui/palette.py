@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -127,6 +128,7 @@ class CommandProvider(Provider):
         yield from self._views()
         yield from self._targets()
         yield from self._options()
+        yield from self._names()
         yield from self._files()
         for theme in self.app.available_themes.values():
             note = "the terminal's own 16 colors" if theme.ansi else "dark" if theme.dark else "light"
@@ -144,6 +146,19 @@ class CommandProvider(Provider):
                 choose = partial(self.explorer.configure, **{name: value})
                 keywords = f"option config argument {OPTION_KEYWORDS[name]}"
                 yield Command(f"Compile with {name}={value}", "option of torch.compile", keywords, choose, 80)
+
+    def _names(self) -> Iterator[Command]:
+        """Yield what else of the model file can be compiled."""
+        newest, engine = self.explorer.session.newest, self.explorer.engine
+        if newest is None or newest.trace or engine is None or engine.job is None:
+            return
+        for name in compilable_names(newest.source):
+            if newest.entry is None or name != newest.entry.name:
+                yield Command(f"Compile {clean(name)}", "of this file, with its inputs", "entry function model other",
+                              partial(self.explorer.compile_name, name), 76)  # fmt: skip
+        if engine.job.name is not None:
+            yield Command("Compile the file's own entry", f"instead of {clean(engine.job.name)}", "entry model script",
+                          partial(self.explorer.compile_name, None), 76)  # fmt: skip
 
     def _files(self) -> Iterator[Command]:
         """Yield the samples, and the other Python files in the folder of the model file."""
@@ -191,6 +206,21 @@ class CommandProvider(Provider):
     def _show_stages(self, choice: TargetChoice) -> None:
         self._leave_screens()
         self.explorer.show_stages(choice)
+
+
+def compilable_names(source: str) -> tuple[str, ...]:
+    """Return the functions with parameters that the top level of a file with `inputs` defines."""
+    try:
+        top = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    defined = {node.name: node for node in top if isinstance(node, ast.FunctionDef)}
+    assigned = {target.id for node in top if isinstance(node, ast.Assign) for target in node.targets
+                if isinstance(target, ast.Name)}  # fmt: skip
+    if "inputs" not in {*defined, *assigned}:
+        return ()
+    others = (name for name, node in defined.items() if node.args.args and not name.startswith("_"))
+    return tuple(name for name in others if name not in ("inputs", "loss"))
 
 
 def score_words(query: str, title: str, keywords: str) -> float:

@@ -241,7 +241,7 @@ class RunActions(App[int]):
             self._study("next", NextOptions(only=step.key, run=newest, step=step))
         else:
             why = "the script compiles itself" if newest.is_script else "it is an edit of your file"
-            self.main.say(f"It cannot be tried: {why}. {hint('follow')} goes to what it rests on.")
+            self.main.say(f"It cannot be tried: {why}. {hint('follow')} shows the evidence for it.")
 
     def on_steps_tried(self, message: StepsTried) -> None:
         newest = self.session.newest
@@ -457,6 +457,11 @@ class RunActions(App[int]):
         prompt = Prompt("Further arguments of torch.compile?", (field,), note)
 
         self._ask(prompt, lambda answer: self.configure(compile_arguments=parse_arguments(answer)))
+
+    def compile_name(self, name: str | None) -> None:
+        """Compile another function or class of the file, or what its own rules select, and rerun."""
+        if not self._trace_only() and self.engine is not None:
+            self.engine.compile_name(name)
 
     def open_file(self, file: str) -> None:
         """Explore another file in a new session."""

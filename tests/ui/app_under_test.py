@@ -65,6 +65,9 @@ class FakeEngine(Engine):
     def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
         self.requests.append(" ".join([f"{backend} {mode} {dynamic}", *(further or ())]))
 
+    def compile_name(self, name: str | None) -> None:
+        self.requests.append(f"compile {name}")
+
     def open_file(self, file: str, target: str = "") -> None:
         self.requests.append(f"open {file} {target}".rstrip())
 

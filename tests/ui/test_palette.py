@@ -13,9 +13,10 @@ from tcexplore.events import Job
 from tcexplore.session.links import break_link, kernel_link
 from tcexplore.session.stable_ids import link_id, links_with_id
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.palette import EXACT, CommandProvider, find_places
+from tcexplore.ui.palette import EXACT, Command, CommandProvider, compilable_names, find_places
 from tcexplore.ui.saved_settings import Settings, load, store
 from tests import fakes
+from tests.studies.playback import JOB
 from tests.ui.app_under_test import AppUnderTest, FakeEngine, run_app
 
 LISTED = 20
@@ -95,6 +96,36 @@ async def test_the_palette_opens_another_file_and_compiles_with_another_option(t
         ui.engine.deliver(Job(run=8, file=str(tmp_path / "other.py"), source="x = 1\n"))
         await ui.settle()
         assert "other.py" in ui.screen.splitlines()[0]
+
+
+SEVERAL = """
+model = Net()
+
+def inputs(): return {}
+def loss(output): return output.sum()
+def score(x): return model(x)
+def main(): score(1)
+"""
+
+
+def test_functions_with_parameters_can_be_compiled_if_the_file_has_inputs():
+    assert compilable_names(SEVERAL) == ("score",)
+    assert compilable_names(SEVERAL.replace("def inputs(): return {}", "inputs = ()")) == ("score",)
+    assert compilable_names(SEVERAL.replace("inputs", "arguments")) == ()
+    assert compilable_names("def f(:") == ()
+
+
+async def test_the_palette_compiles_another_function_of_the_file():
+    async with run_app(fakes.session(replace(fakes.complete(7), source=SEVERAL))) as ui:
+
+        def commands() -> dict[str, Command]:
+            return {command.title: command for command in CommandProvider(ui.app.main).commands()}
+
+        assert "Compile the file's own entry" not in commands()
+        commands()["Compile score"].run()
+        ui.engine.job = replace(JOB, name="score")
+        commands()["Compile the file's own entry"].run()
+        assert ui.engine.requests == ["compile score", "compile None"]
 
 
 async def test_letters_of_a_title_find_a_command_if_no_word_does():

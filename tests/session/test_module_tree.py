@@ -218,17 +218,18 @@ def test_the_view_fits_a_narrow_and_a_wide_pane():
         assert all(len(line) <= width for line in text(snapshot, width).splitlines())
 
 
-def test_modules_have_the_launches_of_their_kernels_and_add_up_to_the_call():
-    snapshot = run(layer(0), layer(1))
+def profiled_layers(count: int) -> tuple[Snapshot, ev.CallProfiled]:
+    """Return a run with a kernel of 20 µs per layer, and its profile: kernel n is launched for 15 + n µs."""
+    snapshot = run(*map(layer, range(count)))
     nodes = tuple(
         ev.FxNode(name=f"post{number}", op="call_function", target="aten.mm", dtype="f32", shape=("2", "4"),
-                  origins=(f"n{number}_1",)) for number in range(2)
+                  origins=(f"n{number}_1",)) for number in range(count)
     )  # fmt: skip
     snapshot = snapshot.apply(
         ev.AtenGraph(run=1, graph="0/0", phase="forward", stage="post_grad", nodes=nodes, code="")
     )
     parts = [ev.CallPart(kind="launch", name="wrapper", us=50.0, low_us=50.0, high_us=50.0)]
-    for number in range(2):
+    for number in range(count):
         name = f"cpp_{number}"
         kernel = ev.Kernel(
             run=1, graph="0/0", phase="forward", name=name, language="cpp", source="", nodes=(f"post{number}",)
@@ -238,13 +239,25 @@ def test_modules_have_the_launches_of_their_kernels_and_add_up_to_the_call():
             ev.CallPart(kind="kernel", name=name, graph="0/0", phase="forward", us=20.0, low_us=20.0, high_us=20.0,
                         launch_us=15.0 + number)
         )  # fmt: skip
-    profiled = ev.CallProfiled(run=1, total_us=90.0, repeats=1, parts=tuple(parts))
+    return snapshot, ev.CallProfiled(run=1, total_us=50.0 + 20 * count, repeats=1, parts=tuple(parts))
+
+
+def test_equal_layers_have_their_least_and_greatest_time():
+    snapshot, profiled = profiled_layers(3)
+    shown = " ".join(text(snapshot.apply(profiled), 120).split())
+    assert "each 36.0 µs to 37.0 µs compiled, the slowest is layers.2" in shown
+    assert "other launch 2.00 µs" in shown
+    assert "each" not in text(snapshot)
+
+
+def test_modules_have_the_launches_of_their_kernels_and_add_up_to_the_call():
+    snapshot, profiled = profiled_layers(2)
     tree = timed_tree(snapshot.apply(profiled))
     rows = {row.path: row.compiled_us for row in tree.rows if row.depth == 2}
     assert rows == {"layers.0": pytest.approx(35.0), "layers.1": pytest.approx(36.0)}
     assert {rest.name: rest.compiled_us for rest in tree.rest} == {"launch": pytest.approx(19.0)}
     assert tree.rows[0].compiled_us == 90.0
-    on_device = replace(profiled, parts=tuple(parts[1:]), device_busy_us=40.0)
+    on_device = replace(profiled, parts=profiled.parts[1:], device_busy_us=40.0)
     tree = timed_tree(snapshot.apply(on_device))
     assert [row.compiled_us for row in tree.rows if row.depth == 2] == [20.0, 20.0], (
         "eager modules have no waits either"

@@ -26,6 +26,9 @@ _HEADS = ("ops", "kernels", "eager", "compiled", "params")
 _WIDTHS = (6, 8, 9, 9, 10)
 _NARROWEST_NAME = 20
 
+OTHER_LAUNCH = "other launch"
+"""Name of the launch of a call on a CPU without that of each kernel, which is its modules'."""
+
 FEW_ROWS = 36
 """Maximum number of rows at first; deeper modules are closed if there are more."""
 
@@ -62,9 +65,12 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
             yield from wrapped(f"differs: {module.differs}", width - len(lead), "changed", indent=len(lead))
         elif module.numbers:
             yield from wrapped(module.numbers, width - len(lead), "muted", indent=len(lead))
+        if each := _times_of_each(module):
+            yield from wrapped(each, width - len(lead), "muted", indent=len(lead))
     for rest in tree.rest:
         times = _duration(rest.eager_us), _duration(rest.compiled_us)
-        yield row((f"   {rest.name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]).rstrip(), no_wrap=True)
+        name = OTHER_LAUNCH if rest.name == "launch" else rest.name
+        yield row((f"   {name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]).rstrip(), no_wrap=True)
     notes = [note for note in (_calls_note(tree), _eager_note(tree), _compiled_note(tree)) if note]
     if notes:
         yield BLANK
@@ -126,6 +132,15 @@ def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_c
     )  # fmt: skip
 
 
+def _times_of_each(module: ModuleRow) -> str:
+    """Return the times of the modules that a row adds up, and which takes longest; empty if they were not measured."""
+    known = [(each.compiled_us, each) for each in module.members if each.compiled_us is not None]
+    if len(known) < 2 or len(known) < module.repeats:
+        return ""
+    (least, _), (most, slowest) = (choose(known, key=lambda pair: pair[0]) for choose in (min, max))
+    return f"each {duration(least / 1e6)} to {duration(most / 1e6)} compiled, the slowest is {slowest.name}"
+
+
 def _duration(us: float | None) -> str:
     return "" if us is None else duration(us / 1e6)
 
@@ -143,4 +158,7 @@ def _compiled_note(tree: ModuleTree) -> str:
     known = any(module.compiled_us is not None for module in tree.rows)
     if not known:
         return ""
-    return "Compiled: each kernel, on a CPU with its launch by the wrapper, split over its modules by bytes or FLOPs."
+    return (
+        "Compiled: each kernel, on a CPU with its launch by the wrapper, split over its modules by bytes or FLOPs. "
+        "A kernel that fuses ops of several modules counts for each of them."
+    )

@@ -22,8 +22,9 @@ from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
 from tests.benchmarks.study_runs import study_runs
 
-LARGE = "torch.randn(4096, 2048)"
-"""32 MB: more than the caches of most machines."""
+LARGE = "LARGE"
+ROWS, GPU_ROWS = 4096, 65536
+"""Rows of 2,048 floats: 32 MB, more than the caches of most CPUs, and 512 MB: with less, launches decide on a GPU."""
 
 PROGRAMS = {
     "normalize": ("a = (x * 2 + 1).sigmoid(); return a / a.sum(-1, keepdim=True)", (LARGE,)),
@@ -42,7 +43,9 @@ HEAD = "import torch\n\n\ndef model({names}):\n    {body}\n\n\ntorch.manual_seed
 def job_of(folder: str, name: str, config: ev.Config, time_for: float) -> ev.Job:
     """Write a program; return its job."""
     body, inputs = PROGRAMS[name]
-    source = HEAD.format(names=", ".join("xyz"[: len(inputs)]), body=body, inputs=", ".join(inputs))
+    tensor = f"torch.randn({GPU_ROWS if config.device else ROWS}, 2048)"
+    given = ", ".join(inputs).replace(LARGE, tensor)
+    source = HEAD.format(names=", ".join("xyz"[: len(inputs)]), body=body, inputs=given)
     file = Path(folder, f"{name.replace(' ', '_')}.py")
     file.write_text(source)
     return ev.Job(run=1, file=str(file), source=source, config=config, time_for=time_for)

@@ -88,7 +88,7 @@ def test_rows_fit_and_explain(profiles: Path, width: int):
     run = run_of(profiles / "gpt" / "trace")
     rows = [row.text for row in memory_peak_rows(run, frozenset([PEAK]), width)]
     text = "\n".join(rows)
-    assert "187.7 MiB by the code" in text
+    assert "187.7 MiB in the generated code" in text
     assert "gpt_train.py:21" in text
     assert len(rows[1].strip()) <= max(width - 8, 16)
 

@@ -15,7 +15,8 @@ from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links
 
 MEANING = "Calls of the script that were kept, and made again after its end, eager and compiled."
-FIRST = "Memory, the parts of a call and the times of lines are those of the first one; results are the worst."
+OF_STEPS = "A call is a part of a step, so its speedup differs from that of the steps above."
+FIRST = "Memory, the parts of a call and the times of lines are of the first one; of the results, the worst is shown."
 
 
 def captured_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -25,7 +26,9 @@ def captured_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         return
     yield BLANK
     yield row((" CAPTURED CALLS", "heading"))
-    yield from wrapped(f"{MEANING} {FIRST}" if len(calls) > 1 else MEANING, width, "muted")
+    of_steps = snapshot.timing is not None and snapshot.timing.unit == "step"
+    sentences = (MEANING, OF_STEPS if of_steps else "", FIRST if len(calls) > 1 else "")
+    yield from wrapped(" ".join(filter(None, sentences)), width, "muted")
     for call in calls:
         yield from _call_rows(snapshot, call, width)
 

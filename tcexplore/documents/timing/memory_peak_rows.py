@@ -14,7 +14,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, line_links
 from tcexplore.session.memory_peak import LiveTensor, MemoryPeak, TensorGroup, groups, memory_peak
 
-PEAK = "why this peak"
+PEAK = "memory peak"
 """Name of the fold."""
 
 LISTED = 20
@@ -37,8 +37,8 @@ def memory_peak_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> 
     if peak is None or not peak.bytes:
         return
     measured = snapshot.memory.compiled_peak if snapshot.memory is not None else None
-    share = f", {peak.bytes / measured:.0%} of the measured" if measured else ""
-    yield fold(PEAK, PEAK in opened, f"{PEAK}: {size(peak.bytes)} by the code{share}")
+    share = f", {peak.bytes / measured:.0%} of the measured peak" if measured else ""
+    yield fold(PEAK, PEAK in opened, f"{PEAK}: {size(peak.bytes)} in the generated code{share}")
     if PEAK not in opened:
         return
     yield row(("   ", ""), (chart(peak.history, min(_CHART, max(width - 8, 16))), "muted"))

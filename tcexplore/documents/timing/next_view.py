@@ -44,8 +44,7 @@ def next_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wid
         rows += [*_step(step, number, snapshot, width), BLANK]
     if any(step.trial for step in steps):
         text = (
-            f"{hint('open')} tries a step in a separate process and changes no file · {hint('follow')} goes to what it "
-            "rests on"
+            f"{hint('open')} tries a step in a separate process, without a change of files · {hint('follow')} shows why"
         )
         rows += wrapped(text, width, "muted", keys_only=True)
     return Parts(count(len(steps), "step") if steps else "", [fixed(rows)])

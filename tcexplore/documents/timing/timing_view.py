@@ -408,7 +408,7 @@ def critical_path_rows(path: CriticalPath, width: int) -> Iterator[Row]:
     """Yield what the calls that compile wait for, without short segments."""
     if not path.segments:
         return
-    share = f", {100 * path.share:.0f}% of the calls that compiled" if path.share is not None else ""
+    share = f"; {100 * path.share:.0f}% of the time of the calls that compiled" if path.share is not None else ""
     yield from wrapped(f"{CRITICAL_PATH}{share}", width, "strong")
     stages: defaultdict[str, float] = defaultdict(float)
     for segment in path.segments:
@@ -441,8 +441,8 @@ WAITED_FOR = {
 
 
 def summarize_compile_time(spent: CompileTime) -> str:
-    """Return `compiling took 7.20 s, 98% of the calls that compiled`."""
-    share = "" if spent.share is None else f", {100 * spent.share:.0f}% of the calls that compiled"
+    """Return `compiling took 7.20 s, 98% of the time of the calls that compiled`."""
+    share = "" if spent.share is None else f", {100 * spent.share:.0f}% of the time of the calls that compiled"
     return f"compiling took {duration(spent.seconds)}{share}"
 
 

@@ -254,15 +254,16 @@ def _speeds(before: Snapshot, after: Snapshot) -> Iterator[Row]:
 
 
 def _call_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
-    """Yield whether a compiled call of the later run is faster than one of the earlier."""
+    """Yield whether a compiled call of the later run is faster than one of the earlier, by what is known of both."""
     if before.timing is None or after.timing is None or (ratio := call_ratio(before.timing, after.timing)) is None:
         return
     times = " → ".join(duration(timing.compiled_us / 1e6) for timing in (before.timing, after.timing))
+    eager = " → ".join(duration(timing.eager_us / 1e6) for timing in (before.timing, after.timing))
     verdict = "no clear difference" if ratio.verdict == "undecided" else ratio.verdict
     yield row(
         (f" compiled {after.timing.unit} {times}: ", "muted"),
         (f"{verdict}, {ratio.value:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}]", VERDICT_STYLES.get(verdict, "strong")),
-        rest=(("  if the machine was as fast in both runs", "muted"),),
+        rest=((f"  eager {eager}", "muted"),),
     )
 
 

@@ -32,11 +32,15 @@ class Range(NamedTuple):
         return "faster" if self.low > 1 else "slower" if self.high < 1 else "undecided"
 
 
+DRIFT = 1.25
+"""Ratio of the eager times of two runs up to which the speed of the machine may be all that differs in it."""
+
+
 def call_ratio(before: ev.TimingEstimate, after: ev.TimingEstimate) -> Range | None:
     """Return the time of a compiled call before over that after, from two runs; None if they timed something else.
 
-    Each side is as uncertain as its speedup, which has the scatter between processes in it. A machine that was slower
-    in one of the runs is not in the interval.
+    Each side is as uncertain as its speedup, which has the scatter between processes in it. If eager calls take about
+    as long in both runs, the interval reaches to the ratio relative to them: the machine may have another speed.
     """
     if (before.unit, before.device, before.calls, before.train) != (after.unit, after.device, after.calls, after.train):
         return None
@@ -44,7 +48,10 @@ def call_ratio(before: ev.TimingEstimate, after: ev.TimingEstimate) -> Range | N
         return None
     ratio = before.compiled_us / after.compiled_us
     low = ratio * (before.speedup / before.high) * (after.low / after.speedup)
-    return Range(ratio, low, ratio * (before.speedup / before.low) * (after.high / after.speedup))
+    high = ratio * (before.speedup / before.low) * (after.high / after.speedup)
+    eager = before.eager_us / after.eager_us
+    drift = eager if 1 / DRIFT <= eager <= DRIFT else 1.0
+    return Range(ratio, low / max(1.0, drift), high / min(1.0, drift))
 
 
 @dataclass(frozen=True, slots=True)

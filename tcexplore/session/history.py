@@ -307,5 +307,5 @@ def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
     ]
     decided = {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}
     if decided and before.speedup and after.speedup and f"{before.speedup:.2f}" != f"{after.speedup:.2f}":
-        texts.append(f"{before.speedup:.2f}×→{after.speedup:.2f}×")
+        texts.append(f"speedup {before.speedup:.2f}×→{after.speedup:.2f}×")
     return tuple(texts)

@@ -60,13 +60,15 @@ def test_the_diff_has_the_time_of_a_call_in_one_run_over_the_other():
     def text(us: float, **other: object) -> str:
         before, after = run("faster"), run("faster")
         assert before.timing is not None
-        timing = replace(before.timing, compiled_us=1000.0, speedup=2.0, low=1.9, high=2.1)
+        timing = replace(before.timing, eager_us=2000.0, compiled_us=1000.0, speedup=2.0, low=1.9, high=2.1)
         before = replace(before, timing=timing)
         after = replace(after, timing=replace(timing, compiled_us=us, **other))  # type: ignore[arg-type]
         return "\n".join(row.text for row in all_rows(diff_document(before, after, width=140)))
 
     assert "compiled call 1.00 ms → 500 µs: faster, 2.00× [1.81, 2.21]" in text(500.0)
-    assert "if the machine was as fast in both runs" in text(500.0)
+    assert "eager 2.00 ms → 2.00 ms" in text(500.0)
+    assert "no clear difference, 0.83× [0.75, 1.11]" in text(1200.0, eager_us=2400.0), "a slower machine"
+    assert "faster, 4.00× [3.62, 4.42]" in text(250.0, eager_us=500.0), "a smaller model"
     assert "slower, 0.50×" in text(2000.0)
     assert "no clear difference, 1.05× [0.95, 1.16]" in text(950.0)
     assert "compiled step" not in text(500.0, unit="step"), "a step is not compared with a call"

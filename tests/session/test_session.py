@@ -101,7 +101,7 @@ def test_changes_list_only_differences() -> None:
     first, second = session.runs
     first = first.apply(graph(1)).apply(graph(1, "1/0")).apply(timed(1, 1.08))
     second = second.apply(graph(2)).apply(timed(2, 1.62))
-    assert changes(summarize(first), summarize(second)) == ("graphs 2→1", "1.08×→1.62×")
+    assert changes(summarize(first), summarize(second)) == ("graphs 2→1", "speedup 1.08×→1.62×")
     assert changes(summarize(first), replace(summarize(first), run=9)) == ()
 
 

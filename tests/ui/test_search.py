@@ -113,3 +113,12 @@ async def test_the_count_shows_that_nothing_matches():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await ui.press("slash", *"zzz")
         assert "0 of 0" in ui.screen
+
+
+async def test_escape_ends_the_search_of_another_pane():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("2", "slash", "g", "e", "enter")
+        assert " / ge" in ui.screen
+        await ui.press("1", "escape")
+        assert " / ge" not in ui.screen
+        assert ui.view("graph").search_query is None

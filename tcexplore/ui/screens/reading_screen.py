@@ -38,6 +38,8 @@ class ReadingScreen(Screen[None]):
         super().__init__()
         self.search_bar: SearchBar | None = None
         self._search_start = 0
+        self._searched: RowView | None = None
+        """The view that the search line belongs to, as long as it is open."""
 
     @property
     @abstractmethod
@@ -62,6 +64,7 @@ class ReadingScreen(Screen[None]):
             footer = self.query_one("#footer")
             if isinstance(footer.parent, Widget):
                 await footer.parent.mount(self.search_bar, before=footer)
+        self._searched = self.reader
         self.search_bar.open()
 
     def on_search_bar_changed(self, message: SearchBar.Changed) -> None:
@@ -70,6 +73,7 @@ class ReadingScreen(Screen[None]):
     def on_search_bar_closed(self, message: SearchBar.Closed) -> None:
         if self.search_bar is not None and not message.keep:
             self.search_bar.close()
+            self._searched = None
         if not message.keep:
             self.reader.search("", 0)
             self.reader.move_to(self._search_start)
@@ -87,12 +91,14 @@ class ReadingScreen(Screen[None]):
         self.reader.next_match(by)
 
     def action_back(self) -> None:
-        if self.reader.search_query is not None:
-            self.reader.search("", 0)
-            if self.search_bar is not None:
-                self.search_bar.close()
-        else:
+        searched = self._searched or self.reader
+        if self._searched is None and searched.search_query is None:
             self.leave()
+            return
+        searched.search("", 0)
+        self._searched = None
+        if self.search_bar is not None:
+            self.search_bar.close()
 
     # ---- mouse
 

@@ -26,7 +26,7 @@ def study_title(name: str, job: Job, state: StudyState[Any, Any] | None, answer:
     """Return the title line of a study on the screen: file, progress, and that timing is paused."""
     left = [piece(f" {name}", "title"), piece(display_path(job.file), "", 2), piece(f"run {job.run}", "muted", 3)]
     if state is None:
-        return fitted([*left, piece("not started", "muted")], width - 1)
+        return fitted([*left, piece("begins once its question is answered", "warn")], width - 1)
     paused = [] if state.over else [piece("timing of your file is paused", "muted", 4)]
     return fitted([*left, *_progress(state), piece(answer, "strong")], width - 1, paused)
 

@@ -255,6 +255,8 @@ class RunActions(App[int]):
         if engine is None or engine.job is None or run is None or not run.complete:
             return "The run is not over yet: not all graph breaks are known."
         graph_break = break_of(run, links)
+        if not run.breaks:
+            return "No graph break."
         if graph_break is None:
             return f"Put the cursor on a graph break or on its line: {hint('next-break')} goes to the next one."
         from tcexplore.ui.screens.fix_screen import FixScreen
@@ -296,6 +298,8 @@ class RunActions(App[int]):
         elif self.session.shown is not None and not self.session.shown.complete:
             when = "once everything is compiled" if query.region is None else "after the script's next call"
             self.main.say(f"The answer comes {when}.")
+        elif self.session.shown is not None and self.session.shown.is_script:
+            self.main.say("A captured call is repeated with these inputs; the answer appears here.")
 
     def action_diff(self) -> None:
         from tcexplore.ui.screens.diff_screen import DiffScreen

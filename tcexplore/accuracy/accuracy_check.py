@@ -105,34 +105,16 @@ class _AccuracyCheck:
         if _differs(deviations):
             for run in self._rounded(call, seconds):
                 known = zip(values, deviations, strict=True)
-                deviations = [_with_rounded(value, deviation, run) for value, deviation in known]
+                deviations = [with_rounded(value, deviation, run) for value, deviation in known]
                 if not _differs(deviations):
                     break
         self._values += [replace(deviation, name=prefix + deviation.name) for deviation in deviations]
         return True
 
     def _rounded(self, call: Call, eager_s: float) -> Iterator[Observation]:
-        """Make an eager call that took `eager_s` seconds again and again, with other roundings of each op's result.
-
-        One rounding decides on which side of zero a value is. So the gradient of a ReLU, or what a maximum selects, may
-        differ by far more than a rounding, and the error of one eager run is only a sample.
-        """
-        subject, ends = self._subject, time.monotonic() + ROUNDED_S
-        if eager_s * ROUNDED_RUNS * ROUNDED_SLOWDOWN > MAX_CALL_S:
-            return
-        for seed in range(MOST_ROUNDED_RUNS):
-            if seed >= ROUNDED_RUNS and time.monotonic() > ends:
-                return
-
-            def make(function: Function, call: Call, seed: int = seed) -> Any:
-                with torch.compiler.set_stance("force_eager"), RoundedOps(seed):
-                    return subject.call(function, call)
-
-            try:
-                run = observe(replace(subject, call=make), subject.eager, call, subject.module)
-            except Exception:  # noqa: BLE001  the user's code may refuse a dispatch mode in any way
-                return
-            yield run
+        """Make an eager call that took `eager_s` seconds again and again, with other roundings, if that is not long."""
+        if eager_s * ROUNDED_RUNS * ROUNDED_SLOWDOWN <= MAX_CALL_S:
+            yield from rounded_runs(self._subject, call)
 
     def _observe(self, function: Function, call: Call) -> Observation:
         return observe(self._subject, function, call, self._subject.module)
@@ -179,7 +161,29 @@ def _differs(deviations: Sequence[Deviation]) -> bool:
     return any(deviation.verdict in (WRONG, LESS_ACCURATE, NOT_CLOSE) for deviation in deviations)
 
 
-def _with_rounded(value: ComparedValue, known: Deviation, run: Observation) -> Deviation:
+def rounded_runs(subject: Subject, call: Call) -> Iterator[Observation]:
+    """Make an eager call again and again, with other roundings of each op's result.
+
+    One rounding decides on which side of zero a value is. So the gradient of a ReLU, or what a maximum selects, may
+    differ by far more than a rounding, and the error of one eager run is only a sample.
+    """
+    ends = time.monotonic() + ROUNDED_S
+    for seed in range(MOST_ROUNDED_RUNS):
+        if seed >= ROUNDED_RUNS and time.monotonic() > ends:
+            return
+
+        def make(function: Function, call: Call, seed: int = seed) -> Any:
+            with torch.compiler.set_stance("force_eager"), RoundedOps(seed):
+                return subject.call(function, call)
+
+        try:
+            run = observe(replace(subject, call=make), subject.eager, call, subject.module)
+        except Exception:  # noqa: BLE001  the user's code may refuse a dispatch mode in any way
+            return
+        yield run
+
+
+def with_rounded(value: ComparedValue, known: Deviation, run: Observation) -> Deviation:
     """Return the deviation of a value if a run with other roundings explains more of it than is known, else `known`."""
     tensor = next((getattr(run, kind)[value.name] for kind in KINDS if value.name in getattr(run, kind)), None)
     if tensor is None or tensor.shape != value.eager.shape or tensor.dtype is not value.eager.dtype:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 import torch
 
-from tcexplore.accuracy.accuracy_check import common_values, severity
+from tcexplore.accuracy.accuracy_check import common_values, rounded_runs, severity, with_rounded
 from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.input_variations import (
     SEARCHED,
@@ -58,6 +59,10 @@ SEQUENCE = 3
 
 RECOMPILE_LIMIT = 64
 """Dynamo's limit during the comparison, so that no call falls back to eager."""
+
+
+RoundedRuns = Callable[[], Iterable[Observation]]
+"""Makes a call of the original again and again, each time with other roundings."""
 
 
 class CallTimeoutError(TimeLimitError):
@@ -196,9 +201,10 @@ class _ChangeComparison:
             self._use_unrandomized()
         if isinstance(before, Observation) and before.changes_state and not varied:
             self._find_unstable(before, lambda: _try_call(self._before, self._before.eager, call, None))
-        self._compare_sides(before, self._after, self._after.eager, call, prefix, varied=varied)
+        rounded = partial(rounded_runs, self._before, call)
+        self._compare_sides(before, self._after, self._after.eager, call, prefix, rounded, varied=varied)
         if not self._wrong:
-            self._compare_sides(before, self._after, self._compiled, call, prefix, varied=varied)
+            self._compare_sides(before, self._after, self._compiled, call, prefix, rounded, varied=varied)
         self._varied += varied and isinstance(before, Observation)
         return before if isinstance(before, Observation) else None
 
@@ -209,6 +215,7 @@ class _ChangeComparison:
         function: Function,
         call: Call,
         prefix: str,
+        rounded: RoundedRuns,
         *,
         varied: bool,
     ) -> None:
@@ -219,15 +226,19 @@ class _ChangeComparison:
         if isinstance(after, CallTimeoutError):
             self._add(f"{prefix}it does not end {side}", wrong=True)
         elif isinstance(before, Observation) and isinstance(after, Observation):
-            self._compare_observations(before, after, prefix, side, compiled=compiled)
+            self._compare_observations(before, after, prefix, side, rounded, compiled=compiled)
         elif isinstance(before, Observation):
             self._add(f"{prefix}{_describe(after)} is raised only {side}", wrong=True)
         elif isinstance(after, Observation):
             self._add(f"{prefix}{_describe(before)} is raised only before the change, not {side}", wrong=True)
 
     def _compare_observations(
-        self, before: Observation, after: Observation, prefix: str, side: str, *, compiled: bool
+        self, before: Observation, after: Observation, prefix: str, side: str, rounded: RoundedRuns, *, compiled: bool
     ) -> None:
+        """Compare two observations; `rounded` makes the call before the change with other roundings.
+
+        Weights or inputs that reach a branch may let one rounding grow to any size.
+        """
         self._zero_gradients |= dict.fromkeys(_fill_gradients(before, after))
         before, after = (without_state(each, self._unstable) for each in (before, after))
         compare_as_tensors(before, after)
@@ -239,8 +250,14 @@ class _ChangeComparison:
         if not all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
                    for a, b in zip(first, last, strict=True)):  # fmt: skip
             self._add(f"{prefix}other random numbers are drawn {side}", wrong=True)
-        for value in common_values(before, after, None):
-            deviation = compare_value(value._replace(name=prefix + value.name))
+        values = list(common_values(before, after, None))
+        deviations = list(map(compare_value, values))
+        for run in rounded() if any(one.verdict == WRONG for one in deviations) else ():
+            deviations = [with_rounded(*pair, run) for pair in zip(values, deviations, strict=True)]
+            if all(one.verdict != WRONG for one in deviations):
+                break
+        for known in deviations:
+            deviation = replace(known, name=prefix + known.name)
             if compiled and deviation.verdict == NOT_CLOSE:
                 # Rounding of compiled code, which is judged by the accuracy check.
                 deviation = replace(deviation, verdict=CLOSE)
@@ -292,7 +309,7 @@ class _ChangeComparison:
         for index, after in enumerate(results[1:]):
             side = "compiled after the change" if index else "after the change"
             if isinstance(before, Observation) and isinstance(after, Observation):
-                self._compare_observations(before, after, prefix, side, compiled=bool(index))
+                self._compare_observations(before, after, prefix, side, tuple, compiled=bool(index))
             elif isinstance(before, Observation) != isinstance(after, Observation):
                 self._add(f"{prefix}only one version fails {side}", wrong=True)
 
@@ -310,6 +327,10 @@ class _ChangeComparison:
         for index, (call, variation) in enumerate((*calls, *reaching)):
             with varied_weights((before, after), variation):
                 # Each observation resets the mode, which is Python state.
+                def rounded(call: Call = call) -> Iterator[Observation]:
+                    with mode.applied(before):
+                        yield from rounded_runs(before, prepared(call))
+
                 with mode.applied(before):
                     original = _try_call(before, before.eager, prepared(call), TIME_LIMIT_S)
                 if isinstance(original, Exception) and index < len(self._after.calls):
@@ -318,7 +339,7 @@ class _ChangeComparison:
                 for function in (after.eager, compiled):
                     if not self._wrong and not isinstance(original, CallTimeoutError):
                         with mode.applied(after):
-                            self._compare_sides(original, after, function, prepared(call), label, varied=True)
+                            self._compare_sides(original, after, function, prepared(call), label, rounded, varied=True)
         self._modes.append(mode.name)
 
     def _add(self, difference: str, *, wrong: bool) -> None:

@@ -75,8 +75,11 @@ SEARCHED: tuple[Variation, ...] = (
 )  # fmt: skip
 """Variations that are tried as long as a branch is not reached."""
 
-WEIGHTS: tuple[Variation, ...] = (torch.neg, torch.zeros_like, lambda tensor: tensor * 100)
-"""Variations of the weights, tried as long as a branch is not reached."""
+WEIGHTS: tuple[Variation, ...] = (torch.neg, torch.zeros_like, lambda tensor: tensor * 10, lambda tensor: tensor * 100)
+"""Variations of the weights, tried as long as a branch is not reached.
+
+Large weights come last: of several layers, they let one rounding grow to any size.
+"""
 
 
 def vary(call: Call, variation: Variation) -> Call:

@@ -99,6 +99,13 @@ def test_changes_of_the_behavior_are_named(before: str, after: str, compiled: st
     assert difference in result.differences[0]
 
 
+def test_a_difference_that_other_roundings_of_the_original_explain_is_no_change():
+    cancels = PLAIN.format("(x * 0.1 + x * 0.2 - x * 0.3) * 1e9")
+    result = compare(cancels, cancels, PLAIN.format("x * 0"))
+    assert (result.verdict, result.differences) == ("close to eager", ())
+    assert compare(cancels, cancels, PLAIN.format("x * 1e4")).verdict == "wrong"
+
+
 @pytest.mark.parametrize(
     ("test", "unreached"),
     [
@@ -400,3 +407,28 @@ def test_variations_of_floats_are_not_tried_on_integers():
     (reason,) = compare_change(integers, integers, branch_tests(text)).unreached
     # As it is; in another order four times, all zero, all one, all the largest and the smallest.
     assert "with none of 9 inputs" in reason
+
+
+SCALED = """
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        seen.append(self.weight.item())
+        if self.weight > {}:
+            return x * self.weight
+        return x
+"""
+
+
+@pytest.mark.parametrize(("least", "largest"), [(5.0, 10.0), (50.0, 100.0)])
+def test_weights_are_scaled_no_further_than_a_branch_needs(least: float, largest: float):
+    text, seen = SCALED.format(least), list[float]()
+    scope: dict[str, Any] = {"torch": torch, "seen": seen}
+    exec(compile(text, text, "exec"), scope)
+    before, after = module_subject(scope["Scaled"]()), module_subject(scope["Scaled"]())
+    checked = compare_change(before, after, branch_tests(text))
+    assert (checked.verdict, checked.unreached) == ("identical", ())
+    assert max(seen) == pytest.approx(largest)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tcexplore.fixes.fix import Fix, Site
+from tcexplore.fixes.replaced_calls import KEPT, scalar_fixes
 from tcexplore.fixes.syntax_source import Edit, SyntaxSource, pure, tensor_condition
 
 
@@ -46,6 +47,37 @@ def branch_fixes(site: Site) -> Iterator[Fix]:
                 ("In eager calls, torch.cond traces all branches too.",),
                 tests=_tests(choice),
             )
+
+
+def tested_number_fixes(site: Site) -> Iterator[Fix]:
+    """Keep a number that later branches test a tensor, and let the tensor select in each of them."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            kept = next((fix for fix in scalar_fixes(site) if fix.name == KEPT), None)
+        case _:
+            return
+    if kept is None or site.function is None:
+        return
+    selected: list[Fix] = []
+    replaced: set[ast.AST] = set()
+    for node in ast.walk(site.function):
+        if not isinstance(node, ast.If | ast.IfExp) or node in replaced or not _uses(node.test, {name: node.test}):
+            continue
+        statement = site.source.statement(node.lineno)
+        of_branch = replace(site, line=node.lineno, statement=statement) if statement is not None else site
+        fix = next((fix for fix in branch_fixes(of_branch) if node in fix.tests), None)
+        if fix is None or node.lineno < site.line:
+            return
+        selected.append(fix)
+        replaced.update(fix.tests)
+    if selected:
+        yield Fix(
+            f"{KEPT}, {' and '.join(dict.fromkeys(fix.name for fix in selected))}",
+            "The value stays a tensor with one element, and selects what later branches compute.",
+            (*kept.edits, *(edit for fix in selected for edit in fix.edits)),
+            tuple(dict.fromkeys(effect for fix in (kept, *selected) for effect in fix.side_effects)),
+            tests=tuple(test for fix in selected for test in fix.tests),
+        )
 
 
 def _where_fixes(source: SyntaxSource, choice: BranchChoice) -> Iterator[Fix]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from tcexplore.fixes.constants import constant_fixes
-from tcexplore.fixes.control_flow import assertion_fixes, branch_fixes, loop_fixes
+from tcexplore.fixes.control_flow import assertion_fixes, branch_fixes, loop_fixes, tested_number_fixes
 from tcexplore.fixes.eager_only import (
     autograd_flag_fixes,
     clock_fixes,
@@ -44,7 +44,7 @@ FIXES: dict[str, tuple[Proposer, ...]] = {
     "Unsupported Tensor.backward() call": (autograd_flag_fixes,),
     "Call to a time function": (clock_fixes, side_effect_fixes),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
-        *_BRANCH, scalar_fixes, numpy_fixes,
+        *_BRANCH, tested_number_fixes, scalar_fixes, numpy_fixes,
     ),
     "Tensor.tolist() with non-integer tensor": (list_fixes,),
     "Data dependent operator": (*_BRANCH, numpy_fixes, list_fixes),

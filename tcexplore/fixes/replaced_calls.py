@@ -115,6 +115,10 @@ def random_fixes(site: Site) -> Iterator[Fix]:
 CONVERSIONS = {"float": ".detach()", "bool": ""}
 
 
+KEPT = "keep it a tensor"
+"""Name of the fix that leaves out the conversion to a number."""
+
+
 def scalar_fixes(site: Site) -> Iterator[Fix]:
     """Keep the tensor, or let Dynamo use a symbol for the number."""
     edits = [
@@ -122,7 +126,7 @@ def scalar_fixes(site: Site) -> Iterator[Fix]:
     ]
     if edits and not _controls(site.statement):
         yield Fix(
-            "keep it a tensor",
+            KEPT,
             "The value stays a tensor with one element; still no gradient flows through it.",
             tuple(edits),
             ("Arithmetic uses the tensor's dtype instead of Python's float64.",),

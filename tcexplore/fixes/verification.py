@@ -324,11 +324,11 @@ def _breaks(verification: Verification) -> Iterator[Fact]:
     if verification.remaining:
         yield Fact("bad", f"{numbers}: {verification.still_broken}")
     else:
-        yield Fact("ok", f"The break is gone: {numbers}")
+        yield Fact("ok", f"The break is gone{', another is new' if verification.new else ''}: {numbers}")
     for new in verification.new:
-        yield Fact("bad", f"New break: {new.code or new.kind}: {new.reason}")
+        yield Fact("bad", f"New break: {(new.code or new.kind).rstrip(':')}: {new.reason}")
     for other in verification.uncovered:
-        yield Fact("note", f"Another break after it: {other.code or other.kind}")
+        yield Fact("note", f"Another break after it: {(other.code or other.kind).rstrip(':')}")
 
 
 def _compiled(verification: Verification) -> Iterator[Fact]:

@@ -33,6 +33,37 @@ def test_an_assignment_in_one_or_both_branches_becomes_where():
     assert fixed(head, 3, BRANCH).endswith("\ty = torch.where(torch.logical_not(x.any()), x, y)\n")
 
 
+def test_a_number_that_a_later_branch_tests_stays_a_tensor_and_selects():
+    head = "import torch\ndef f(x):\n    scale = x.norm().item()\n"
+    text = f"{head}    if scale > 100.0:\n        x = x / scale\n    return x * scale\n"
+    changed = proposals("/m.py", text, 3, ITEM)[0]
+    assert changed.after.splitlines()[2:5] == [
+        "    scale = x.norm().detach()", "    x = torch.where(scale > 100.0, x / scale, x)", "    return x * scale",
+    ]  # fmt: skip
+    assert changed.fix.name == "keep it a tensor, torch.where"
+    assert [ast.unparse(node.test) for node in changed.fix.tests] == ["scale > 100.0"]
+    branches = "    if scale > 9:\n        x = -x\n    elif scale > 5:\n        x = x + 1\n"
+    twice = f"{head}{branches}    return x if scale < 1 else -x\n"
+    after = proposals("/m.py", twice, 3, ITEM)[0].after
+    assert after.splitlines()[3:] == [
+        "    x = torch.where(scale > 9, -x, torch.where(scale > 5, x + 1, x))",
+        "    return torch.where(scale < 1, x, -x)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "    return x * scale",
+        "    if scale > 1:\n        x.add_(1)\n    return x",
+        "    while scale > 1:\n        scale -= 1",
+    ],
+)
+def test_a_number_without_a_branch_that_selects_is_only_kept(rest: str):
+    text = f"import torch\ndef f(x):\n    scale = x.norm().item()\n{rest}\n"
+    assert proposals("/m.py", text, 3, ITEM)[0].fix.name == "keep it a tensor"
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -89,6 +89,25 @@ async def test_a_refused_fix_is_never_called_ready(tmp_path: Path):
         assert "✔ h" not in ui.screen
 
 
+async def test_what_a_stopped_verification_has_refused_is_not_proposed_again(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = lambda job: still_there(job) if "detach()" in job.source else (GRAPH,)
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await ui.show(ui.app.session.apply(ev.Output(run=1, stream="stdout", text="measuring")))
+        await ui.press("3", "b", "h")
+        for _ in range(20):
+            await ui.settle()
+        await ui.press("x", "escape")
+        await ui.settle()
+        assert "not verified yet" not in ui.screen
+        assert "no safe fix found" in ui.screen
+        runs = len(ui.engine.queues)
+        await prepared(ui, file)
+        assert len(ui.engine.queues) == runs, "the user has stopped it"
+
+
 async def test_a_fix_with_an_untested_branch_is_shown_before_refused_ones_and_not_written(tmp_path: Path):
     unreached = ("with none of 4 inputs, `x > 0` in line 5 holds",)
     untested = (GRAPH, ev.ChangeChecked(verdict="identical", calls=1, varied=3, unreached=unreached), ev.Finished())

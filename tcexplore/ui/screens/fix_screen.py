@@ -39,6 +39,8 @@ class FixPreparation:
         self._tasks: dict[Key, StudyTask] = {}
         self._targets: dict[Key, FixTarget] = {}
         self._current: StudyTask | None = None
+        self._ended: set[Key] = set()
+        """Those that the user has stopped after a result: they do not begin again by themselves."""
 
     def update(self, run: Snapshot, *, idle: bool) -> None:
         """Propose fixes once a run is complete; verify the next one once it is measured and nothing else runs."""
@@ -51,7 +53,7 @@ class FixPreparation:
             key = _key(job, run, ranked.graph_break)
             if run.fix_of(ranked.graph_break) is None:
                 self._propose(key, run, ranked.graph_break)
-            elif idle and _measured(run) and key not in self._tasks and self._may_start(key):
+            elif idle and _measured(run) and key not in {*self._tasks, *self._ended} and self._may_start(key):
                 self._start(key, run)
 
     def stop(self) -> None:
@@ -82,11 +84,16 @@ class FixPreparation:
         Return whether it is kept: not if it was stopped, or the program has changed.
         """
         job, state = self._engine.job, task.state
-        if job is None or job.run != run.run or state.stopped or state.error:
+        if job is None or job.run != run.run or state.error:
             return False
         self._forget_stopped()  # `o` on the screen stops the one that it began with
         key = _key(job, run, graph_break)
         target = self._targets.setdefault(key, state.options.target)
+        if state.stopped:
+            if state.results:
+                self._ended.add(key)
+                self._deliver(break_fix(run, target, state))
+            return False
         kept = self._tasks.setdefault(key, task)
         if kept is task and not state.over:
             self._current = task

@@ -24,7 +24,8 @@ INTRO = """\
 | `?`, `:` | help on the pane, and all commands |
 
 These are enough to start with. `?` lists the keys that work in the current pane, the footer the most important ones.
-`:` finds every action, view, target and place by name: `slow line`, `stop recompiling`, `ptx h100`.
+`:` finds every action, view, target and place by name: `slow line`, `stop recompiling`, `ptx h100`. `compile score`
+compiles another function of the file, with the same `inputs`.
 
 The mouse works too: click a row, a key in the footer or an entry of the history; drag to select and copy.
 

@@ -327,6 +327,21 @@ async def test_one_key_goes_to_the_guards_of_a_line_and_another_back(size: tuple
         assert ui.current == "source"
 
 
+async def test_guards_of_a_line_that_a_fold_hides_are_shown():
+    run = fakes.complete(7)
+    guard = next(guard for guard in run.guards[0].guards if guard.location and guard.structural)
+    assert guard.location is not None
+    async with run_app(fakes.session(run)) as ui:
+        await ui.press("1", "home")
+        ui.view("source").move_to(guard.location.line - 1)
+        await ui.settle()
+        assert "▾ 59 structural guards" not in ui.screen
+        await ui.press("i", "z")
+        await ui.settle()
+        assert "▾ 59 structural guards" in ui.screen
+        assert guard.name in ui.screen
+
+
 async def test_views_of_the_code_open_at_the_same_statement():
     """The statement is one of the second kernel; the first one has hits, too."""
     run = gpu.run()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part
@@ -107,12 +107,12 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     others = [guard for guard in readable if not is_parameter(guard)]
     yield _rows(installed.graph, others, toggled, where, width)
     structural = [guard for guard in installed.guards if guard.structural]
-    folded = (
+    folded: tuple[tuple[Literal["structural", "parameters"], list[Guard], str, str], ...] = (
         ("parameters", parameters, "guard", "on parameters and buffers"),
         ("structural", structural, "structural guard", "on modules and torch itself"),
     )
     for kind, guards, noun, on in folded:
-        fold_name = f"{kind} of guards {installed.graph}"
+        fold_name = _fold_name(kind, installed.graph)
         if guards:
             title = (f"{count(len(guards), noun)} {on}", "muted")
             opened = fold_name in toggled
@@ -120,6 +120,20 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
             yield fixed([fold(fold_name, opened, title, hides=hidden)])
         if guards and fold_name in toggled:
             yield _rows(installed.graph, guards, toggled, where, width, style="dim")
+
+
+def folds_of(snapshot: Snapshot, links: Collection[Link]) -> frozenset[str]:
+    """Return the folds that these guards are in."""
+    return frozenset(
+        _fold_name("structural" if guard.structural else "parameters", installed.graph)
+        for installed in snapshot.guards
+        for guard in installed.guards
+        if (guard.structural or is_parameter(guard)) and guard_link(installed.graph, guard) in links
+    )
+
+
+def _fold_name(kind: Literal["structural", "parameters"], graph: str) -> str:
+    return f"{kind} of guards {graph}"
 
 
 def _order(guard: Guard) -> tuple[bool, bool]:

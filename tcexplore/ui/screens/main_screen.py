@@ -370,6 +370,12 @@ class MainScreen(ReadingScreen):
     @work(group="follow", exclusive=True, exit_on_error=False)
     async def _follow(self, pane: str = "") -> None:
         await self._index.wait()
+        if pane == "guards" and self.session.shown is not None:
+            from tcexplore.documents.guards.guards_view import folds_of
+
+            folds = folds_of(self.session.shown, self.selection.chain)
+            if not folds <= self.grid.panes[pane].toggled:
+                self.grid.panes[pane].open_folds(folds, ())
         if not await self.navigation.follow(pane):
             self.say("No guard comes from this row." if pane else "No other pane has a row for this one.")
 

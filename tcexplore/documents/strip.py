@@ -100,7 +100,13 @@ def _run(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece
 
 
 def _phases(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece]:
-    """Yield the phases of a run so far, the current one with its time in the last complete run."""
+    """Yield the phases of a run so far, the current one with its time in the last complete run.
+
+    A script tells when it begins to compile something, not when it goes on with its steps.
+    """
+    if newest.is_script and newest.timing is not None and newest.phase not in _AFTER_COMPILE:
+        yield piece("◐ timing steps", "running")
+        return
     if elapsed.run < SHOWN_FROM_S:
         yield piece(f"◐ {describe_phase(newest)}", "running")
         return

@@ -129,7 +129,7 @@ def economics(snapshot: Snapshot) -> Economics:
         cost_s=cost,
         payback=gain,
         break_even_calls=gain.break_even if gain and timing and timing.verdict == "faster" else None,
-        compiling_calls=1 + len(snapshot.recompiles)
+        compiling_calls=1 + summarize(snapshot).recompiles
         if snapshot.is_script
         else sum(call.compiles > 0 for call in compiled),
         kernels_cached=_kernels_cached(snapshot),

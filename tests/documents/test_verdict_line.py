@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.source_view import source_document
-from tcexplore.documents.strip import history_row, verdict_row
+from tcexplore.documents.strip import Elapsed, history_row, title_row, verdict_row
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session import Session, Snapshot
 from tests import fakes
@@ -119,3 +119,12 @@ def test_a_profile_without_a_trace_claims_nothing_of_breaks_graphs_or_source() -
     assert "No breaks" not in breaks
     assert " triton_poi_fused_mul_1    Triton\n" in text(kernels_document(run, width=48))
     assert "--trace TRACE" in source
+
+
+def test_a_script_whose_steps_are_timed_does_not_seem_to_compile():
+    entry = ev.EntryFound(name="__main__", kind="script", rule="", calls=())
+    script = replace(fakes.running(1), entry=entry, phase="dynamo", phase_graph="1/2")
+    timed = replace(script, timing=fakes.complete(1).timing)
+    shown = [title_row(Session(runs=(run,)), None, Elapsed(60.0, 42.7), 160).text for run in (script, timed)]
+    assert ["Dynamo 1/2" in text for text in shown] == [True, False]
+    assert "◐ timing steps" in shown[1]

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore import events as ev
+from tcexplore.session import summarize
 from tcexplore.session.economics import economics, payback
 from tests import fakes
 from tests.snapshots.estimates import EQUAL, FASTER, SLOWER
@@ -49,3 +51,11 @@ def test_too_few_pairs_predict_nothing_and_an_undecided_timing_has_its_interval(
     assert undecided.payback is not None
     assert undecided.break_even_calls is None, "only a faster compiled call pays off for certain"
     assert costs.cost_s is not None, "measured costs stay visible"
+
+
+def test_the_recompiles_of_a_script_are_those_of_the_header():
+    run = fakes.recompiled()
+    entry = ev.EntryFound(name="__main__", kind="script", rule="", calls=())
+    again = replace(run.recompiles[0], limit_hit=True)
+    script = replace(run, entry=entry, recompiles=(*run.recompiles, *run.recompiles, again))
+    assert economics(script).compiling_calls == 1 + summarize(script).recompiles < 1 + len(script.recompiles)

@@ -229,12 +229,12 @@ UNDECIDED = 1.5
 
 
 def _cost(time: Range) -> str:
-    ends = f"[{100 * (time.low - 1):+.0f} %, {100 * (time.high - 1):+.0f} %]"
+    ends = f"[{100 * (time.low - 1):+.0f}%, {100 * (time.high - 1):+.0f}%]"
     if time.high > UNDECIDED * time.low:
         return f"changes the time by an unknown amount {ends}: the machine is busy, or the calls are too short"
     if time.low <= 1 <= time.high:
         return f"costs no measurable time {ends}"
-    return f"{'costs' if time.value > 1 else 'saves'} {abs(100 * (time.value - 1)):.0f} % of a compiled call {ends}"
+    return f"{'costs' if time.value > 1 else 'saves'} {abs(100 * (time.value - 1)):.0f}% of a compiled call {ends}"
 
 
 def _already(change: MemoryChange) -> str:
@@ -313,7 +313,7 @@ def _untimed(line: _Row) -> Span | None:
 
 
 def _percent_interval(time: Range) -> str:
-    return f"[{100 * (time.low - 1):+.0f} %, {100 * (time.high - 1):+.0f} %]"
+    return f"[{100 * (time.low - 1):+.0f}%, {100 * (time.high - 1):+.0f}%]"
 
 
 def _call_time(line: _Row) -> str | None:

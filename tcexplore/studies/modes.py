@@ -109,6 +109,7 @@ COLUMNS: tuple[Column[_ModeRow], ...] = (
            left=True, always=True, optional=True),
     Column("compiled", _figure(lambda result: result.run.timing), lambda it: duration(it.compiled_us / 1e6)),
     Column("compile", _figure(lambda result: result.compile_s), duration),
+    Column("eager", _figure(lambda result: result.run.timing), lambda it: duration(it.eager_us / 1e6)),
     Column("first call", _figure(lambda result: result.first_call_s), duration),
     Column("peak", _figure(lambda result: result.peak_bytes), size),
     Column("max diff", _figure(lambda result: result.max_abs), format_error, lambda row: _accuracy_style(row.result)),

@@ -307,7 +307,7 @@ def _part(one: KernelJudged) -> float | None:
 
 
 def _percent(part: float) -> str:
-    return "<1 %" if part < 0.01 else f"{100 * part:.0f} %"
+    return "<1%" if part < 0.01 else f"{100 * part:.0f}%"
 
 
 SHORT: dict[KernelVerdict, str] = {"bitwise equal": "equal", "differs, not wrong": "differs"}
@@ -463,7 +463,7 @@ def _cost_text(found: Cost | None) -> str:
     if found is None:
         return "Bitwise equal, kernel by kernel. What it costs is not measured."
     percent = 100 * (found.ratio - 1)
-    ends = f"[{100 * (found.low - 1):+.0f} %, {100 * (found.high - 1):+.0f} %]"
+    ends = f"[{100 * (found.low - 1):+.0f}%, {100 * (found.high - 1):+.0f}%]"
     bits = (
         "The results are then bitwise equal to eager's"
         if found.identical
@@ -475,8 +475,8 @@ def _cost_text(found: Cost | None) -> str:
     if found.high > UNDECIDED * found.low:
         return f"{bits}. What it costs could not be measured: the calls are too short, or the machine is busy ({ends})."
     if found.low <= 1 <= found.high:
-        return f"{bits}; it costs no measurable time: {percent:+.0f} % {ends} of the compiled call."
-    return f"{bits}; it {'costs' if percent > 0 else 'saves'} {abs(percent):.0f} % of the compiled call {ends}."
+        return f"{bits}; it costs no measurable time: {percent:+.0f}% {ends} of the compiled call."
+    return f"{bits}; it {'costs' if percent > 0 else 'saves'} {abs(percent):.0f}% of the compiled call {ends}."
 
 
 KINDS = {

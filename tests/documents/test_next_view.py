@@ -252,7 +252,7 @@ def test_the_head_says_whether_a_gain_is_measured():
     def head(run: Snapshot) -> str:
         return next_document(run, width=100).row(0).text
 
-    assert "no gain is measured so far" in head(product_heavy())
+    assert "No gain is measured so far" in head(product_heavy())
     assert "By the time saved in 10,000 calls" in head(tried(product_heavy(), "autocast", 1.5, 1.6, 1.7))
 
 

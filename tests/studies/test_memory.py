@@ -96,9 +96,9 @@ async def test_a_budget_is_advised_with_its_measured_peak_and_time():
     lines = json_of("memory", state)["conclusions"]
     assert lines[0] == "A compiled call needs 20.0 MiB at its peak, eager 10.0 MiB."
     assert lines[1] == (
-        "activation_memory_budget=0.7 lowers the peak by 25% to 15.0 MiB and costs 5 % of a compiled call [+4 %, +6 %]."
+        "activation_memory_budget=0.7 lowers the peak by 25% to 15.0 MiB and costs 5% of a compiled call [+4%, +6%]."
     )
-    assert lines[2].startswith("activation_memory_budget=0.5 lowers the peak by 40% to 12.0 MiB and costs 25 %")
+    assert lines[2].startswith("activation_memory_budget=0.5 lowers the peak by 40% to 12.0 MiB and costs 25%")
     # 0.3 needs as much as 0.5, and longer: it is not on the frontier.
     assert lines[3:] == ["Donated buffers, which are on, save 4.0 MiB: without it, the peak is higher."]
     trials = {trial["change"]: trial for trial in json_of("memory", state)["trials"]}

@@ -82,7 +82,7 @@ def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterat
         text = (
             f"By the time saved in {calls:,} calls; {hint('calls')} sets the number."
             if any(step.gain.measured for step in steps)
-            else "By the time that each could save: no gain is measured so far."
+            else "No gain is measured so far: in the order of the time that each could save at most."
         )
         yield from wrapped(text, width, "dim", keys_only=True)
         yield BLANK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import zip_longest
@@ -101,13 +101,7 @@ class _AccuracyCheck:
             for difference in diff_observations(eager, compiled)
         )
         values = list(common_values(eager, compiled, exact))
-        deviations = [compare_value(value) for value in values]
-        if _differs(deviations):
-            for run in self._rounded(call, seconds):
-                known = zip(values, deviations, strict=True)
-                deviations = [with_rounded(value, deviation, run) for value, deviation in known]
-                if not _differs(deviations):
-                    break
+        deviations = compare_values(values, self._rounded(call, seconds), (WRONG, LESS_ACCURATE, NOT_CLOSE))
         self._values += [replace(deviation, name=prefix + deviation.name) for deviation in deviations]
         return True
 
@@ -156,9 +150,17 @@ class _AccuracyCheck:
         )
 
 
-def _differs(deviations: Sequence[Deviation]) -> bool:
-    """Return whether a value is further from eager's than what is known of roundings explains."""
-    return any(deviation.verdict in (WRONG, LESS_ACCURATE, NOT_CLOSE) for deviation in deviations)
+def compare_values(
+    values: Sequence[ComparedValue], rounded: Iterable[Observation], unexplained: Collection[AccuracyVerdict]
+) -> list[Deviation]:
+    """Return the deviation of each value.
+
+    As long as the verdict of one is `unexplained`, the `rounded` runs may explain it, each with other roundings.
+    """
+    deviations, runs = list(map(compare_value, values)), iter(rounded)
+    while any(known.verdict in unexplained for known in deviations) and (run := next(runs, None)) is not None:
+        deviations = [_with_rounded(*pair, run) for pair in zip(values, deviations, strict=True)]
+    return deviations
 
 
 def rounded_runs(subject: Subject, call: Call) -> Iterator[Observation]:
@@ -183,7 +185,7 @@ def rounded_runs(subject: Subject, call: Call) -> Iterator[Observation]:
         yield run
 
 
-def with_rounded(value: ComparedValue, known: Deviation, run: Observation) -> Deviation:
+def _with_rounded(value: ComparedValue, known: Deviation, run: Observation) -> Deviation:
     """Return the deviation of a value if a run with other roundings explains more of it than is known, else `known`."""
     tensor = next((getattr(run, kind)[value.name] for kind in KINDS if value.name in getattr(run, kind)), None)
     if tensor is None or tensor.shape != value.eager.shape or tensor.dtype is not value.eager.dtype:

@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 
-from tcexplore.accuracy.accuracy_check import common_values, rounded_runs, severity, with_rounded
+from tcexplore.accuracy.accuracy_check import common_values, compare_values, rounded_runs, severity
 from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.input_variations import (
     SEARCHED,
@@ -36,7 +36,7 @@ from tcexplore.accuracy.observation import (
     observe,
     without_state,
 )
-from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG, compare_value
+from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG
 from tcexplore.capture.entry import Call
 from tcexplore.capture.time_limit import TimeLimitError, time_limit
 from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, Deviation
@@ -250,13 +250,8 @@ class _ChangeComparison:
         if not all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
                    for a, b in zip(first, last, strict=True)):  # fmt: skip
             self._add(f"{prefix}other random numbers are drawn {side}", wrong=True)
-        values = list(common_values(before, after, None))
-        deviations = list(map(compare_value, values))
-        for run in rounded() if any(one.verdict == WRONG for one in deviations) else ():
-            deviations = [with_rounded(*pair, run) for pair in zip(values, deviations, strict=True)]
-            if all(one.verdict != WRONG for one in deviations):
-                break
-        for known in deviations:
+        unexplained: tuple[AccuracyVerdict, ...] = (WRONG,)
+        for known in compare_values(list(common_values(before, after, None)), rounded(), unexplained):
             deviation = replace(known, name=prefix + known.name)
             if compiled and deviation.verdict == NOT_CLOSE:
                 # Rounding of compiled code, which is judged by the accuracy check.
@@ -326,11 +321,12 @@ class _ChangeComparison:
         label = f"{mode.name}: "
         for index, (call, variation) in enumerate((*calls, *reaching)):
             with varied_weights((before, after), variation):
-                # Each observation resets the mode, which is Python state.
+
                 def rounded(call: Call = call) -> Iterator[Observation]:
                     with mode.applied(before):
                         yield from rounded_runs(before, prepared(call))
 
+                # Each observation resets the mode, which is Python state.
                 with mode.applied(before):
                     original = _try_call(before, before.eager, prepared(call), TIME_LIMIT_S)
                 if isinstance(original, Exception) and index < len(self._after.calls):

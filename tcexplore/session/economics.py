@@ -32,8 +32,8 @@ class Range(NamedTuple):
         return "faster" if self.low > 1 else "slower" if self.high < 1 else "undecided"
 
 
-DRIFT = 1.25
-"""Ratio of the eager times of two runs up to which the speed of the machine may be all that differs in it."""
+EVEN_RATIO = 1.25
+"""Largest ratio of two eager times of the same calls that counts as even: the machine itself may differ so much."""
 
 
 def call_ratio(before: ev.TimingEstimate, after: ev.TimingEstimate) -> Range | None:
@@ -50,7 +50,7 @@ def call_ratio(before: ev.TimingEstimate, after: ev.TimingEstimate) -> Range | N
     low = ratio * (before.speedup / before.high) * (after.low / after.speedup)
     high = ratio * (before.speedup / before.low) * (after.high / after.speedup)
     eager = before.eager_us / after.eager_us
-    drift = eager if 1 / DRIFT <= eager <= DRIFT else 1.0
+    drift = eager if 1 / EVEN_RATIO <= eager <= EVEN_RATIO else 1.0
     return Range(ratio, low / max(1.0, drift), high / min(1.0, drift))
 
 

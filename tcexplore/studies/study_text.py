@@ -12,14 +12,11 @@ from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import Piece, fitted, piece, row, wrapped
 from tcexplore.events import Job, TimingEstimate
 from tcexplore.quantities import count, duration
-from tcexplore.session.economics import RunFigures
+from tcexplore.session.economics import EVEN_RATIO, RunFigures
 from tcexplore.studies.study import StudyState
 
 ERROR_MARK = "✖ "
 """Prefix of a sentence about an error."""
-
-EVEN_RATIO = 1.25
-"""Largest ratio of two eager times of the same calls that counts as even."""
 
 
 def study_title(name: str, job: Job, state: StudyState[Any, Any] | None, answer: str, width: int) -> Row:

@@ -24,11 +24,11 @@ from tcexplore.documents.verdicts import (
 from tcexplore.events import EntryFound, Job, TimingEstimate
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import DECIDED, UNDECIDED, RunFigures, is_faster, may_be_faster
+from tcexplore.session.economics import DECIDED, EVEN_RATIO, UNDECIDED, RunFigures, is_faster, may_be_faster
 from tcexplore.studies.runs import Runs, has_ended
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
-from tcexplore.studies.study_text import ERROR_MARK, EVEN_RATIO, load_warning, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, load_warning, uneven_eager
 from tcexplore.studies.timed_cells import Cell, TimedCells, may_become_certain, plan_cells, settled
 
 Form = Literal["static", "dynamic", "auto"]

@@ -36,7 +36,7 @@ SHORTEST_PROCESS_S, LONGEST_PROCESS_S = 0.5, 10.0
 """Seconds of pairs in another process; it needs them for a few pairs of slow calls."""
 
 SHORTEST_GPU_PROCESS_S = 1.5
-"""The same on a GPU, where blocks are longer: about 15 pairs."""
+"""The same on a GPU, where blocks are longer: about 30 pairs, half of them short."""
 
 PROCESSES_LIMIT, PRECISION_LIMIT = 4.0, 8.0
 """No other process is started after this many times the time of the timing; the same for those that precision needs."""

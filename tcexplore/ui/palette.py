@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -208,6 +208,7 @@ class CommandProvider(Provider):
         self.explorer.show_stages(choice)
 
 
+@lru_cache(maxsize=1)  # each letter of a search lists all commands
 def compilable_names(source: str) -> tuple[str, ...]:
     """Return the functions with parameters that the top level of a file with `inputs` defines."""
     try:

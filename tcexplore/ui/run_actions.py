@@ -463,7 +463,7 @@ class RunActions(App[int]):
         self._ask(prompt, lambda answer: self.configure(compile_arguments=parse_arguments(answer)))
 
     def compile_name(self, name: str | None) -> None:
-        """Compile another function or class of the file, or what its own rules select, and rerun."""
+        """Compile another function of the file, or what its own rules select, and rerun."""
         if not self._trace_only() and self.engine is not None:
             self.engine.compile_name(name)
 

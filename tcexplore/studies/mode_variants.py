@@ -167,13 +167,6 @@ def shape_fields(results: Sequence[RunFigures], options: ModesOptions) -> list[d
 # ---- variants that may help the model
 
 
-def may_have_variants(state: StudyState[ModesOptions, RunFigures]) -> bool:
-    """Return whether a run may show that further variants could help."""
-    options, features = state.options, state.machine.features if state.machine else ()
-    open_kinds = None in (options.regions, options.nested_breaks, options.numerics, options.guard_filters)
-    return bool(features) and open_kinds and not options.shapes and any(_is_base(job.config) for job in state.planned)
-
-
 def add_variants(state: StudyState[ModesOptions, RunFigures]) -> None:
     """Plan the variants that may help according to the runs so far, after the row that they vary."""
     base = next((job for job in state.planned if _is_base(job.config)), None)

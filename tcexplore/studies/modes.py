@@ -43,7 +43,6 @@ from tcexplore.studies.mode_variants import (
     add_variants,
     compiles_alone,
     guard_filter_fields,
-    may_have_variants,
     next_cold,
     regional_fields,
     shape_fields,
@@ -371,10 +370,14 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
                     plan_cells(runs.steps, cells, state.job.time_for or 0.0)
                     batch, in_turn, matters = self._next_batch(state, cells)
                     known: dict[Hashable, Snapshot] = {result.run.config: result.run for result in state.results}
-                    timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn, known=known)
+                    # Alone, so that a short budget has an answer: eager against Inductor's default.
+                    goes_on = None if state.results else _file_works
+                    timed = TimedCells(
+                        batch, state, runs, announce, matters, in_turn=in_turn, goes_on=goes_on, known=known
+                    )
                     async for update in timed.results():
                         yield RunFigures(update.run)
-                    if _file_fails(state.results):
+                    if len(state.results) == 1 and not _file_works(state.results[0].run):
                         state.planned = [job for job in state.planned if job.config == state.results[0].run.config]
                         return
                     add_variants(state)
@@ -385,10 +388,8 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
 
     def _next_batch(self, state: State, cells: list[Cell]) -> tuple[list[Cell], bool, Matters]:
         """Return cells to run next, whether they compile one at a time, and which of them to time for longer."""
-        if not state.results:
-            # Alone, so that a short budget has an answer: eager against Inductor's default.
-            return cells[:1], may_have_variants(state), may_be_best
-        together = [cell for cell in cells if not compiles_alone(cell.job.config, state.planned)]
+        first = set() if state.results else {cells[0].key}
+        together = [cell for cell in cells if cell.key in first or not compiles_alone(cell.job.config, state.planned)]
         return (together, False, may_be_best) if together else (cells, True, may_be_decided)
 
     def result_key(self, result: RunFigures) -> Config:
@@ -444,10 +445,9 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons), configs)
 
 
-def _file_fails(results: Sequence[RunFigures]) -> bool:
-    """Return whether the first run failed in the user's code: no mode would change that."""
-    failure = results[0].run.failure if len(results) == 1 else None
-    return failure is not None and failure.blame == "user" and failure.type != TIMEOUT
+def _file_works(run: Snapshot) -> bool:
+    """Return false if a run failed in the user's code: no mode would change that."""
+    return run.failure is None or run.failure.blame != "user" or run.failure.type == TIMEOUT
 
 
 def _timed_cells(state: State, folder: str) -> list[Cell]:

@@ -137,6 +137,8 @@ class TimedCells:
     or a slice of seconds is over, and waits in its process while the next ones compile. In the end, those that matter
     get up to `SLICES` slices, until they are certain.
 
+    With `goes_on`, the first cell compiles alone and is timed, and the others follow if `goes_on` is true of its run.
+
     With `in_turn`, times of different cells can be compared: each compiles alone, and once all are compiled, each gets
     `TURNS` whole slices, in turn with the others.
     """
@@ -150,6 +152,7 @@ class TimedCells:
         matters: Matters = set,
         *,
         in_turn: bool = False,
+        goes_on: Callable[[Snapshot], bool] | None = None,
         known: Mapping[Any, Snapshot] | None = None,
     ) -> None:
         """`known` are the cells of earlier batches, with which `matters` compares."""
@@ -162,6 +165,7 @@ class TimedCells:
         self._slice_s = state.job.time_for or 0.0
         self._matters = matters
         self._in_turn = in_turn
+        self._goes_on = goes_on
         self._held: list[_Held] = []
         self._known: dict[Hashable, Snapshot] = dict(known or {})
         self._updates: asyncio.Queue[CellUpdate | None] = asyncio.Queue()
@@ -181,6 +185,13 @@ class TimedCells:
     async def _work(self) -> None:
         try:
             at_once = 1 if self._in_turn else compiles_at_once(await self._runs.machine(self._limit_s))
+            if self._goes_on is not None:
+                await self._compile_some(1)
+                await self._time_new()
+                if not self._goes_on(self._known[self._cells[0].key]):
+                    self._waiting.clear()
+                if not self._waiting or not memory_is_free():
+                    await self._time_again()
             while self._waiting:
                 await (self._compile_all() if self._in_turn else self._compile_some(at_once))
                 await self._time_new()

@@ -68,6 +68,14 @@ async def test_the_most_promising_cell_is_timed_first_then_all_others_compile_an
     assert [result.run.status for result in state.results] == ["ok"] * 3  # type: ignore[attr-defined]
 
 
+async def test_the_first_cell_has_its_further_processes_when_all_cells_have_a_verdict():
+    first = replace(timed(1.5), processes_to_come=2)
+    log, _ = await run({"default": [first, timed(1.5)], "lite": [timed(0.5)], "max-autotune": [timed(1.4)]})
+    times = [event for event in log if event.startswith("time")]
+    assert times[0] == "time default"
+    assert times[3:] == ["time default"]
+
+
 async def test_cells_that_compiled_are_timed_before_others_compile(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(timed_cells, "_core_count", lambda: 2)
     modes = ("default", "max-autotune", "reduce-overhead", "a", "b")

@@ -349,13 +349,16 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
             return f"nothing certain {_unit(snapshot)}"
         return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
     low, high = (duration(end / 1e6) for end in (costed.low_us, costed.high_us))
-    return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({_percent(costed.share)})"
+    share = "undecided" if costed.is_undecided else _percent(costed.share)
+    return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({share})"
 
 
 def format_cost_briefly(costed: RankedBreak) -> str:
     """Return `≥64 µs 16%`, with a timed fix `164 µs 40%`; empty if unknown."""
     if costed.us is None or costed.share is None:
         return ""
+    if costed.is_undecided:
+        return "cost undecided"
     if costed.contradicted or (costed.high_us is None and costed.is_too_short):
         return "cost unclear"
     at_least = "≥" if costed.high_us is None else ""

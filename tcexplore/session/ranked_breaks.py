@@ -47,6 +47,11 @@ class RankedBreak(NamedTuple):
         """Whether the cost, if it is known, would be shown as 0."""
         return self.us is not None and self.us < VISIBLE_US
 
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the fix was timed, and may make the call faster or slower."""
+        return self.low_us is not None and self.high_us is not None and self.low_us < 0 < self.high_us
+
 
 def rank_breaks(snapshot: Snapshot) -> tuple[RankedBreak, ...]:
     """Return every break, the one with the longest gap first; those of unknown cost last, in order of appearance.

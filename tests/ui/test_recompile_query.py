@@ -63,11 +63,14 @@ async def test_the_form_answers_while_the_user_types():
         assert isinstance(ui.app.screen, RecompileCheckScreen)
         assert "↻ would recompile" in ui.screen
         assert [each.inputs[0] for each in ui.app.session.runs[-1].recompile_answers] == ["f32[33, 8]"]
+        assert "waiting" not in ui.screen
+        await ui.press("4")
+        assert "◐ waiting for the run's answer; above is the one to the inputs before" in ui.screen
         ui.app.screen.query_one(Input).value = ""
         await ui.press("enter")
         assert "Type the inputs" in ui.screen
         await ui.press("escape", "R")
-        assert len(ui.engine.requests) == 2, "nothing is asked before the user types"
+        assert len(ui.engine.requests) == 3, "nothing is asked before the user types"
 
 
 async def test_the_form_of_a_run_that_still_compiles_answers_only_once():

@@ -185,6 +185,7 @@ _REGION_LABEL = (
     "The inputs of one call of {name}, initially the last that it was compiled for. Typing replaces the marked number:"
 )
 _WAITING = "◐ waiting for the run's answer"
+_OLD = f"{_WAITING}; above is the one to the inputs before"
 _MOST_ROWS = 12
 """Rows of an answer below the inputs; the check view has all."""
 
@@ -232,8 +233,9 @@ class RecompileCheckScreen(PromptScreen):
         answers = self.valid_values()
         if self._send is not None and answers not in (None, self._sent):
             self._sent, self._answer = answers, None
-            if not self._rows.display:
-                self.query_one("#note", Static).update(Content(_WAITING))
+            note = self.query_one("#note", Static)
+            note.update(Content(_OLD if self._rows.display else _WAITING))
+            note.display = True
             self._send(self.query_for(answers))
 
     @property

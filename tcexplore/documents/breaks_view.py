@@ -354,7 +354,7 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
 
 
 def format_cost_briefly(costed: RankedBreak) -> str:
-    """Return `≥64 µs 16%`, with a timed fix `164 µs 40%`; empty if unknown."""
+    """Return `≥64 µs 16%`, with a timed fix `164 µs 40%` or `cost undecided`; empty if unknown."""
     if costed.us is None or costed.share is None:
         return ""
     if costed.is_undecided:

@@ -43,8 +43,8 @@ class Elapsed(NamedTuple):
     phase: float
 
 
-def title_row(session: Session, standby: ev.Standby | None, elapsed: Elapsed, width: int) -> Row:
-    """Return the line, `width` columns wide."""
+def title_row(session: Session, standby: ev.Standby | None, elapsed: Elapsed, width: int, study: str = "") -> Row:
+    """Return the line, `width` columns wide; `study` is how far a study is that goes on without its screen."""
     newest = session.newest
     if newest is None:
         return fitted([piece(" tcexplore", "title"), piece("starting", "muted")], width)
@@ -52,7 +52,8 @@ def title_row(session: Session, standby: ev.Standby | None, elapsed: Elapsed, wi
     name = f"{file}:{newest.entry.name}" if newest.entry and newest.entry.name else file
     left = [piece(" tcexplore", "muted", 5), piece(name if width >= 60 else name.rpartition("/")[2], "title")]
     left += [*_machine(standby, newest), *_configuration(session.shown or newest)]
-    return fitted(left, width - 1, list(_run(session, newest, elapsed)))
+    right = [piece(f"◐ {study}", "running", 1), piece("timing is paused", "muted", 5)] if study else []
+    return fitted(left, width - 1, [*right, *_run(session, newest, elapsed)])
 
 
 def _configuration(seen: Snapshot) -> Iterator[Piece]:

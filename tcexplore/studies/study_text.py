@@ -28,6 +28,17 @@ def study_title(name: str, job: Job, state: StudyState[Any, Any] | None, answer:
     return fitted([*left, *_progress(state), piece(answer, "strong")], width - 1, paused)
 
 
+def study_status(state: StudyState[Any, Any]) -> str:
+    """Return how far a study is, `3 of 12 · about 40 s left`, or how it ended."""
+    if state.error or state.refused:
+        return state.error or state.refused
+    if state.skipped:
+        return skipped_text(state)
+    if state.stopped:
+        return stopped_text(state)
+    return "done" if state.over else state.steps or state.step
+
+
 def _progress(state: StudyState[Any, Any]) -> Iterator[Piece]:
     if state.error or state.refused:
         yield piece(f"✖ {state.error or state.refused}", "error")

@@ -19,6 +19,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 
 from tcexplore import events as ev
+from tcexplore.documents.strip import Elapsed
 from tcexplore.events import Event
 from tcexplore.keymap import UNBOUND, hint, use_keymap
 from tcexplore.session import Session
@@ -339,6 +340,8 @@ class ExplorerApp(RunActions):
         session, events = self.session, list[ev.Event]()
         for item in items:
             if isinstance(item, ev.Job):
+                if self.study_progress:
+                    self.stop_study()  # it would hold up the timing of the new run
                 session, events = session.apply_all(events), []
                 if item.config.target.endswith(".toml"):
                     self.target_files = tuple(dict.fromkeys((*self.target_files, item.config.target)))
@@ -398,7 +401,12 @@ class ExplorerApp(RunActions):
 
             self._fixes = FixPreparation(self.engine, self._deliver_fix)
         if self._fixes is not None:
-            self._fixes.update(run, idle=len(self.screen_stack) == 1)
+            self._fixes.update(run, idle=self._idle)
+
+    @property
+    def _idle(self) -> bool:
+        """Whether the panes are in view and no study goes on behind them."""
+        return len(self.screen_stack) == 1 and (self._studies is None or self._studies.under_way is None)
 
     def _deliver_fix(self, fix: BreakFix) -> None:
         # A watcher of the session must not change it.
@@ -428,7 +436,12 @@ class ExplorerApp(RunActions):
         """Show how long the run under way has taken, and which panes still wait for it."""
         now = self._now()
         self.main.grid.late = not self._under_way or now - self._started >= OLD_AFTER_S
-        self.main.show_title(self.session, self.standby, now - self._started, now - self._phase_started)
+        elapsed = Elapsed(now - self._started, now - self._phase_started)
+        self.main.show_title(self.session, self.standby, elapsed, self.study_progress)
+
+    def watch_study_progress(self) -> None:
+        if self.main.is_mounted:
+            self.show_progress()
 
     # ---- actions
 

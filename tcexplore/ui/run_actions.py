@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tcexplore.studies.study import Prompt, Study
     from tcexplore.ui.run_history import RunHistory
     from tcexplore.ui.screens.fix_screen import FixPreparation, FixScreen
-    from tcexplore.ui.screens.study_screen import LastStudies, StudyContext, StudyScreen
+    from tcexplore.ui.screens.study_screen import Studies, StudyContext, StudyScreen, StudyTask
 
 USUAL_GPU = "h100"
 """The target that is offered first for machine code on a machine without a GPU."""
@@ -52,6 +52,8 @@ class RunActions(App[int]):
     """The actions on the runs of a session."""
 
     session: var[Session] = var(Session)
+    study_progress: var[str] = var("")
+    """How far the study is that goes on while its screen is closed; empty without one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +63,8 @@ class RunActions(App[int]):
         self.undo = Undo()
         self.used_commands: Counter[str] = Counter()
         """How often the user chose each command of the palette."""
-        self._last_studies: LastStudies = {}
+        self._studies: Studies | None = None
+        """Those of the file; None before the first one."""
         self._fixes: FixPreparation | None = None
         self.history_of: Callable[[str], RunHistory] | None = None
         """Returns the runs of a model file on disk; None without a history."""
@@ -261,6 +264,7 @@ class RunActions(App[int]):
             return f"Put the cursor on a graph break or on its line: {hint('next-break')} goes to the next one."
         from tcexplore.ui.screens.fix_screen import FixScreen
 
+        self.stop_study()
         return FixScreen(engine, engine.job, run, graph_break, self.undo, self._fixes)
 
     def on_recompile_check_requested(self, message: RecompileCheckRequested) -> None:
@@ -376,7 +380,7 @@ class RunActions(App[int]):
         from tcexplore.ui.screens.studies_screen import StudiesScreen
 
         if not self._trace_only():
-            self.push_screen(StudiesScreen(self._run_studies_action))
+            self.push_screen(StudiesScreen(self._run_studies_action, self.studies.newest()))
 
     def _run_studies_action(self, action: Action) -> None:
         """Run an action of the menu of studies, on the screen below it."""
@@ -411,8 +415,30 @@ class RunActions(App[int]):
             return
         if self._fixes is not None:
             self._fixes.stop()
-        if message := open_study(self, name, self.engine, self.session.newest, self._last_studies, options):
+        if message := open_study(self, name, self.engine, self.session.newest, self.studies, options):
             self.main.say(message)
+        else:
+            self.study_progress = ""
+
+    @property
+    def studies(self) -> Studies:
+        """Those of the file, which go on while their screens are closed."""
+        if self._studies is None:
+            from tcexplore.ui.screens.study_screen import Studies
+
+            self._studies = Studies(self._note_study)
+        return self._studies
+
+    def _note_study(self, task: StudyTask) -> None:
+        """Show how far a study is whose screen is closed, and say when it is over."""
+        self.study_progress = "" if task.state.over else f"{task.study.title} {task.status}"
+        if task.state.over and self.is_running:
+            self.main.say(f"{task.study.title} {task.status}. {hint('studies')} shows it.")
+
+    def stop_study(self) -> None:
+        """End the study that goes on without a screen, if there is one; its results are kept."""
+        if self._studies is not None:
+            self._studies.stop()
 
     def action_ranks(self) -> None:
         from tcexplore.ui.screens.ranks_screen import RanksScreen
@@ -475,7 +501,8 @@ class RunActions(App[int]):
             self._fixes.stop()
         if self.history is not None:
             self.run_worker(self.history.store(self.session, newest=True), group="store", exit_on_error=False)
-        self._last_studies.clear()
+        if self._studies is not None:
+            self._studies.clear()
         self.session = Session()
         self.left_places[self.file] = self.main.grid.place
         self.file = os.path.abspath(file)
@@ -507,7 +534,7 @@ class RunActions(App[int]):
 
 
 def open_study(
-    app: App[Any], name: str, engine: Engine, own: Snapshot, last: LastStudies, options: object = None
+    app: App[Any], name: str, engine: Engine, own: Snapshot, studies: Studies, options: object = None
 ) -> str:
     """Open a study of the model file, whose newest run is `own`; return why it can't be opened, or an empty string.
 
@@ -528,7 +555,7 @@ def open_study(
         job = replace(job, config=replace(job.config, region=str(own.captured_calls[0].region)))
     if own.entry is None and own.status == "running":
         return "The model and its inputs are not known yet. Try again in a moment."
-    new = _make_screen(study, StudyContext(engine, job, own, last), options)
+    new = _make_screen(study, StudyContext(engine, job, own, studies), options)
     if isinstance(screen, StudyScreen):
         app.switch_screen(new)
     else:

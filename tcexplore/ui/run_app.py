@@ -196,6 +196,7 @@ async def _run(
     try:
         await app.run_async()
     finally:
+        app.stop_study()
         await app.close_answers()
         # In the order of what the user would miss: the deadline may end this process before all is done.
         store(file, app.chosen_settings(load(file)))

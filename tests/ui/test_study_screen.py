@@ -60,7 +60,7 @@ class TwoRuns(Study[None, str]):
 
 async def opened(ui: AppUnderTest, study: TwoRuns | None = None) -> StudyScreen:
     assert ui.engine.job is not None
-    screen = StudyScreen(study or TwoRuns(), StudyContext(ui.engine, ui.engine.job, None, {}))
+    screen = StudyScreen(study or TwoRuns(), StudyContext(ui.engine, ui.engine.job, None, ui.app.studies))
     await ui.app.push_screen(screen)
     await ui.pilot.pause()
     return screen
@@ -107,16 +107,63 @@ async def test_x_stops_the_study_and_keeps_its_results():
         assert "r runs the study again" in ui.notifications[-1]
 
 
-async def test_leaving_stops_the_study_and_r_restarts_it():
+async def test_r_restarts_the_study():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda _: ()
         screen = await opened(ui)
         await ui.press("r")
         assert len(ui.engine.queues) == 2
-        await ui.press("escape")
-        assert ui.app.screen is ui.app.main
+        await ui.press("x")
         await over(ui, screen)
         assert [lane.closed for lane in ui.engine.queues] == [1, 1]
+        assert ui.engine.pauses == 0
+
+
+async def test_a_study_goes_on_when_its_screen_is_closed():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda job: (Finished(),) if job.run == 1 else ()
+        screen = await opened(ui)
+        await ui.until(lambda: bool(screen.state and screen.state.results))
+        await ui.press("escape")
+        assert ui.app.screen is ui.app.main
+        assert ui.engine.pauses == 1
+        again = await opened(ui)
+        assert (again.state, len(ui.engine.queues)) == (screen.state, 1)
+        assert "run 1: ok" in ui.screen
+        assert "2 of 2" in ui.screen
+        await ui.press("x")
+        await over(ui, again)
+        assert ui.engine.pauses == 0
+
+
+async def test_the_title_and_the_menu_show_a_study_whose_screen_is_closed():
+    async with run_app(fakes.session(fakes.complete(7)), size=(160, 50)) as ui:
+        ui.engine.story = lambda job: (Finished(),) if job.run == 1 else ()
+        screen = await opened(ui)
+        await ui.press("escape")
+        await ui.until(lambda: bool(screen.state and screen.state.results))
+        await ui.settle()
+        assert "◐ two runs 2 of 2" in ui.screen.splitlines()[0]
+        await ui.press("S")
+        assert "2 of 2" in next(line for line in ui.screen.splitlines() if "cold run" in line)
+        await ui.press("escape")
+        ui.app.studies.stop()
+        await over(ui, screen)
+        assert "◐" not in ui.screen.splitlines()[0]
+        assert ui.notifications[-1] == "two runs stopped after 1 result. S shows it."
+
+
+async def test_a_new_run_stops_the_study_whose_screen_is_closed():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda _: ()
+        screen = await opened(ui)
+        await ui.press("escape")
+        await ui.settle()
+        assert ui.engine.job is not None
+        ui.app.deliver(replace(ui.engine.job, run=8))
+        await over(ui, screen)
+        assert screen.state is not None
+        assert screen.state.stopped
         assert ui.engine.pauses == 0
 
 
@@ -142,7 +189,7 @@ async def test_a_study_needs_to_know_the_model():
     unknown = replace(session.runs[-1], entry=None, status="running")
     async with run_app(replace(session, runs=(unknown,))) as ui:
         assert ui.app.session.shown is not None
-        assert "not known yet" in open_study(ui.app, "recompiles", ui.engine, unknown, {})
+        assert "not known yet" in open_study(ui.app, "recompiles", ui.engine, unknown, ui.app.studies)
 
 
 async def test_the_key_of_an_open_study_closes_it():

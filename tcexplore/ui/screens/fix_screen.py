@@ -21,7 +21,7 @@ from tcexplore.studies.fix import STUDY, FixedFiles, FixOptions, FixTarget, brea
 from tcexplore.studies.study import StudyState, run_timeout, study_job
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen, StudyTask
+from tcexplore.ui.screens.study_screen import Studies, StudyContext, StudyScreen, StudyTask
 from tcexplore.ui.user_files import Undo
 
 Key = tuple[Any, ...]
@@ -160,7 +160,7 @@ class FixScreen(StudyScreen):
         fixes: FixPreparation | None = None,
     ) -> None:
         """Make the screen; `fixes` keeps verifications, and goes on with this one when the screen closes."""
-        super().__init__(STUDY, StudyContext(engine, job, run, {}))
+        super().__init__(STUDY, StudyContext(engine, job, run, Studies(lambda _: None)))
         self._fixes = fixes
         self._prepared = fixes.take(run, broken) if fixes is not None else None
         self._target = FixTarget(run, broken, (), "")
@@ -171,18 +171,17 @@ class FixScreen(StudyScreen):
         """Return the job of the run that has the break."""
         return self._job
 
-    def on_unmount(self) -> None:
-        task, fixes = self.study_task, self._fixes
-        if task is not None and fixes is not None and fixes.keep(self._target.run, self._target.graph_break, task):
-            self.study_task = None  # it is not stopped with the screen
+    def close_study(self, task: StudyTask) -> None:
+        """Leave a verification to `fixes`, or end it."""
+        if self._fixes is None or not self._fixes.keep(self._target.run, self._target.graph_break, task):
+            task.stop()
 
     def open(self) -> None:
         if self._prepared is not None:
-            self.study_task, self._prepared = self._prepared, None
-            self.study_task.follow(self._show, self._moved)
-            self.state = self.study_task.state
-            self._target = self.state.options.target
-            self._show()
+            task, self._prepared = self._prepared, None
+            self._target = task.state.options.target
+            self._study_context.studies.begin(self._key, task)
+            self.resume(task)
             return
         target = fix_target(FixedFiles(self._job), self._target.run, self._target.graph_break)
         self._target = replace(target, first=self._target.first)

@@ -182,9 +182,9 @@ class MainScreen(ReadingScreen):
         with gc_paused(large=is_large(self.session.shown)):
             prefetch(self.session)
 
-    def show_title(self, session: Session, standby: ev.Standby | None, run_s: float, phase_s: float) -> None:
-        """Update the title, which shows how long the run and its phase have taken so far."""
-        self._title.update(partial(title_row, session, standby, Elapsed(run_s, phase_s)))
+    def show_title(self, session: Session, standby: ev.Standby | None, elapsed: Elapsed, study: str) -> None:
+        """Update the title, which shows how long the run and its phase have taken so far, and how far a study is."""
+        self._title.update(partial(title_row, session, standby, elapsed, study=study))
 
     # ---- panes
 

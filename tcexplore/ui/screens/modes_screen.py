@@ -42,17 +42,16 @@ class ModesScreen(StudyScreen):
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
         return modes_document(state, ORDERS[self._order], width)
 
-    def _show(self) -> None:
-        super()._show()
+    def _deliver(self) -> None:
         comparisons = compare_guard_filters(self.state.results) if self.state is not None else []
         tried = tuple(map(tried_filter, comparisons))
         if self.state is not None and tried != self._tried:
             self._tried = tried
-            self.post_message(GuardFiltersTried(tried, self.state.job))
+            self.app.post_message(GuardFiltersTried(tried, self.state.job))
         modes = tried_modes(self.state.results, self.state.job.config) if self.state is not None else ()
         if self.state is not None and modes != self._modes:
             self._modes = modes
-            self.post_message(StepsTried(modes, self.state.job))
+            self.app.post_message(StepsTried(modes, self.state.job))
 
     def action_sort(self) -> None:
         self._order = (self._order + 1) % len(ORDERS)

@@ -16,9 +16,8 @@ class NextScreen(StudyScreen):
         self._delivered: tuple[StepTried, ...] = ()
         """The results in the last message to the app."""
 
-    def _show(self) -> None:
-        super()._show()
+    def _deliver(self) -> None:
         tried = self.state.results[-1].run.steps_tried if self.state is not None and self.state.results else ()
         if self.state is not None and tried != self._delivered:
             self._delivered = tried
-            self.post_message(StepsTried(tried, self.state.job))
+            self.app.post_message(StepsTried(tried, self.state.job))

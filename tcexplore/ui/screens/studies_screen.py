@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -10,9 +10,11 @@ from textual.binding import Binding, BindingType
 from tcexplore.documents.document import Row, StaticDocument
 from tcexplore.documents.prose import row
 from tcexplore.keymap import ACTIONS, Action, normal_keys
+from tcexplore.studies.registry import StudyName
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.messages import RowEntered
 from tcexplore.ui.screens.reading_screen import BoxScreen
+from tcexplore.ui.screens.study_screen import StudyTask
 
 STUDIES = tuple(sorted((action for action in ACTIONS if action.menu), key=lambda action: action.scope == "main"))
 """The actions in the menu: those of the selected kernel are last."""
@@ -27,16 +29,18 @@ class StudiesScreen(BoxScreen):
     ]
     SCOPES = ("view", "reading", "studies")
 
-    def __init__(self, choose: Callable[[Action], None]) -> None:
+    def __init__(self, choose: Callable[[Action], None], begun: Mapping[StudyName, StudyTask]) -> None:
+        """Make the menu; `begun` has the newest study of each name, if there is one."""
         super().__init__("Studies: more runs that answer one question")
         self._choose = choose
+        self._begun = begun
 
     @property
     def page(self) -> tuple[str, str]:
         return "studies", "Studies"
 
     def _show(self) -> None:
-        self._show_document(StaticDocument("", tuple(map(_row, STUDIES))))
+        self._show_document(StaticDocument("", tuple(_row(action, self._begun) for action in STUDIES)))
 
     def on_row_entered(self, _: RowEntered) -> None:
         self._run(STUDIES[self._view.cursor])
@@ -50,5 +54,8 @@ class StudiesScreen(BoxScreen):
         self.app.call_later(self._choose, action)
 
 
-def _row(action: Action) -> Row:
-    return row((f" {action.menu}  ", "key"), (f"{action.label:<12}", "strong"), action.question)
+def _row(action: Action, begun: Mapping[StudyName, StudyTask]) -> Row:
+    """Return the row of an action: its question, or how far the study is or its answer."""
+    task = next((task for name, task in begun.items() if action.run == f"study('{name}')"), None)
+    about = (action.question, "") if task is None else (task.status, "muted" if task.state.over else "running")
+    return row((f" {action.menu}  ", "key"), (f"{action.label:<12}", "strong"), about)

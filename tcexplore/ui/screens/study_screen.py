@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,9 +17,10 @@ from tcexplore.events.commands import PauseTiming
 from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
+from tcexplore.studies.registry import StudyName
 from tcexplore.studies.runs import Emit, Runner, Runs
 from tcexplore.studies.study import Study, StudyState, run_study, run_timeout, study_job
-from tcexplore.studies.study_text import study_title
+from tcexplore.studies.study_text import study_status, study_title
 from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import RowEntered
@@ -29,7 +31,7 @@ from tcexplore.ui.screens.reading_screen import OverlayScreen
 
 
 class StudyTask:
-    """One study, from its start until it is done or stopped.
+    """One study, from its start until it is done or stopped: it goes on when its screen is closed.
 
     Its runs share the app's workers. Timing of the model file pauses meanwhile, since each would disturb the other.
     """
@@ -46,11 +48,18 @@ class StudyTask:
 
         `changed` is called on a new result or run and at the end, `moved` when the current run enters another phase.
         """
+        self.study = study
         self.state = state
         self._engine = engine
         self._changed = changed
         self._moved = moved
-        self._task = asyncio.create_task(self._follow(study), name="study")
+        self._task = asyncio.create_task(self._follow(), name="study")
+
+    @property
+    def status(self) -> str:
+        """How far the study is, or how it ended and its answer."""
+        answer = self.study.answer(self.state) if self.state.over else ""
+        return ": ".join(filter(None, (study_status(self.state), answer)))
 
     def follow(self, changed: Callable[[], None], moved: Callable[[], None]) -> None:
         """Call these from now on, for a screen that shows a study begun before."""
@@ -67,10 +76,11 @@ class StudyTask:
         """Wait until the study is over and its last run has ended."""
         await asyncio.wait({self._task})
 
-    async def _follow(self, study: Study[Any, Any]) -> None:
+    async def _follow(self) -> None:
+        study = self.study
         self._engine.send(PauseTiming(paused=True))
         try:
-            async with Runs(self._runner(study.pythons(self.state.options)), self._progress) as runs:
+            async with Runs(self._runner(study.pythons(self.state.options)), self._note_run) as runs:
                 await run_study(study, self.state, runs, self._announce, lambda _: self._changed())
         except Exception as error:  # noqa: BLE001  an error in a study must not end the app
             self.state.error = f"{type(error).__name__}: {error}"
@@ -91,7 +101,7 @@ class StudyTask:
         self.state.step = step
         self._changed()
 
-    def _progress(self, run: Snapshot) -> None:
+    def _note_run(self, run: Snapshot) -> None:
         before, self.state.run = self.state.run, run
         if before is None or before.run != run.run:
             self._changed()
@@ -99,8 +109,45 @@ class StudyTask:
             self._moved()
 
 
-LastStudies = dict[str, StudyState[Any, Any]]
-"""The last study by title, followed by its options if they are not the usual ones."""
+class Studies:
+    """The last study of each kind. One may be under way, with its screen open or closed."""
+
+    def __init__(self, behind: Callable[[StudyTask], None]) -> None:
+        """`behind` is called on news of a study whose screen is closed."""
+        self.behind = behind
+        self._tasks: dict[str, StudyTask] = {}
+        """By title, followed by the options if they are not the usual ones."""
+
+    def begin(self, key: str, task: StudyTask) -> None:
+        """Keep a study that has just begun; end the one under way, since two would disturb each other."""
+        self.stop()
+        self._tasks.pop(key, None)  # the newest is the last one
+        self._tasks[key] = task
+
+    def last(self, key: str, job: Job) -> StudyTask | None:
+        """Return the last study of a kind: the one under way, or one of the same program that has results."""
+        task = self._tasks.get(key)
+        if task is None or not task.state.over:
+            return task
+        return task if task.state.results and _same_program(task.state.job, job) else None
+
+    def newest(self) -> dict[StudyName, StudyTask]:
+        """Return the newest study of each name."""
+        return {task.study.name: task for task in self._tasks.values()}
+
+    @property
+    def under_way(self) -> StudyTask | None:
+        return next((task for task in self._tasks.values() if not task.state.over), None)
+
+    def stop(self) -> None:
+        """End the study under way, if there is one; its results are kept."""
+        if (task := self.under_way) is not None:
+            task.stop()
+
+    def clear(self) -> None:
+        """Forget all studies, for another file."""
+        self.stop()
+        self._tasks.clear()
 
 
 class StudyContext(NamedTuple):
@@ -110,13 +157,14 @@ class StudyContext(NamedTuple):
     job: Job
     own: Snapshot | None
     """The model file's own run."""
-    last: LastStudies
+    studies: Studies
 
 
 class StudyScreen(OverlayScreen):
-    """Starts a study when it opens and stops it when it closes.
+    """Starts a study when it opens, or shows the last one again.
 
-    The last study is shown again if the model file and its configuration have not changed.
+    A study goes on when its screen is closed. One that is over is shown again if the model file and its configuration
+    have not changed.
     """
 
     BINDINGS = bindings("study")
@@ -155,16 +203,32 @@ class StudyScreen(OverlayScreen):
             yield RowLine(footer(self.SCOPES), id="footer")
 
     def on_mount(self) -> None:
-        last = self._study_context.last.get(self._key)
-        if last is not None and last.results and _same_program(last.job, self._job):
-            self.state = last
-            self._show()
+        last = self._study_context.studies.last(self._key, self._job)
+        if last is not None:
+            self.resume(last)
         else:
             self.open()
 
     def on_unmount(self) -> None:
         if self.study_task is not None:
-            self.study_task.stop()
+            self.close_study(self.study_task)
+
+    def close_study(self, task: StudyTask) -> None:
+        """Let the study go on."""
+        if not task.state.over:
+            behind = partial(self._study_context.studies.behind, task)
+            task.follow(partial(self._changed_behind, task), behind)
+            behind()
+
+    def _changed_behind(self, task: StudyTask) -> None:
+        self._deliver()
+        self._study_context.studies.behind(task)
+
+    def resume(self, task: StudyTask) -> None:
+        """Show a study that has begun before."""
+        self.study_task, self.state, self._job = task, task.state, task.state.job
+        task.follow(self._show, self._moved)
+        self._show()
 
     def on_resize(self) -> None:
         self._place()
@@ -181,8 +245,12 @@ class StudyScreen(OverlayScreen):
 
     @property
     def job(self) -> Job:
-        """Return the job to vary: the model file as it is now."""
-        return study_job(self._engine.job) if self._engine.job is not None else self._job
+        """Return the job to vary: the model file as it is now; of a script, the region that the screen began with."""
+        newest = self._engine.job
+        if newest is None:
+            return self._job
+        region = newest.config.region or self._study_context.job.config.region
+        return study_job(replace(newest, config=replace(newest.config, region=region)))
 
     def open(self) -> None:
         """Ask for the study's options if it has any, then begin."""
@@ -205,15 +273,14 @@ class StudyScreen(OverlayScreen):
 
     def begin(self, options: object, resume: StudyState[Any, Any] | None = None) -> None:
         """Begin the study; `resume` is a stopped study to continue."""
-        if self.study_task is not None:
-            self.study_task.stop()
+        self._study_context.studies.stop()
         self._job, own = self.job if resume is None else resume.job, self._study_context.own
         self.state = StudyState(self._job, options, run_timeout(own), own=own)
         if resume is not None:
             self.state.results, self.state.planned = list(resume.results), resume.planned
             self.state.machine = resume.machine
         self.study_task = StudyTask(self._engine, self.study, self.state, self._show, self._moved)
-        self._study_context.last[self._key] = self.state
+        self._study_context.studies.begin(self._key, self.study_task)
         self._show()
 
     # ---- keys
@@ -244,6 +311,10 @@ class StudyScreen(OverlayScreen):
         if self.state is not None and self.is_mounted:
             self._show_title()
             self._show_document()
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Send the app what the newest results mean for the run in view."""
 
     def _show_title(self) -> None:
         answer = self.study.answer(self.state) if self.state is not None else ""

@@ -250,10 +250,19 @@ def test_a_break_that_no_edit_removes_comes_after_one_with_an_edit():
 
 def test_the_head_says_whether_a_gain_is_measured():
     def head(run: Snapshot) -> str:
-        return next_document(run, width=100).row(0).text
+        return rows(next_document, run, width=100)[2].text
 
     assert "No gain is measured so far" in head(product_heavy())
     assert "By the time saved in 10,000 calls" in head(tried(product_heavy(), "autocast", 1.5, 1.6, 1.7))
+
+
+def test_the_list_begins_with_whether_to_compile_at_all():
+    def first(calls: int | None) -> str:
+        return rows(next_document, replace(fakes.complete(), expected_calls=calls), width=100)[0].text
+
+    assert first(None).startswith(" Break-even: ~19,800 calls.")
+    assert first(400).startswith(" Not worth compiling for 400 calls: net loss ")
+    assert first(1_000_000).startswith(" Worth compiling for 1,000,000 calls")
 
 
 def test_measured_gains_come_first_and_steps_without_gain_last():
@@ -345,7 +354,7 @@ def test_next_view():
 def test_nothing_is_to_do_only_once_the_parts_of_a_call_are_known():
     unknown = replace(fakes.complete(), breaks=(), recompiles=(), phase_times=(), call_account=None)
     known = replace(unknown, call_account=call_account(ev.CallProfiled(total_us=100.0, repeats=5, parts=()), None))
-    heads = [next_document(run, width=80).row(0).text for run in (unknown, known)]
+    heads = [rows(next_document, run, width=80)[2].text for run in (unknown, known)]
     assert heads == [" nothing to do so far", " ✔ nothing to do "]
 
 

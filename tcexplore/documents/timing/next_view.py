@@ -11,6 +11,7 @@ from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.documents.line_facts import broken_expression
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.verdicts import recommend
 from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
@@ -39,7 +40,7 @@ def next_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wid
     if not snapshot.compiled:
         return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
     steps = next_steps(snapshot)
-    rows = list(_head(snapshot, steps, width))
+    rows = [*_recommendation(snapshot, width), *_head(snapshot, steps, width)]
     for number, step in enumerate(steps, 1):
         rows += [*_step(step, number, snapshot, width), BLANK]
     if any(step.trial for step in steps):
@@ -63,6 +64,13 @@ def next_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from _step(step, number, snapshot, width)
     if any(step.trial and not step.gain.measured for step in steps) and not snapshot.trace:
         yield from wrapped("`tcexplore next` measures the steps that are not measured.", width, "muted")
+
+
+def _recommendation(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield whether to compile at all, which no step of the list is about; nothing without a verdict."""
+    if (advice := recommend(snapshot, snapshot.expected_calls)) and not snapshot.trace:
+        yield from wrapped(advice, width, "strong")
+        yield BLANK
 
 
 def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterator[Row]:

@@ -165,3 +165,5 @@ class RecompileAnswer(Event):
     with_equal_sizes: tuple[str, ...] = ()
     """All inputs as they would be if equal sizes were changed together, where the call works without that; it may fail
     once it is compiled, as with an attention mask that eager code leaves out."""
+    asked: tuple[str, ...] = ()
+    """The inputs as the query has them."""

@@ -80,8 +80,8 @@ class RecompileQueries:
             answers.append(RecompileAnswer(number=query.number, inputs=query.inputs, problem=NOT_COMPILED))
         else:
             self._hooks.attempt(FACT, SYMBOL, lambda: answers.append(check(query)))
-        self._hooks.emit(answers[0] if answers else RecompileAnswer(
-            number=query.number, inputs=query.inputs, region=query.region, problem=NO_ANSWER))  # fmt: skip
+        none = RecompileAnswer(number=query.number, inputs=query.inputs, region=query.region, problem=NO_ANSWER)
+        self._hooks.emit(replace(answers[0] if answers else none, asked=query.inputs))
 
 
 def _cannot_be_copied() -> str:

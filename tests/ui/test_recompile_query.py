@@ -58,8 +58,12 @@ async def test_the_form_answers_while_the_user_types():
         assert ui.engine.requests == ["ask f32[3, 8], f32[6, 8], 0.1", "ask f32[33, 8], f32[6, 8], 0.1"]
         assert "◐ waiting for the run's answer" in ui.screen
         answer = recompiling.run().recompile_answers[0]
-        for query in ui.engine.queries:
-            await ui.show(ui.app.session.apply(replace(answer, number=query.number, inputs=query.inputs)))
+        first, second = (replace(answer, number=one.number, inputs=one.inputs, asked=one.inputs)
+                         for one in ui.engine.queries)  # fmt: skip
+        await ui.show(ui.app.session.apply(first))
+        assert "↻ would recompile" in ui.screen
+        assert "◐ waiting for the run's answer; above is the one to the inputs before" in ui.screen
+        await ui.show(ui.app.session.apply(second))
         assert isinstance(ui.app.screen, RecompileCheckScreen)
         assert "↻ would recompile" in ui.screen
         assert [each.inputs[0] for each in ui.app.session.runs[-1].recompile_answers] == ["f32[33, 8]"]
@@ -109,7 +113,8 @@ async def test_escape_leaves_no_check_behind():
     async with run_app(alive()) as ui:
         await ui.press("R", "q")
         (query,) = ui.engine.queries
-        invalid = replace(recompiling.run().recompile_answers[0], inputs=("q",), problem="no dtype 'q'", frames=())
+        answer = recompiling.run().recompile_answers[0]
+        invalid = replace(answer, inputs=("q",), problem="no dtype 'q'", frames=(), asked=query.inputs)
         ui.app.deliver(replace(invalid, run=ui.app.session.runs[-1].run, number=query.number))
         await ui.until(lambda: bool(ui.app.session.runs[-1].recompile_answers))
         await ui.settle()

@@ -45,6 +45,7 @@ async def test_a_timed_run_answers_queries_without_running_the_model(runs: Runs)
     seen = [e for e in runs.events if e.run == number]
     answers = [e for e in seen if isinstance(e, RecompileAnswer)]
     assert [answer.number for answer in answers] == [1, 2, 3]
+    assert [answer.asked for answer in answers] == [("f32[33, 8]", "True"), ("f32[33, 8]", "False"), ("f32[33, 8]",)]
     (fits,), (other,) = (answer.frames for answer in answers[:2])
     assert (fits.verdict, fits.graph) == ("matches", "0/1")
     assert (other.verdict, other.entries[0].failed.name) == ("recompiles", "flag")

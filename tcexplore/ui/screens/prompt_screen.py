@@ -7,7 +7,7 @@ import shlex
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -210,7 +210,7 @@ class RecompileCheckScreen(PromptScreen):
         super().__init__(prompt)
         self.number = number
         self._answer: RecompileAnswer | None = None
-        """The answer in view, to the values that were sent last."""
+        """The answer in view."""
         self._regions = {region.name: region for region in regions}
         self._send = send
         self._sent = tuple(field.value for field in prompt.fields)
@@ -232,15 +232,22 @@ class RecompileCheckScreen(PromptScreen):
     def on_input_changed(self) -> None:
         answers = self.valid_values()
         if self._send is not None and answers not in (None, self._sent):
-            self._sent, self._answer = answers, None
-            note = self.query_one("#note", Static)
-            note.update(Content(_OLD if self._rows.display else _WAITING))
-            note.display = True
+            self._sent = answers
+            self._show_waiting()
             self._send(self.query_for(answers))
+
+    def _show_waiting(self) -> None:
+        note = self.query_one("#note", Static)
+        note.update(Content(_OLD if self._rows.display else _WAITING))
+        note.display = True
 
     @property
     def refused(self) -> bool:
-        return self._answer is not None and bool(self._answer.problem) and self.valid_values() == self._sent
+        return self._is_last(self._answer) and bool(self._answer.problem) and self.valid_values() == self._sent
+
+    def _is_last(self, answer: RecompileAnswer | None) -> TypeGuard[RecompileAnswer]:
+        """Check whether an answer is to the values that were sent last: those to earlier ones may still come."""
+        return answer is not None and answer.asked == self.query_for(self._sent).inputs
 
     def _show_answer(self, session: Session) -> None:
         run = session.shown
@@ -253,7 +260,10 @@ class RecompileCheckScreen(PromptScreen):
         self._rows.show(StaticDocument("", rows))
         self._rows.styles.height = len(rows)
         self._rows.display = True
-        self.query_one("#note").display = False
+        if self._is_last(answer):
+            self.query_one("#note").display = False
+        else:
+            self._show_waiting()
 
 
 def ended() -> str:

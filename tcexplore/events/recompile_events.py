@@ -32,6 +32,9 @@ class SymbolCondition:
     location: Location | None = None
     """The line of user code that required it."""
     user_code: str = ""
+    library_place: str = ""
+    """What required it if no line of user code did: `_inductor/codegen/cpp.py:2273 in need_use_acc_helper`, or that it
+    is of a graph from torch's cache, whose compile is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

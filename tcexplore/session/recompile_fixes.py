@@ -65,6 +65,8 @@ class RecompileFix:
     """Compiles of the calls with it; None if it was not tried, or the calls failed."""
     problem: str = ""
     """Why the calls failed with it; empty if they did not."""
+    limited: ev.Symbol | None = None
+    """The size in a graph of this run that holds up to some size: `mark_dynamic` makes the same graph."""
 
     @property
     def helps(self) -> bool:
@@ -251,7 +253,7 @@ def _size_fixes(snapshot: Snapshot, name: str, dim: int, causes: list[ev.Recompi
     small = {"0", "1"} & set(_values(causes))
     if config.dynamic is None and blocked is None:
         others = tuple(size for size in changed_with(snapshot, causes) if size != (name, dim))
-        yield _fix(MARK_DYNAMIC, causes, other_sizes=others)
+        yield _fix(MARK_DYNAMIC, causes, other_sizes=others, limited=_limited(snapshot, name, dim))
         yield _fix(DYNAMIC, causes)
     if small and blocked is None:
         yield _fix(MARK_UNBACKED, causes)
@@ -294,6 +296,16 @@ def _specialization(snapshot: Snapshot, name: str, dim: int) -> ev.Specializatio
         for symbol in graph.symbols:
             if symbol.specialized and any((s.name, s.dim, s.kind) == (name, dim, "size") for s in symbol.sources):
                 return symbol.specialized[0]
+    return None
+
+
+def _limited(snapshot: Snapshot, name: str, dim: int) -> ev.Symbol | None:
+    """Return a symbolic size whose graph does not hold for large ones."""
+    for graph in snapshot.symbols:
+        for symbol in graph.symbols:
+            of_size = any((source.name, source.dim, source.kind) == (name, dim, "size") for source in symbol.sources)
+            if of_size and symbol.upper.isdecimal() and symbol.lower != symbol.upper:
+                return symbol
     return None
 
 

@@ -9,6 +9,7 @@ pytest.importorskip("torch")
 
 import torch
 from torch import Tensor
+from torch._inductor.utils import fresh_inductor_cache
 
 from tcexplore.events import GraphSymbols, Symbol
 from tests.capture.dynamo_capture import capture_events, hook_failures, location_of, select
@@ -36,10 +37,12 @@ def adds_six(x: Tensor):
     return x + torch.ones(6, 5)
 
 
-def captured_symbols(*calls: tuple[Any, ...], program: Any = shapes, **options: Any) -> GraphSymbols:
+def captured_symbols(
+    *calls: tuple[Any, ...], program: Any = shapes, backend: str = "eager", **options: Any
+) -> GraphSymbols:
     """Return the symbols of the last graph with symbols."""
     with capture_events(__file__) as events:
-        compiled = torch.compile(program, backend="eager", **options)
+        compiled = torch.compile(program, backend=backend, **options)
         for call in calls:
             with contextlib.suppress(Exception):
                 compiled(*call)
@@ -66,6 +69,25 @@ def test_symbols_have_ranges_sources_and_the_specializing_line():
     assert (columns.lower, columns.upper, columns.hint, columns.unbacked) == ("4", "int_oo", "9", False)
     assert location_of(shapes, "y.shape[1] > 3") in [condition.location for condition in columns.conditions]
     assert symbol_of(symbols, "lr").lower == "-int_oo"
+
+
+def total(x: Tensor):
+    return (x * 2).sum()
+
+
+def test_a_condition_of_inductor_names_its_place_in_torch():
+    """Inductor writes sums of more than 4,096 numbers in another way."""
+    places = []
+    with fresh_inductor_cache():
+        for _ in range(2):
+            torch._dynamo.reset()
+            symbols = captured_symbols((ones(4, 128),), (ones(8, 128),), program=total, backend="inductor")
+            rows = symbol_of(symbols, "x", 0)
+            (condition,) = rows.conditions
+            assert (rows.lower, rows.upper, condition.location) == ("2", "32", None)
+            places.append(condition.library_place)
+    assert "_inductor/codegen/cpp.py:" in places[0]
+    assert places[1] == "a graph from torch's cache"
 
 
 def test_equal_sizes_have_one_range():

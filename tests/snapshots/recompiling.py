@@ -77,9 +77,9 @@ def guards(graph: str, rows: str, lr: str, steps: int) -> ev.GuardsInstalled:
 def symbols(graph: str) -> ev.GraphSymbols:
     x, y = (ev.SymbolSource(name=name, kind="size", dim=0) for name in "xy")
     special = ev.Specialization(value="6", reason="s17 == 6", location=at(5), user_code="if x.shape[0] == 6:")
-    shared = ev.Symbol(name="s77", hint="7", lower="2", upper="int_oo", sources=(x, y),
-                       conditions=(ev.SymbolCondition(code="s77 > 3", location=at(6),
-                                                      user_code="h = h + y"),))  # fmt: skip
+    of_line = ev.SymbolCondition(code="s77 > 3", location=at(6), user_code="h = h + y")
+    of_torch = ev.SymbolCondition(code="128*s77 <= 4096", library_place="_inductor/codegen/cpp.py:2273 in needs_helper")
+    shared = ev.Symbol(name="s77", hint="7", lower="2", upper="32", sources=(x, y), conditions=(of_line, of_torch))
     number = ev.Symbol(name="zf41", hint="0.200000000000000", lower="-oo", upper="oo",
                        sources=(ev.SymbolSource(name="lr", kind="value"),))  # fmt: skip
     once = ev.Symbol(name="s17", hint="6", lower="6", upper="6", sources=(y,), specialized=(special,))

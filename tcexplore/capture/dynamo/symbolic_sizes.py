@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -31,6 +32,10 @@ from tcexplore.torch_text.guard_text import Check
 _ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
 _NOT_DYNAMIC = ("STATIC", "INFER_STRIDE", "SIZE_LIKE_UNBACKED")
 _UNBACKED = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool")
+
+_CACHE_LOOKUP = re.compile(r"\b(aot_autograd_result|codecache)\.py:")
+"""Where torch adds the guards of a cached graph again: not what required them when it was compiled."""
+_CACHED = "a graph from torch's cache"
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
@@ -137,12 +142,25 @@ class _SymbolObserver:
         for guard in env.guards:
             if symbol in guard.expr.free_symbols:
                 location, code = self._location(guard), _guard_code(guard.expr)
-                yield SymbolCondition(code=code, location=location, user_code=self._user_files.line(location))
+                yield SymbolCondition(
+                    code=code,
+                    location=location,
+                    user_code=self._user_files.line(location),
+                    library_place="" if location else _library_place(str(guard.sloc)),
+                )
 
     def _location(self, guard: Any) -> Location | None:
         """Return the line of a guard, which torch keeps as text: the end of the path, the line and the function."""
         place = Check("", str(guard.sloc)).place
         return self._user_files.find(*place) if place else None
+
+
+def _library_place(place: str) -> str:
+    """Return the place of a guard in a library or in torch, from torch's text of it: `CALLER (TORCH)` or `(TORCH)`."""
+    match = re.fullmatch(r"(?:(?P<caller>.+) )?\((?P<torch>.*)\)", place)
+    if match is None:
+        return ""
+    return _CACHED if _CACHE_LOOKUP.search(match["torch"]) else match["caller"] or match["torch"]
 
 
 def _representative(env: Any, symbol: Any) -> Any:

@@ -11,7 +11,14 @@ from tcexplore.documents.guards.recompile_rows import name_carried
 from tcexplore.documents.line_facts import broken_expression
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.events import GraphSymbols, Specialization, Symbol, SymbolSource, ZeroOneSpecialization
+from tcexplore.events import (
+    GraphSymbols,
+    Specialization,
+    Symbol,
+    SymbolCondition,
+    SymbolSource,
+    ZeroOneSpecialization,
+)
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links
@@ -113,7 +120,7 @@ def _opened(symbol: Symbol, where: Places, width: int) -> Iterator[Row]:
     for note in explain_symbol(symbol):
         yield from wrapped(note, width, "muted", indent=7)
     for condition in symbol.conditions:
-        yield row("       ", (condition.code, "shape"), (f"  {where.describe(condition.location)}", "muted"),
+        yield row("       ", (condition.code, "shape"), (f"  {_required_by(condition, where)}", "muted"),
                   (f"  {condition.user_code}" if condition.user_code else "", "comment"), location=condition.location,
                   links=line_links(condition.location))  # fmt: skip
     if not symbol.conditions and not symbol.specialized and not explain_symbol(symbol):
@@ -205,15 +212,31 @@ def _short_name(fix: RecompileFix) -> str:
     return f"{fix.name} as a tensor" if fix.kind in (TENSOR, ATTRIBUTE) else f"{fix.kind}({fix.name}{size})"
 
 
-def _mark_dynamic(fix: RecompileFix, _: str) -> str:
+def _mark_dynamic(fix: RecompileFix, file: str) -> str:
     marks = "; ".join(
         f"torch._dynamo.mark_dynamic({name}, {dim})" for name, dim in ((fix.name, fix.dim), *fix.other_sizes)
     )
     together = " Sizes that must be equal have to be marked together." * bool(fix.other_sizes)
+    sizes = "all sizes of at least 2" if fix.limited is None else f"sizes from {format_range(fix.limited)}"
+    larger = f" {_describe_limit(fix.limited, file)}" if fix.limited is not None else ""
     return (
-        f"{marks} before the call: one graph for all sizes of at least 2, from the first compile. It raises an error "
-        f"if the code specializes the size.{together}"
+        f"{marks} before the call: one graph for {sizes}, from the first compile.{larger} It raises an error if the "
+        f"code specializes the size.{together}"
     )
+
+
+def _describe_limit(symbol: Symbol, file: str) -> str:
+    """Return why a graph does not hold for larger sizes, and that these are compiled again."""
+    alone = [condition for condition in symbol.conditions if condition.code.count(symbol.name) == 1]
+    condition = alone[-1] if alone else None
+    if condition is None:
+        return "Larger ones compile again."
+    required_by = _required_by(condition, places(file))
+    return f"Larger ones compile again: the graph needs {condition.code}{f' ({required_by})' if required_by else ''}."
+
+
+def _required_by(condition: SymbolCondition, where: Places) -> str:
+    return where.describe(condition.location) if condition.location else condition.library_place
 
 
 def _dynamic(_: RecompileFix, __: str) -> str:

@@ -146,6 +146,7 @@ class _ChangeComparison:
             verdict=WRONG if self._wrong else verdict,
             max_abs=worst.max_abs if worst else None,
             max_rel=worst.max_rel if worst else None,
+            tensor=worst.name if worst else "",
             differences=(*self._differences, *self._gradient_differences()),
             calls=len(self._after.calls),
             varied=self._varied,

@@ -33,6 +33,7 @@ def compare_configurations(before: Subject, after: Subject, precision: torch.dty
         verdict=worst.verdict if worst else "not judged",
         max_abs=worst.max_abs if worst else None,
         max_rel=worst.max_rel if worst else None,
+        tensor=worst.name if worst else "",
         differences=tuple(differences),
         calls=len(after.calls),
         train=after.train,

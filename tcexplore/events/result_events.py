@@ -379,6 +379,7 @@ class ChangeChecked(Event):
     """Of outputs, gradients, and everything that the calls write to."""
     max_abs: float | None = None
     max_rel: float | None = None
+    """`max_abs` over the largest magnitude of the same tensor on the other side."""
     differences: tuple[str, ...] = ()
     """Sentences about the deviation, dtype, shape, state, and values that exist on one side only."""
     calls: int = 0
@@ -392,6 +393,8 @@ class ChangeChecked(Event):
     train: bool = False
     reason: str = ""
     """Why there is no verdict."""
+    tensor: str = ""
+    """The tensor that differs most, of which `max_abs` and `max_rel` are: `output[0]`, `gradient of fc1.weight`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,14 @@ def test_a_fix_that_does_not_hold_has_an_objection(events: tuple[ev.Event, ...],
     assert "bad" in {fact.state for fact in facts(result)}
 
 
+def test_a_rounding_names_its_tensor_and_how_large_that_is():
+    rounded = ev.ChangeChecked(
+        verdict="close to eager", max_abs=0.014, max_rel=3.2e-7, tensor="gradient of fc1.weight", calls=1
+    )
+    texts = [fact.text for fact in facts(verification(rounded))]
+    assert any("(gradient of fc1.weight by up to 0.014, 3.2e-07 of its largest value)" in t for t in texts)
+
+
 def test_a_fix_is_not_verified_before_results_are_compared():
     result = verification(ev.PhaseStarted(phase="comparing", at=1.0), over=False)
     assert (result.objection, result.verified) == ("", False)

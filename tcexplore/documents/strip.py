@@ -52,8 +52,24 @@ def title_row(session: Session, standby: ev.Standby | None, elapsed: Elapsed, wi
     name = f"{file}:{newest.entry.name}" if newest.entry and newest.entry.name else file
     left = [piece(" tcexplore", "muted", 5), piece(name if width >= 60 else name.rpartition("/")[2], "title")]
     left += [*_machine(standby, newest), *_configuration(session.shown or newest)]
-    right = [piece(f"◐ {study}", "running", 1), piece("timing is paused", "muted", 5)] if study else []
-    return fitted(left, width - 1, [*right, *_run(session, newest, elapsed)])
+    right = list(_study(newest, study)) if study else []
+    if not study or not _is_held(newest):
+        right += _run(session, newest, elapsed)
+    return fitted(left, width - 1, right)
+
+
+def _study(newest: Snapshot, progress: str) -> Iterator[Piece]:
+    """Yield how far a study is, and what waits for it."""
+    yield piece(f"◐ {progress}", "running", 1)
+    if _is_held(newest):
+        yield piece(f"run {newest.run} waits for it", "muted", 5)
+    elif newest.status == "running":
+        yield piece("timing waits for it", "muted", 5)
+
+
+def _is_held(newest: Snapshot) -> bool:
+    """Return whether a run waits while a study goes on: a script does at its next call."""
+    return newest.is_script and newest.status == "running" and newest.phase != "answering"
 
 
 def _configuration(seen: Snapshot) -> Iterator[Piece]:

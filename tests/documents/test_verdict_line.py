@@ -128,3 +128,16 @@ def test_a_script_whose_steps_are_timed_does_not_seem_to_compile():
     shown = [title_row(Session(runs=(run,)), None, Elapsed(60.0, 42.7), 160).text for run in (script, timed)]
     assert ["Dynamo 1/2" in text for text in shown] == [True, False]
     assert "◐ timing steps" in shown[1]
+
+
+def test_a_script_waits_for_a_study_and_a_model_only_to_be_timed():
+    model = fakes.running(1)
+    script = replace(model, entry=ev.EntryFound(name="__main__", kind="script", rule="", calls=()), phase="dynamo")
+
+    def title(run: Snapshot) -> str:
+        return title_row(Session(runs=(run,)), None, Elapsed(60.0, 42.7), 160, study="sweep 2 of 4").text
+
+    assert "◐ sweep 2 of 4  run 1 waits for it" in title(script)
+    assert "Dynamo" not in title(script)
+    assert "◐ sweep 2 of 4  timing waits for it" in title(model)
+    assert "◐ sweep 2 of 4  run 1  ● live" in title(replace(fakes.complete(1), status="ok"))

@@ -353,6 +353,11 @@ class CompileMark:
         """Whether it was compiled before."""
         return self.kind in (RECOMPILE, BACKWARD_AGAIN)
 
+    @property
+    def recompiles(self) -> int:
+        """How many graphs were compiled again: a call may have several, with breaks between them."""
+        return sum(not cause.limit_hit for cause in self.causes)
+
 
 @dataclass(frozen=True, slots=True)
 class RegionTimeline:

@@ -8,7 +8,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.documents.timing.regions_view import FEW, draw_lane, regions_document, suggest_region_fix
 from tcexplore.report.json_report import script_fields
-from tcexplore.session import Snapshot
+from tcexplore.session import Snapshot, summarize
 from tcexplore.session.compile_time import BACKWARD, COMPILE, RECOMPILE, timeline
 from tcexplore.session.snapshot import start_snapshot
 from tests.report.check_text import check_text
@@ -54,6 +54,20 @@ def test_marks_have_kind_time_and_causes():
     assert result.regions[0].marks[2].causes[0].new == "24"
     assert (result.calls, result.seconds) == (10, 4.0)
     assert [region.calls is None for region in result.regions] == [False, True]
+
+
+def test_the_graphs_that_a_call_compiles_again_are_counted_one_by_one():
+    again = (
+        ev.Recompiled(graph="0/2", failed_entry="0/1", failed_guard="size of x", reason="", old="24", new="8"),
+        ev.Recompiled(graph="1/1", failed_entry="1/0", failed_guard="scale", reason="", old="1.0", new="2.0"),
+        ev.RegionCompiled(region=0, call=5, at=5.0, seconds=2.0, graphs=("0/2", "1/1")),
+    )
+    run = script_run(CALLS, *again)
+    document = regions_document(run, width=100)
+    shown = "\n".join(document.row(index).text for index in range(len(document)))
+    assert summarize(run).recompiles == 3
+    assert "3 recompiles, 3.00 s" in shown
+    assert "3 recompiles 3.00 s" in shown
 
 
 def test_new_region_calls_replace_old_ones():

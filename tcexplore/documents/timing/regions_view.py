@@ -135,7 +135,8 @@ def summarize_regions(timeline: Timeline) -> str:
     if first := len(marks) - len(again):
         parts.append(f"{count(first, 'compile')}, {duration(sum(mark.seconds for mark in marks if not mark.repeated))}")
     if again:
-        parts.append(f"{count(len(again), 'recompile')}, {duration(sum(mark.seconds for mark in again))}")
+        recompiles = count(sum(mark.recompiles for mark in again), "recompile")
+        parts.append(f"{recompiles}, {duration(sum(mark.seconds for mark in again))}")
     return " · ".join(parts)
 
 
@@ -155,9 +156,12 @@ def region_figures(lane: RegionTimeline) -> Iterator[str]:
         yield "no call has returned"
         return
     yield count(seen.calls, "call")
-    for again, noun in ((False, "compile"), (True, "recompile")):
-        if marks := [mark for mark in lane.marks if mark.repeated is again and mark.call is not None]:
-            yield f"{count(len(marks), noun)} {duration(sum(mark.seconds for mark in marks))}"
+    marks = [mark for mark in lane.marks if mark.call is not None]
+    if first := [mark for mark in marks if not mark.repeated]:
+        yield f"{count(len(first), 'compile')} {duration(sum(mark.seconds for mark in first))}"
+    if again := [mark for mark in marks if mark.repeated]:
+        recompiles = count(sum(mark.recompiles for mark in again), "recompile")
+        yield f"{recompiles} {duration(sum(mark.seconds for mark in again))}"
     if backward := [mark for mark in lane.marks if mark.call is None]:
         yield f"{count(len(backward), 'backward')} compiled {duration(sum(mark.seconds for mark in backward))}"
     if seen.median_us is not None:

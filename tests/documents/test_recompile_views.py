@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tcexplore import events as ev
 from tcexplore.documents.document import Builder
 from tcexplore.documents.guards.cache_entries_view import cache_entries_document, guard_diff_document
 from tcexplore.documents.guards.guards_view import describe_guard_cost, guards_document
@@ -48,6 +51,23 @@ def test_the_guards_view_shows_how_to_avoid_the_recompiles():
     assert texts[first + 1].startswith("   · ")
     advice = [text for text in texts if text.startswith("   · ")]
     assert len(advice) == len(set(advice)), "the ways for a size are below its first recompile only"
+
+
+def test_the_limit_of_a_dynamic_size_names_the_condition_that_makes_it():
+    """As in a training step on an H200: 32-bit indexing and a fusion limit the batch, the fusion more."""
+    codes = ("16384*s23 <= 2147483647", "s23*s25 <= s25 + 2147483519", "16384*s23 < 5242880", "128*s23 <= 2147483647")
+    conditions = tuple(ev.SymbolCondition(code=code, library_place=f"place {n}") for n, code in enumerate(codes))
+    size = ev.SymbolSource(name="x", kind="size", dim=0)
+    run = recompiling.run()
+
+    def text(*conditions: ev.SymbolCondition) -> str:
+        symbol = ev.Symbol(name="s23", lower="2", upper="319", sources=(size,), conditions=conditions)
+        limited = replace(run, symbols=(ev.GraphSymbols(graph="0/1", symbols=(symbol,)),))
+        return " ".join(row.text.strip() for row in rows(symbols_document, limited, frozenset(), 300))
+
+    assert "one graph for sizes from 2 to 319, from the first compile" in text(*conditions)
+    assert "Larger ones compile again: the graph needs 16384*s23 < 5242880 (place 2)." in text(*conditions)
+    assert "Larger ones compile again. It" in text(*conditions[:2])
 
 
 def test_guard_differences_of_two_entries():

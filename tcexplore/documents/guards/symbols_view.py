@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tcexplore import events as ev
@@ -227,12 +228,22 @@ def _mark_dynamic(fix: RecompileFix, file: str) -> str:
 
 def _describe_limit(symbol: Symbol, file: str) -> str:
     """Return why a graph does not hold for larger sizes, and that these are compiled again."""
-    alone = [condition for condition in symbol.conditions if condition.code.count(symbol.name) == 1]
-    condition = alone[-1] if alone else None
+    condition = next((one for one in symbol.conditions if str(_largest(one, symbol)) == symbol.upper), None)
     if condition is None:
         return "Larger ones compile again."
     required_by = _required_by(condition, places(file))
     return f"Larger ones compile again: the graph needs {condition.code}{f' ({required_by})' if required_by else ''}."
+
+
+_UPPER_BOUND = re.compile(r"(?:(?P<factor>\d+)\*)?(?P<name>\w+) (?P<relation><=?) (?P<limit>\d+)")
+
+
+def _largest(condition: SymbolCondition, symbol: Symbol) -> int | None:
+    """Return the largest size that fulfills a condition such as `128*s77 <= 4096`; None for any other form."""
+    match = _UPPER_BOUND.fullmatch(condition.code)
+    if match is None or match["name"] != symbol.name:
+        return None
+    return (int(match["limit"]) - (match["relation"] == "<")) // int(match["factor"] or 1)
 
 
 def _required_by(condition: SymbolCondition, where: Places) -> str:

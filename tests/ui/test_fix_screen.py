@@ -44,6 +44,11 @@ async def test_a_verified_fix_is_written_by_w_and_undone_by_u(tmp_path: Path):
         job = ui.engine.queues[0].jobs[0]
         assert (job.baseline, job.source) == (TEXT, TEXT.replace(".item()", ".detach()"))
         assert file.read_text() == TEXT
+        assert "1 Source" not in ui.screen
+        await ui.press("z")
+        assert "1 Source" in ui.screen, "the panes are above the fix"
+        await ui.press("z")
+        assert "1 Source" not in ui.screen
         await ui.pilot.press("w")
         assert file.read_text() == TEXT.replace(".item()", ".detach()")
         assert shown(screen).count("u undoes it") == 2

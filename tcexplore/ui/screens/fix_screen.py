@@ -148,7 +148,7 @@ class FixScreen(StudyScreen):
 
     BINDINGS = bindings("fix")
     SCOPES = (*StudyScreen.SCOPES, "fix")
-    BELOW_PANES = False
+    BEGINS_ZOOMED = True
 
     def __init__(
         self,

@@ -169,8 +169,8 @@ class StudyScreen(OverlayScreen):
 
     BINDINGS = bindings("study")
     SCOPES = (*OverlayScreen.SCOPES, "study")
-    BELOW_PANES = True
-    """Whether the panes stay in view above the study where there is room."""
+    BEGINS_ZOOMED = False
+    """Whether it takes the whole screen at first, also where there is room for the panes above it."""
 
     def __init__(self, study: Study[Any, Any], context: StudyContext, options: object = None) -> None:
         """Make the screen; `options` are those of the study, None for its usual ones."""
@@ -184,7 +184,7 @@ class StudyScreen(OverlayScreen):
         self._engine = context.engine
         self._job = study_job(context.job)
         self._toggled: frozenset[str] = frozenset()
-        self._zoomed = False
+        self._zoomed = self.BEGINS_ZOOMED
         self._title = RowLine(partial(study_title, study.title, self._job, None, ""), id="title")
 
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
@@ -235,7 +235,7 @@ class StudyScreen(OverlayScreen):
 
     def _place(self) -> None:
         """Take the lower third of a terminal that shows all panes, or else all of it."""
-        below = self.BELOW_PANES and not self._zoomed and arrange(self.app.size, zoomed=False) == "all"
+        below = not self._zoomed and arrange(self.app.size, zoomed=False) == "all"
         self.set_class(below, "-below")
 
     def action_zoom(self) -> None:

@@ -44,6 +44,18 @@ def interval_text(timing: TimingEstimate | MemoryReturned) -> str:
     return f"[{timing.low:.2f}, {timing.high:.2f}]"
 
 
+LEAST_NOISE = 0.01
+"""Noise that is named: a smaller difference counts in no case."""
+
+
+def describe_noise(timing: TimingEstimate) -> str:
+    """Return why there is no difference although the interval excludes it; empty where that is not so."""
+    decided = timing.verdict not in ("undecided", "no difference") or timing.low <= 1 <= timing.high
+    if decided or timing.noise_floor < LEAST_NOISE:
+        return ""
+    return f"eager against itself varies by up to {timing.noise_floor:.0%}: the difference may be noise"
+
+
 def format_outcome(cell: RunFigures) -> str:
     """Return `faster, 1.31× [1.28, 1.34]`, or why there is no figure."""
     timing = cell.run.timing

@@ -45,6 +45,16 @@ LAST = replace(
 )  # fmt: skip
 
 
+def test_a_call_without_a_difference_names_the_noise_if_its_interval_excludes_1():
+    def text(floor: float, low: float) -> str:
+        timing = replace(TIMING, speedup=1.05, low=low, high=1.09, noise_floor=floor, verdict="no difference")
+        document = timing_document(script(replace(FIRST, timing=timing)), width=160)
+        return "\n".join(document.row(index).text for index in range(len(document)))
+
+    assert "eager against itself varies by up to 6%: the difference may be noise" in text(0.06, 1.01)
+    assert "the difference may be noise" not in text(0.06, 0.99)
+
+
 def padded(padding: Padding, us: float) -> ev.PaddedCall:
     return ev.PaddedCall(padding=padding, inputs=("i64[2, 8]",), us=us, exact_us=100.0)
 

@@ -8,7 +8,7 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_SENTENCES, FAITHFUL_VERDICTS
-from tcexplore.documents.verdicts import MARKS, VERDICT_STYLES
+from tcexplore.documents.verdicts import MARKS, VERDICT_STYLES, describe_noise
 from tcexplore.events import CallExamined
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
@@ -52,6 +52,8 @@ def _call_rows(snapshot: Snapshot, call: CallExamined, width: int) -> Iterator[R
         yield row((f"  {timing.speedup:.2f}× {MARKS.get(timing.verdict, ' ')}",
                    VERDICT_STYLES.get(timing.verdict, "muted")),
                   (f"  [{timing.low:.2f}, {timing.high:.2f}]", "interval"), (f"  {times}", ""))  # fmt: skip
+        if noise := describe_noise(timing):
+            yield from wrapped(noise, width, "muted")
     for text, style in describe_results(call):
         yield from wrapped(text, width, style)
     for note in call.notes:

@@ -29,7 +29,7 @@ from tcexplore.documents.timing.memory_peak_rows import memory_peak_rows
 from tcexplore.documents.timing.profile_rows import profile_rows
 from tcexplore.documents.timing.regions_view import region_rows
 from tcexplore.documents.timing.step_rows import step_rows
-from tcexplore.documents.verdicts import format_reservation, recommend
+from tcexplore.documents.verdicts import describe_noise, format_reservation, recommend
 from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, factor
@@ -159,9 +159,7 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     interval = f"  [{ends[0]:.2f}, {ends[1]:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
-    if estimate.verdict == "undecided" and not estimate.low <= 1 <= estimate.high:
-        means = f"eager against itself varies by up to {estimate.noise_floor:.0%}: the difference may be noise"
-    yield from wrapped(f"{means} {estimate.load}".rstrip(), width, "muted")
+    yield from wrapped(f"{describe_noise(estimate) or means} {estimate.load}".rstrip(), width, "muted")
     of_medians = estimate.eager_us / estimate.compiled_us
     if not 1 / VARIED <= of_medians / estimate.speedup <= VARIED:
         text = f"The ratio is that of calls next to each other. The medians below give {of_medians:.2f}×: times varied."

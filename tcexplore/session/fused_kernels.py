@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
@@ -83,7 +83,8 @@ class Fusions:
 
     def not_fused(self, a: ev.Kernel, b: ev.Kernel) -> NotFused:
         """Return why two kernels were not fused, from the decisions about each pair of their nodes."""
-        both = set(a.scheduler_nodes), set(b.scheduler_nodes)
+        first, second = nearest_calls(a, b)
+        both = set(first), set(second)
         indices = sorted(self._of(a) & self._of(b)) if _same_graph_and_phase(a, b) else []
         refused = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and between(d, both)]
         related = tuple(d for d in refused if not unrelated(d) or self._schedules.shared(d))
@@ -107,6 +108,15 @@ class Fusions:
         """Return the indices of the decisions about any node of the kernel."""
         names = ((kernel.graph, kernel.phase, name) for name in kernel.scheduler_nodes)
         return set().union(*(self._about.get(name, set()) for name in names))
+
+
+def nearest_calls(a: ev.Kernel, b: ev.Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the scheduler nodes of a call of each kernel, nearest to one another: of equal layers, the same layer."""
+    if not a.calls or not b.calls:
+        first, second = ((kernel.calls or (kernel,))[0] for kernel in (a, b))
+        return first.scheduler_nodes, second.scheduler_nodes
+    first, second = min(product(a.calls, b.calls), key=lambda pair: abs(pair[0].order - pair[1].order))
+    return first.scheduler_nodes, second.scheduler_nodes
 
 
 def not_fused(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> NotFused:
@@ -210,12 +220,12 @@ class Schedules:
         return self._attempts.get((kernel.graph, kernel.phase))
 
     def relation(self, a: ev.Kernel, b: ev.Kernel) -> KernelRelation | None:
-        """Return how the first call of `b` depends on `a`; None for kernels of two schedules or with unknown nodes."""
-        first = self._known(a, a.scheduler_nodes)
-        second = self._known(b, (b.calls or (b,))[0].scheduler_nodes)
+        """Return how `b` depends on `a`, of their nearest calls; None for two schedules or with unknown nodes."""
+        a_nodes, b_nodes = nearest_calls(a, b)
+        first, second = self._known(a, a_nodes), self._known(b, b_nodes)
         if (a.graph, a.phase) != (b.graph, b.phase) or not first or not second:
             return None
-        shared = tuple(sorted(self._used(a, a.scheduler_nodes) & self._used(b, b.scheduler_nodes)))
+        shared = tuple(sorted(self._used(a, a_nodes) & self._used(b, b_nodes)))
         for start, goal, turned in ((second, first, False), (first, second, True)):
             way = self._way(start, goal)
             if way is not None:

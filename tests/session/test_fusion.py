@@ -132,6 +132,25 @@ def test_the_kernels_before_the_first_call_of_a_repeated_kernel_are_named():
     assert relation.between == (GEMM,)
 
 
+def test_the_kernels_of_equal_layers_are_compared_within_a_layer():
+    """The first kernel of the second layer needs the second kernel of the first one: that is no reason."""
+
+    def layers(name: str, *nodes: str, order: int) -> Kernel:
+        calls = tuple(KernelCall(order=order + 10 * n, scheduler_nodes=(node,)) for n, node in enumerate(nodes))
+        return replace(kernel(name, *nodes), calls=calls)
+
+    first, second = layers("q", "op0", "op3", order=0), layers("k", "op1", "op4", order=1)
+    made = schedule(
+        op0=("x b0", ""), op1=("x b1", ""), op2=("b0 b1 b2", "op0 op1"), op3=("b2 b3", "op2"), op4=("b2 b4", "op2")
+    )
+    decisions = (decision("op0", "op1", "in another order"), decision("op1", "op3", "intermediate nodes"))
+    run = with_code(RUN, kernels=(first, second, kernel("sdpa", "op2")), schedules=(made,), fusion=decisions)
+    answer = not_fused(run, first, second)
+    assert [one.reason for one in answer.refusals] == ["in another order"]
+    assert answer.relation is not None
+    assert (answer.relation.buffers, answer.relation.depends, answer.relation.reversed) == (("x",), False, False)
+
+
 def test_shared_buffers_are_named_with_the_pairwise_attempts():
     answer = not_fused(WITH_SCHEDULE, FIRST, THIRD)
     assert answer.relation is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from tcexplore.documents.document import Row, Span
@@ -86,22 +87,32 @@ _MARKS = {"same": (" ", ""), "added": ("+", "added"), "removed": ("-", "removed"
 def _side_by_side(piece: Sequence[Numbered], number: int, width: int, at: At | None) -> Iterator[Row]:
     half = (width - 3) // 2
     for left, right in _paired(piece):
-        spans = (*_half(left, left.before if left else 0, "removed", number, half), Span(" │ ", "rule"),
-                 *_half(right, right.after if right else 0, "added", number, half))  # fmt: skip
+        before, after = (left.change.before or "" if left else ""), (right.change.after or "" if right else "")
+        before, after = _to_difference(_nearer(before), _nearer(after), half - number - 4)
+        spans = (*_half(left, left.before if left else 0, before, "removed", number, half), Span(" │ ", "rule"),
+                 *_half(right, right.after if right else 0, after, "added", number, half))  # fmt: skip
         line = right or left
         if line is not None:
             yield _placed(Row(spans, copy=line.change.item), line, at)
 
 
-def _half(line: Numbered | None, shown: int, kind: str, number: int, room: int) -> tuple[Span, ...]:
+def _to_difference(before: str, after: str, room: int) -> tuple[str, str]:
+    """Return both lines without the beginning that they share, if their difference would be cut off."""
+    same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))))
+    if max(len(before), len(after)) <= room or same < room // 2 or before == after:
+        return before, after
+    start = same - room // 4
+    return f"…{before[start:]}", f"…{after[start:]}"
+
+
+def _half(line: Numbered | None, shown: int, text: str, kind: str, number: int, room: int) -> tuple[Span, ...]:
     """Return one side of a row, exactly `room` columns wide."""
     if line is None:
         return (Span(" " * room),)
     changed = line.change.kind != "same"
-    text = (line.change.before if kind == "removed" else line.change.after) or ""
     style = kind if changed else ""
     mark = _MARKS[kind][0] if changed else " "
-    cut = shortened(_nearer(text), room - number - 4)
+    cut = shortened(text, room - number - 4)
     return (
         Span(f" {shown:>{number}} ", "dim"),
         Span(f"{mark} ", style),

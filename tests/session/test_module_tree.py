@@ -250,6 +250,15 @@ def test_equal_layers_have_their_least_and_greatest_time():
     assert "each" not in text(snapshot)
 
 
+def test_the_view_says_that_a_kernel_counts_for_each_module_of_its_ops():
+    snapshot, _ = profiled_layers(2)
+    both = ev.Kernel(
+        run=1, graph="0/0", phase="forward", name="cpp_both", language="cpp", source="", nodes=("post0", "post1")
+    )
+    assert "counts for each of them" not in text(snapshot)
+    assert "Kernels: one that computes ops of several modules counts for each of them." in text(snapshot.apply(both))
+
+
 def test_modules_have_the_launches_of_their_kernels_and_add_up_to_the_call():
     snapshot, profiled = profiled_layers(2)
     tree = timed_tree(snapshot.apply(profiled))

@@ -71,7 +71,7 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
         times = _duration(rest.eager_us), _duration(rest.compiled_us)
         name = OTHER_LAUNCH if rest.name == "launch" else rest.name
         yield row((f"   {name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]).rstrip(), no_wrap=True)
-    notes = [note for note in (_calls_note(tree), _eager_note(tree), _compiled_note(tree)) if note]
+    notes = [note for note in (_calls_note(tree), _kernels_note(tree), _eager_note(tree), _compiled_note(tree)) if note]
     if notes:
         yield BLANK
         for note in notes:
@@ -147,6 +147,20 @@ def _duration(us: float | None) -> str:
 
 def _calls_note(tree: ModuleTree) -> str:
     return f"Times: of one call of each of {tree.calls} regions." if tree.calls > 1 else ""
+
+
+def _kernels_note(tree: ModuleTree) -> str:
+    """Return why the kernels of modules add up to more than those of the module around them, if they do."""
+    around: list[ModuleRow] = []
+    inside: Counter[tuple[str, ...]] = Counter()
+    for module in tree.rows:
+        del around[module.depth :]
+        if around:
+            inside[around[-1].members[0].path] += module.kernels
+        around.append(module)
+    if all(inside[module.members[0].path] <= module.kernels for module in tree.rows):
+        return ""
+    return "Kernels: one that computes ops of several modules counts for each of them."
 
 
 def _eager_note(tree: ModuleTree) -> str:

@@ -102,6 +102,7 @@ async def test_the_form_suggests_the_inputs_checked_last_without_invalid_ones():
     async with run_app(alive(answered=True)) as ui:
         await ui.press("R")
         line = ui.app.screen.query_one(Input)
+        assert "initially those checked last" in " ".join(ui.screen.split())
         assert line.value == "f32[7, 8], 0.1"
         await ui.press("up")
         assert line.value == ", ".join(recompiling.run().recompile_answers[0].inputs)

@@ -180,10 +180,8 @@ _NO_REGION = (
     "depends on its own state: its recompiles are in the guards pane."
 )
 _TITLE = "Recompile check"
-_LABEL = "The inputs of one call, initially the file's own. Typing replaces the marked number:"
-_REGION_LABEL = (
-    "The inputs of one call of {name}, initially the last that it was compiled for. Typing replaces the marked number:"
-)
+_LABEL = "The inputs of one call{of}, initially {which}. Typing replaces the marked number:"
+_OWN, _LAST_COMPILED, _LAST_CHECKED = "the file's own", "the last that it was compiled for", "those checked last"
 _WAITING = "◐ waiting for the run's answer"
 _OLD = f"{_WAITING}; above is the one to the inputs before"
 _MOST_ROWS = 12
@@ -291,10 +289,11 @@ def recompile_prompt(session: Session, links: Sequence[Link], send: Send, number
         return _NO_REGION
     regions = query_regions(shown) if region else ()
     names = [each.name for each in regions]
-    label = _REGION_LABEL.format(name=region.name) if region else _LABEL
     inputs = _initial_inputs(shown, region)
-    number_of = region.region.region if region else None
-    fields = [PromptField(label, inputs, _check_inputs, _first_number(inputs), _checked(shown, number_of))]
+    checked = _checked(shown, region.region.region if region else None)
+    which = _LAST_CHECKED if checked else _LAST_COMPILED if region else _OWN
+    label = _LABEL.format(of=f" of {region.name}" if region else "", which=which)
+    fields = [PromptField(label, inputs, _check_inputs, _first_number(inputs), checked)]
     if len(regions) > 1 and region is not None:
         choices = f"The region of the script: {', '.join(names)}"
         fields.insert(0, PromptField(choices, region.name, _region_check(names)))

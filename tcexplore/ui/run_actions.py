@@ -363,6 +363,11 @@ class RunActions(App[int]):
             self.main.say(f"Run {newest.run} has ended: a new run generates the code for {choice.key}.")
         elif not shown.has_code(choice.key) and shown is not newest:
             self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run generates it.")
+        elif not shown.has_code(choice.key) and (task := self.studies.under_way) is not None:
+            self.main.say(
+                f"The code for {choice.key} is generated beside the study {task.study.title}, whose times it disturbs.",
+                "warning",
+            )
 
     def action_export(self, kind: str) -> None:
         """Save a screenshot (`svg`), or the run in view in another format, in the working directory."""

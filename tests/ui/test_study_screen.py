@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tcexplore.documents.code.target_choices import TargetChoice
 from tcexplore.documents.document import Document, Row, Span, StaticDocument
 from tcexplore.events import Finished
 from tcexplore.studies.runs import Runs
@@ -151,6 +152,18 @@ async def test_the_title_and_the_menu_show_a_study_whose_screen_is_closed():
         await over(ui, screen)
         assert "◐" not in ui.screen.splitlines()[0]
         assert ui.notifications[-1] == "two runs stopped after 1 result. S shows it."
+
+
+async def test_code_that_is_generated_beside_a_study_is_said_to_disturb_it():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda _: ()
+        await opened(ui)
+        await ui.press("escape")
+        ui.app.show_target(TargetChoice("h100", "h100"))
+        await ui.settle()
+        assert ui.notifications[-1] == (
+            "The code for h100 is generated beside the study two runs, whose times it disturbs."
+        )
 
 
 async def test_a_new_run_stops_the_study_whose_screen_is_closed():

@@ -137,6 +137,42 @@ async def test_a_study_goes_on_when_its_screen_is_closed():
         assert ui.engine.pauses == 0
 
 
+async def test_results_reach_the_app_after_the_screen_is_closed():
+    class Delivering(StudyScreen):
+        def _deliver(self) -> None:
+            if self.state is not None and self.state.results:
+                delivered.append(self.app)
+
+    delivered: list[object] = []
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda _: ()
+        assert ui.engine.job is not None
+        screen = Delivering(TwoRuns(), StudyContext(ui.engine, ui.engine.job, None, ui.app.studies))
+        await ui.app.push_screen(screen)
+        await ui.press("escape")
+        assert delivered == []
+        (queue,) = ui.engine.queues
+        queue.emit(Finished(run=queue.jobs[0].run))
+        await ui.until(lambda: bool(delivered))
+        assert delivered[0] is ui.app
+
+
+async def test_a_study_that_is_over_is_shown_again_while_the_file_is_the_same():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        screen = await opened(ui)
+        await over(ui, screen)
+        await ui.press("escape")
+        again = await opened(ui)
+        assert (again.state, len(ui.engine.queues)) == (screen.state, 1)
+        assert "run 2: ok" in ui.screen
+        await ui.press("escape")
+        assert ui.engine.job is not None
+        ui.engine.job = replace(ui.engine.job, source="# changed")
+        other = await opened(ui)
+        await over(ui, other)
+        assert len(ui.engine.queues) == 2
+
+
 async def test_the_title_and_the_menu_show_a_study_whose_screen_is_closed():
     async with run_app(fakes.session(fakes.complete(7)), size=(160, 50)) as ui:
         ui.engine.story = lambda job: (Finished(),) if job.run == 1 else ()

@@ -19,7 +19,7 @@ from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.studies.registry import StudyName
 from tcexplore.studies.runs import Emit, Runner, Runs
-from tcexplore.studies.study import Study, StudyState, run_study, run_timeout, study_job
+from tcexplore.studies.study import Study, StudyState, on_captured_call, run_study, run_timeout, study_job
 from tcexplore.studies.study_text import study_status, study_title
 from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.engine import Engine
@@ -327,4 +327,6 @@ class StudyScreen(OverlayScreen):
 
 
 def _same_program(a: Job, b: Job) -> bool:
+    """Return whether two jobs are of one program; a study that began has named its region of a script."""
+    a, b = on_captured_call(a), on_captured_call(b)
     return (a.source, a.config, a.argv) == (b.source, b.config, b.argv)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.prose import row, shortened
-from tcexplore.session.run_diff import RunChange
+from tcexplore.session.run_diff import RunChange, common_prefix
 
 SIDE_BY_SIDE = 150
 """Minimum width to show two texts side by side."""
@@ -98,7 +97,7 @@ def _side_by_side(piece: Sequence[Numbered], number: int, width: int, at: At | N
 
 def _to_difference(before: str, after: str, room: int) -> tuple[str, str]:
     """Return both lines without the beginning that they share, if their difference would be cut off."""
-    same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))))
+    same = common_prefix(before, after)
     if max(len(before), len(after)) <= room or same < room // 2 or before == after:
         return before, after
     start = same - room // 4

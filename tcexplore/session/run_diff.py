@@ -78,8 +78,8 @@ def count_changes(changes: Sequence[RunChange[Any]]) -> dict[str, int]:
 def align(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[RunChange[T], ...]:
     """Merge two sequences, with items of equal keys paired as in a diff."""
     keys = list(map(key, before)), list(map(key, after))
-    start = _common(*keys)
-    end = _common(keys[0][start:][::-1], keys[1][start:][::-1])
+    start = common_prefix(*keys)
+    end = common_prefix(keys[0][start:][::-1], keys[1][start:][::-1])
     middle = keys[0][start : len(before) - end], keys[1][start : len(after) - end]
     changes = [RunChange("same", x, y) for x, y in zip(before[:start], after[:start], strict=True)]
     x, y = start, start
@@ -105,7 +105,7 @@ def pair_unordered(before: Sequence[T], after: Sequence[T], key: Callable[[T], H
     return (*changes, *(RunChange("removed", item, None) for items in left.values() for item in items))
 
 
-def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+def common_prefix(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     """Return the length of the common prefix, which needs no alignment."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 

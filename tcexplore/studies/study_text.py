@@ -41,13 +41,11 @@ def study_status(state: StudyState[Any, Any]) -> str:
 
 def _progress(state: StudyState[Any, Any]) -> Iterator[Piece]:
     if state.error or state.refused:
-        yield piece(f"✖ {state.error or state.refused}", "error")
-    elif state.skipped:
-        yield piece(skipped_text(state), "warn")
-    elif state.stopped:
-        yield piece(stopped_text(state), "warn")
+        yield piece(f"✖ {study_status(state)}", "error")
+    elif state.skipped or state.stopped:
+        yield piece(study_status(state), "warn")
     elif state.over:
-        yield piece("done", "ok")
+        yield piece(study_status(state), "ok")
     else:
         if state.steps:
             yield piece(state.steps, "strong")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from tcexplore import events as ev
@@ -129,15 +129,19 @@ def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
 
 def summarize_regions(timeline: Timeline) -> str:
     """Return `3 regions · 1,004 calls · 5 compiles, 9.20 s · 2 recompiles, 2.01 s`."""
-    marks = [mark for lane in timeline.regions for mark in lane.marks if mark.call is not None]
-    again = [mark for mark in marks if mark.repeated]
-    parts = [count(len(timeline.regions), "region"), count(timeline.calls, "call")]
-    if first := len(marks) - len(again):
-        parts.append(f"{count(first, 'compile')}, {duration(sum(mark.seconds for mark in marks if not mark.repeated))}")
-    if again:
-        recompiles = count(sum(mark.recompiles for mark in again), "recompile")
-        parts.append(f"{recompiles}, {duration(sum(mark.seconds for mark in again))}")
+    marks = [mark for lane in timeline.regions for mark in lane.marks]
+    parts = [count(len(timeline.regions), "region"), count(timeline.calls, "call"), *_compile_figures(marks, ",")]
     return " · ".join(parts)
+
+
+def _compile_figures(marks: Iterable[CompileMark], after_count: str = "") -> Iterator[str]:
+    """Yield the number and time of the compiles of calls, and of the recompiles: `2 recompiles 3.00 s`."""
+    of_calls = [mark for mark in marks if mark.call is not None]
+    if first := [mark for mark in of_calls if not mark.repeated]:
+        yield f"{count(len(first), 'compile')}{after_count} {duration(sum(mark.seconds for mark in first))}"
+    if again := [mark for mark in of_calls if mark.repeated]:
+        recompiles = count(sum(mark.recompiles for mark in again), "recompile")
+        yield f"{recompiles}{after_count} {duration(sum(mark.seconds for mark in again))}"
 
 
 def describe_ending(script: ScriptEnded | None) -> str:
@@ -156,12 +160,7 @@ def region_figures(lane: RegionTimeline) -> Iterator[str]:
         yield "no call has returned"
         return
     yield count(seen.calls, "call")
-    marks = [mark for mark in lane.marks if mark.call is not None]
-    if first := [mark for mark in marks if not mark.repeated]:
-        yield f"{count(len(first), 'compile')} {duration(sum(mark.seconds for mark in first))}"
-    if again := [mark for mark in marks if mark.repeated]:
-        recompiles = count(sum(mark.recompiles for mark in again), "recompile")
-        yield f"{recompiles} {duration(sum(mark.seconds for mark in again))}"
+    yield from _compile_figures(lane.marks)
     if backward := [mark for mark in lane.marks if mark.call is None]:
         yield f"{count(len(backward), 'backward')} compiled {duration(sum(mark.seconds for mark in backward))}"
     if seen.median_us is not None:

@@ -292,21 +292,22 @@ def _specialized_sizes(snapshot: Snapshot, known: set[tuple[str, int | None]]) -
 
 def _specialization(snapshot: Snapshot, name: str, dim: int) -> ev.Specialization | None:
     """Return where a dynamic size was specialized to a number."""
-    for graph in reversed(snapshot.symbols):
-        for symbol in graph.symbols:
-            if symbol.specialized and any((s.name, s.dim, s.kind) == (name, dim, "size") for s in symbol.sources):
-                return symbol.specialized[0]
-    return None
+    symbols = _symbols_of(reversed(snapshot.symbols), name, dim)
+    return next((symbol.specialized[0] for symbol in symbols if symbol.specialized), None)
 
 
 def _limited(snapshot: Snapshot, name: str, dim: int) -> ev.Symbol | None:
     """Return a symbolic size whose graph does not hold for large ones."""
-    for graph in snapshot.symbols:
+    symbols = _symbols_of(snapshot.symbols, name, dim)
+    return next((symbol for symbol in symbols if symbol.upper.isdecimal() and symbol.lower != symbol.upper), None)
+
+
+def _symbols_of(graphs: Iterable[ev.GraphSymbols], name: str, dim: int) -> Iterator[ev.Symbol]:
+    """Yield the symbols that stand for a size of an argument."""
+    for graph in graphs:
         for symbol in graph.symbols:
-            of_size = any((source.name, source.dim, source.kind) == (name, dim, "size") for source in symbol.sources)
-            if of_size and symbol.upper.isdecimal() and symbol.lower != symbol.upper:
-                return symbol
-    return None
+            if any((source.name, source.dim, source.kind) == (name, dim, "size") for source in symbol.sources):
+                yield symbol
 
 
 def _values(causes: list[ev.Recompiled]) -> tuple[str, ...]:

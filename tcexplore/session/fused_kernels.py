@@ -95,7 +95,7 @@ class Fusions:
             related,
             len(refused) - len(related),
             _separation(a, b),
-            schedules.relation(a, b),
+            schedules.relation(a, b, first, second),
             schedules.pairwise_attempts(a),
         )
 
@@ -219,9 +219,10 @@ class Schedules:
         """Return the number of following users of a buffer that the scheduler compares with each user."""
         return self._attempts.get((kernel.graph, kernel.phase))
 
-    def relation(self, a: ev.Kernel, b: ev.Kernel) -> KernelRelation | None:
-        """Return how `b` depends on `a`, of their nearest calls; None for two schedules or with unknown nodes."""
-        a_nodes, b_nodes = nearest_calls(a, b)
+    def relation(
+        self, a: ev.Kernel, b: ev.Kernel, a_nodes: Iterable[str], b_nodes: Iterable[str]
+    ) -> KernelRelation | None:
+        """Return how these nodes of `b` depend on those of `a`; None for two schedules or with unknown nodes."""
         first, second = self._known(a, a_nodes), self._known(b, b_nodes)
         if (a.graph, a.phase) != (b.graph, b.phase) or not first or not second:
             return None

@@ -98,9 +98,11 @@ class RunProcess:
         """The worker's ends, until `close_worker_ends`."""
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._emit: Emit = _drop
-        self._on_answer: Callable[[], None] = lambda: None
+        self._on_change: Callable[[], None] = lambda: None
         self._run_again: RunAgain = _fail
         self._phase: RunStage = "worker"
+        self.generates_code = False
+        """Whether it generates code for a target that was chosen while it ran."""
         self._optional_fact = ""
         """The fact that is missing if the process ends now; empty while its end fails the run."""
         self._has_event = False
@@ -130,12 +132,12 @@ class RunProcess:
             os.close(descriptor)
         self.descriptors = ()
 
-    def start(self, job: Job, emit: Emit, on_answer: Callable[[], None], run_again: RunAgain) -> None:
+    def start(self, job: Job, emit: Emit, on_change: Callable[[], None], run_again: RunAgain) -> None:
         """Send the job; its events go to `emit`, ending with a `Failed` or a `Finished`, unless it runs again.
 
-        `on_answer` is called once the run is `answered`.
+        `on_change` is called once the run is `answered`, and when `generates_code` changes.
         """
-        self._emit, self._on_answer, self._run_again = emit, on_answer, run_again
+        self._emit, self._on_change, self._run_again = emit, on_change, run_again
         self._task = asyncio.create_task(self._run(job, self._send_at_once(encode(job))), name=f"run {job.run}")
 
     def mute(self) -> None:
@@ -193,6 +195,7 @@ class RunProcess:
             if last is not None or not (self._killed_early() and self._run_again(job)):
                 self._emit(last or self._explain_end(job))
             self._answer()
+            self._note_generating(generates=False)
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
@@ -219,7 +222,12 @@ class RunProcess:
     def _answer(self) -> None:
         if not self.answered:
             self.answered = True
-            self._on_answer()
+            self._on_change()
+
+    def _note_generating(self, *, generates: bool) -> None:
+        if generates != self.generates_code:
+            self.generates_code = generates
+            self._on_change()
 
     def _killed_early(self) -> bool:
         """Return whether the process was killed before its first event: its server ended."""
@@ -265,6 +273,7 @@ class RunProcess:
                 if isinstance(event, PhaseStarted) and event.phase:
                     self._phase = event.phase
                     self._optional_fact = OPTIONAL_FACTS.get(event.phase, self._optional_fact)
+                    self._note_generating(generates=event.phase == "switching")
                 self._emit(event)
                 self._note_rehearsal(event)
                 if isinstance(event, GraphCaptured):

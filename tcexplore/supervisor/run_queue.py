@@ -69,7 +69,7 @@ class RunQueue:
         self._paused = False
         """Whether the front end paused timing."""
         self._held = False
-        """Whether timing waits for workers that prepare."""
+        """Whether timing waits for workers that prepare, or for code that another run generates."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -124,6 +124,11 @@ class RunQueue:
     def without_graph(self) -> bool:
         """Whether the current run has neither produced a graph nor ended yet."""
         return self._current is not None and not self._current.process.answered
+
+    @property
+    def generates_code(self) -> bool:
+        """Whether the current run generates code for a target that the user chose while it ran."""
+        return self._current is not None and self._current.process.generates_code
 
     def assign(self, worker: WorkerProcess, process: RunProcess) -> None:
         """Start the waiting job in a run process."""

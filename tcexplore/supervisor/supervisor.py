@@ -187,15 +187,19 @@ class WorkerPool:
         return any(worker.standby is None for worker in self._workers) or self.unanswered
 
     def _hold_timing(self) -> None:
-        """Let timing wait while workers prepare for later runs, but not longer than `LONGEST_HOLD_S`."""
+        """Let timing wait while workers prepare for later runs, but not longer than `LONGEST_HOLD_S`.
+
+        That of studies also waits while the file's run generates code for a target.
+        """
         preparing = any(worker.preparing for worker in self._workers)
         if preparing and self._hold is None:
             self._hold = asyncio.get_running_loop().call_later(LONGEST_HOLD_S, self._resume_timing)
         elif not preparing and self._hold is not None:
             self._hold.cancel()
             self._hold, self._hold_over = None, False
+        generating = any(queue.generates_code for queue in self._queues if not queue.is_study)
         for queue in self._queues:
-            queue.hold_timing(preparing and not self._hold_over)
+            queue.hold_timing((preparing and not self._hold_over) or (generating and queue.is_study))
 
     def _resume_timing(self) -> None:
         self._hold_over = True

@@ -365,8 +365,9 @@ class RunActions(App[int]):
             self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run generates it.")
         elif not shown.has_code(choice.key) and (task := self.studies.under_way) is not None:
             self.main.say(
-                f"The code for {choice.key} is generated beside the study {task.study.title}, whose times it disturbs.",
-                "warning",
+                f"The timing of the study {task.study.title} waits for the code for {choice.key}."
+                if task.waits_for_code
+                else f"The code for {choice.key} is generated beside the study {task.study.title}, which takes longer."
             )
 
     def action_export(self, kind: str) -> None:

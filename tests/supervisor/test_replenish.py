@@ -27,7 +27,7 @@ class FakeRunProcess:
         self.for_study, self.imports = for_study, imports
         self.next_imports: EarlyImports | None = None
         self.pid: int | None = None
-        self.primed = self.answered = False
+        self.primed = self.answered = self.generates_code = False
         self.rehearsal: Rehearsal | None = None
         self.commands: list[Any] = []
         self.over = asyncio.Event()
@@ -40,13 +40,13 @@ class FakeRunProcess:
         self.commands.append(command)
         return True
 
-    def start(self, job: Job, _emit: Any, on_answer: Any, _run_again: Any) -> None:
-        self.job, self.on_answer = job, on_answer
+    def start(self, job: Job, _emit: Any, on_change: Any, _run_again: Any) -> None:
+        self.job, self.on_change = job, on_change
 
     def answer(self) -> None:
         """Produce the first graph."""
         self.answered = True
-        self.on_answer()
+        self.on_change()
 
 
 class FakeWorker(SimpleNamespace):
@@ -206,6 +206,26 @@ async def test_the_process_that_waits_for_a_save_runs_no_study(workers: list[Any
     await study.close()
     signals = [number for run, number in workers[0].signals if run is opened]
     assert signals[:2] == [signal.SIGSTOP, signal.SIGTERM], "an end at once would take a core from the save"
+
+
+async def test_the_timing_of_a_study_waits_while_the_run_of_the_file_generates_code(workers: list[Any]):
+    supervisor = await start()
+    first = workers[0].idle[0]
+    workers[0].become(**FORKS)
+    first.answer()
+    study = supervisor.study_queue(lambda _: None)
+    await study.start()
+    study.submit(JOB)
+    opened = workers[0].idle[-1]
+    workers[0].become()
+    for generates in (True, False):
+        first.generates_code = generates
+        first.on_change()
+    assert [command.paused for command in opened.commands] == [True, False]
+    assert first.commands == [], "its own timing decides between two pairs"
+    opened.generates_code = True
+    opened.on_change()
+    assert len(opened.commands) == 2, "code that a study generates itself holds up nothing"
 
 
 async def test_a_study_without_a_run_of_the_file_takes_the_process_that_waits(workers: list[Any]):

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from tcexplore.events import Config, Event, Failed, Finished, Job, Output, PairsMeasured, PhaseStarted, Standby
-from tcexplore.events.commands import PauseTiming
+from tcexplore.events.commands import PauseTiming, Retarget
 from tcexplore.model_python import OWN_PYTHON
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.runs import Runs as StudyRuns
@@ -25,6 +25,12 @@ pytestmark = [
 
 GOOD = "import torch\nmodel = torch.nn.Linear(4, 4)\ninputs = (torch.ones(2, 4),)\n"
 COLD = "import sys\nprint('torch._inductor.compile_fx' in sys.modules, flush=True)\n" + GOOD
+LAYERS = """
+import torch
+from torch import nn
+model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU()) for _ in range(8)))
+inputs = (torch.ones(2, 8),)
+"""
 ENDLESS = "import os, time\nprint(os.getpid(), flush=True)\nwhile True: time.sleep(1)\n"
 
 
@@ -34,6 +40,10 @@ def job(source: str) -> Job:
 
 def pairs(events: list[Event]) -> int:
     return sum(isinstance(event, PairsMeasured) for event in events)
+
+
+def phases(events: list[Event]) -> list[str]:
+    return [event.phase for event in events if isinstance(event, PhaseStarted)]
 
 
 async def test_timing_pauses_while_a_study_runs(runs: Runs) -> None:
@@ -54,6 +64,31 @@ async def test_timing_pauses_while_a_study_runs(runs: Runs) -> None:
     async with asyncio.timeout(PATIENCE_S):
         await until(lambda: pairs(runs.events) > pairs_so_far[-1])
     assert [e for e in runs.events if isinstance(e, Failed | Finished) and e.run == number] == []
+
+
+async def test_timing_of_a_study_waits_for_code_that_the_run_of_the_file_generates(runs: Runs) -> None:
+    runs.submit(LAYERS, time_for=None, retargetable=True)
+    await runs.wait_for(PairsMeasured)
+    runs.supervisor.send(PauseTiming(paused=True))
+    events: list[Event] = []
+    queue = runs.supervisor.study_queue(events.append)
+    await queue.start()
+    queue.submit(replace(job(GOOD), time_for=None))
+    async with asyncio.timeout(PATIENCE_S):
+        await until(lambda: pairs(events) > 0)
+        runs.supervisor.send(Retarget(target="h100"))
+        await until(lambda: phases(runs.events)[-1] == "switching")
+        during: list[int] = []
+
+        def note_pairs() -> bool:
+            during.append(pairs(events))
+            return phases(runs.events)[-1] != "switching"
+
+        await until(note_pairs)
+        assert during[-1] - during[0] <= 1, "pairs of the study were measured while the code was generated"
+        await until(lambda: pairs(events) > during[-1] + 1)
+    runs.supervisor.send(PauseTiming(paused=False))
+    await queue.close()
 
 
 async def test_closing_a_study_queue_ends_only_its_run(runs: Runs) -> None:

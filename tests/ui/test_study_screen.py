@@ -190,16 +190,23 @@ async def test_the_title_and_the_menu_show_a_study_whose_screen_is_closed():
         assert ui.notifications[-1] == "two runs stopped after 1 result. S shows it."
 
 
-async def test_code_that_is_generated_beside_a_study_is_said_to_disturb_it():
+@pytest.mark.parametrize(
+    ("timed", "text"),
+    [
+        (False, "The code for h100 is generated beside the study two runs, which takes longer."),
+        (True, "The timing of the study two runs waits for the code for h100."),
+    ],
+)
+async def test_what_code_for_a_target_means_for_a_study_is_said(timed: bool, text: str):
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda _: ()
-        await opened(ui)
+        study = TwoRuns()
+        study.timed = timed  # type: ignore[misc]
+        await opened(ui, study)
         await ui.press("escape")
         ui.app.show_target(TargetChoice("h100", "h100"))
         await ui.settle()
-        assert ui.notifications[-1] == (
-            "The code for h100 is generated beside the study two runs, whose times it disturbs."
-        )
+        assert ui.notifications[-1] == text
 
 
 async def test_a_new_run_stops_the_study_whose_screen_is_closed():

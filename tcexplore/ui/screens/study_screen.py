@@ -61,6 +61,11 @@ class StudyTask:
         answer = self.study.answer(self.state) if self.state.over else ""
         return ": ".join(filter(None, (study_status(self.state), answer)))
 
+    @property
+    def waits_for_code(self) -> bool:
+        """Whether it times its runs on the app's workers, where timing waits for code that the file's run generates."""
+        return self.study.timed and not self.study.pythons(self.state.options)
+
     def follow(self, changed: Callable[[], None], moved: Callable[[], None]) -> None:
         """Call these from now on, for a screen that shows a study begun before."""
         self._changed, self._moved = changed, moved

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 SHOWN_FROM_S = 1.0
 """Seconds from which the time of a run or a phase is shown: most runs take less."""
 
+NAMES_FOLDER, NAMES_STUDY = 60, 120
+"""Columns from which the title has the folder of the file, too, without and with how far a study is."""
+
 _LEAST_S = 0.1
 """Seconds below which the time of an earlier phase is left out."""
 
@@ -50,17 +53,18 @@ def title_row(session: Session, standby: ev.Standby | None, elapsed: Elapsed, wi
         return fitted([piece(" tcexplore", "title"), piece("starting", "muted")], width)
     file = display_path(newest.file)
     name = f"{file}:{newest.entry.name}" if newest.entry and newest.entry.name else file
-    left = [piece(" tcexplore", "muted", 5), piece(name if width >= 60 else name.rpartition("/")[2], "title")]
+    whole = width >= (NAMES_STUDY if study else NAMES_FOLDER)
+    left = [piece(" tcexplore", "muted", 5), piece(name if whole else name.rpartition("/")[2], "title")]
     left += [*_machine(standby, newest), *_configuration(session.shown or newest)]
-    right = list(_study(newest, study)) if study else []
-    if not study or not _is_held(newest):
-        right += _run(session, newest, elapsed)
+    right = [] if study and _is_held(newest) else list(_run(session, newest, elapsed))
+    if study:  # how far it is, is left out last
+        right = [*_study(newest, study), *(item._replace(priority=max(item.priority, 1)) for item in right)]
     return fitted(left, width - 1, right)
 
 
 def _study(newest: Snapshot, progress: str) -> Iterator[Piece]:
     """Yield how far a study is, and what waits for it."""
-    yield piece(f"◐ {progress}", "running", 1)
+    yield piece(f"◐ {progress}", "running")
     if _is_held(newest):
         yield piece(f"run {newest.run} waits for it", "muted", 5)
     elif newest.status == "running":

@@ -141,3 +141,9 @@ def test_a_script_waits_for_a_study_and_a_model_only_to_be_timed():
     assert "Dynamo" not in title(script)
     assert "◐ sweep 2 of 4  timing waits for it" in title(model)
     assert "◐ sweep 2 of 4  run 1  ● live" in title(replace(fakes.complete(1), status="ok"))
+
+
+@pytest.mark.parametrize("run", [fakes.running(1), fakes.complete(1)])
+def test_a_narrow_title_keeps_how_far_a_study_is(run: Snapshot):
+    progress = "sweep compiling and timing: 2 of 6, about 3 min left"
+    assert f"◐ {progress}" in title_row(Session(runs=(run,)), None, Elapsed(60.0, 42.7), 80, study=progress).text

@@ -83,7 +83,7 @@ class Fusions:
 
     def not_fused(self, a: ev.Kernel, b: ev.Kernel) -> NotFused:
         """Return why two kernels were not fused, from the decisions about each pair of their nodes."""
-        first, second = nearest_calls(a, b)
+        first, second = paired_calls(a, b)[0]
         both = set(first), set(second)
         indices = sorted(self._of(a) & self._of(b)) if _same_graph_and_phase(a, b) else []
         refused = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and between(d, both)]
@@ -110,13 +110,27 @@ class Fusions:
         return set().union(*(self._about.get(name, set()) for name in names))
 
 
-def nearest_calls(a: ev.Kernel, b: ev.Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the scheduler nodes of a call of each kernel, nearest to one another: of equal layers, the same layer."""
+NodePair = tuple[tuple[str, ...], tuple[str, ...]]
+"""Scheduler nodes of a call of one kernel, and of a call of another one."""
+
+
+def paired_calls(a: ev.Kernel, b: ev.Kernel) -> tuple[NodePair, ...]:
+    """Return the calls of two kernels that belong together, the nearest ones first: of equal layers, the same layer.
+
+    Each call of the kernel with fewer calls is in one pair at most, all in the order of the nearest one: the last call
+    in one layer and the first one in the next layer are neighbors too.
+    """
     if not a.calls or not b.calls:
         first, second = ((kernel.calls or (kernel,))[0] for kernel in (a, b))
-        return first.scheduler_nodes, second.scheduler_nodes
-    first, second = min(product(a.calls, b.calls), key=lambda pair: abs(pair[0].order - pair[1].order))
-    return first.scheduler_nodes, second.scheduler_nodes
+        return ((first.scheduler_nodes, second.scheduler_nodes),)
+    pairs = sorted(product(a.calls, b.calls), key=lambda pair: abs(pair[0].order - pair[1].order))
+    forward = pairs[0][0].order < pairs[0][1].order
+    kept: dict[int, NodePair] = {}
+    for first, second in pairs:
+        one = first if len(a.calls) <= len(b.calls) else second
+        if (first.order < second.order) == forward:
+            kept.setdefault(one.order, (first.scheduler_nodes, second.scheduler_nodes))
+    return tuple(kept.values())
 
 
 def not_fused(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> NotFused:

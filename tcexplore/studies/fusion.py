@@ -15,10 +15,10 @@ from tcexplore.documents.prose import BLANK, Column, table, wrapped
 from tcexplore.documents.verdicts import VERDICT_STYLES
 from tcexplore.events import ChangeTimed, FusionDecision, Job, Kernel
 from tcexplore.events.config import FusionChoice
-from tcexplore.quantities import duration, size
+from tcexplore.quantities import count, duration, size
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
-from tcexplore.session.fused_kernels import Fusions, between
+from tcexplore.session.fused_kernels import Fusions, between, paired_calls
 from tcexplore.session.kernel_facts import measured_time
 from tcexplore.studies.kernel_names import kernels_named
 from tcexplore.studies.runs import RefusedError, Runs, failure_status, has_ended, timed_out
@@ -33,12 +33,16 @@ LISTED = 12
 
 
 class Part(NamedTuple):
-    """Scheduler nodes of one graph that a name of the user stands for."""
+    """What a name of the user stands for: scheduler nodes of a kernel, by default all."""
 
     name: str
-    graph: str
-    phase: str
+    kernel: Kernel
     nodes: tuple[str, ...]
+
+    @property
+    def graph(self) -> tuple[str, str]:
+        """The graph and its phase."""
+        return self.kernel.graph, self.kernel.phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +54,33 @@ class FusionOptions:
 
 @dataclass(frozen=True, slots=True)
 class FusionTrial:
-    """The file as it is, and compiled with the choice as far as that is known."""
+    """The file as it is, and compiled with the choices as far as that is known.
 
-    choice: FusionChoice
+    Kernels that equal layers share have one choice per layer, all of one graph and all fusions or all not.
+    """
+
+    choices: tuple[FusionChoice, ...]
     before: Snapshot
     after: Snapshot | None = None
 
     @property
-    def applied(self) -> bool | None:
-        """Whether Inductor made the choice; None until it has scheduled the graph."""
-        if self.after is None or not _scheduled(self.after, self.choice):
+    def choice(self) -> FusionChoice:
+        """The first choice, which stands for all."""
+        return self.choices[0]
+
+    @property
+    def made(self) -> tuple[FusionChoice, ...] | None:
+        """The choices that Inductor made; None until it has scheduled the graph."""
+        after = self.after
+        if after is None or not _scheduled(after, self.choice):
             return None
-        joined = _joined(self.after, self.choice)
-        return joined if self.choice.together else not joined
+        return tuple(choice for choice in self.choices if _joined(after, choice) == choice.together)
+
+    @property
+    def applied(self) -> bool | None:
+        """Whether Inductor made any of the choices; None until it has scheduled the graph."""
+        made = self.made
+        return None if made is None else bool(made)
 
     @property
     def timing(self) -> ChangeTimed | None:
@@ -116,9 +134,9 @@ class FusionStudy(Study[FusionOptions, FusionTrial]):
             before = (await runs.run(job, state.timeout)).snapshot
             if before.failure is not None:
                 raise RefusedError(f"{before.failure.type}: {before.failure.message}")
-        trial = FusionTrial(fusion_choice(before, state.options.names), before)
+        trial = FusionTrial(fusion_choices(before, state.options.names), before)
         announce("the choice")
-        run = await runs.begin(trial_job(state.job, trial.choice))
+        run = await runs.begin(trial_job(state.job, trial.choices))
         try:
             in_time = await runs.wait(run, lambda now: _scheduled(now, trial.choice), state.timeout)
             trial = replace(trial, after=run.snapshot)
@@ -132,8 +150,8 @@ class FusionStudy(Study[FusionOptions, FusionTrial]):
         finally:
             runs.release(run)
 
-    def result_key(self, result: FusionTrial) -> FusionChoice:
-        return result.choice
+    def result_key(self, result: FusionTrial) -> tuple[FusionChoice, ...]:
+        return result.choices
 
     def document(self, state: State, width: int = 78) -> Document:
         if not state.results:
@@ -166,9 +184,9 @@ def _is_of(run: Snapshot, job: Job) -> bool:
     return same and run.complete and run.failure is None and not run.is_script
 
 
-def trial_job(job: Job, choice: FusionChoice) -> Job:
-    """Return the job that times the file with a choice against the file without it, both compiled."""
-    config = replace(job.config, fusion_choices=(choice,))
+def trial_job(job: Job, choices: tuple[FusionChoice, ...]) -> Job:
+    """Return the job that times the file with these choices against the file without them, both compiled."""
+    config = replace(job.config, fusion_choices=choices)
     return replace(
         job, config=config, baseline=job.source, baseline_config=job.config, examine=False, profile=False,
         timing_processes=OTHER_PROCESSES,
@@ -197,34 +215,40 @@ def _suggested(run: Snapshot | None) -> tuple[str, ...]:
     return () if decision is None else (decision.a, decision.b)
 
 
-def fusion_choice(run: Snapshot, names: Sequence[str]) -> FusionChoice:
-    """Return the opposite of what Inductor did with the named parts. Raises `RefusedError` with what there is."""
+def fusion_choices(run: Snapshot, names: Sequence[str]) -> tuple[FusionChoice, ...]:
+    """Return the opposite of what Inductor did with the named parts. Raises `RefusedError` with what there is.
+
+    Two kernels that are called several times have one choice per pair of calls.
+    """
     parts = [_part(run, name) for name in names]
     if len(parts) == 1:
         (part,) = parts
         if len(part.nodes) < 2:
             raise RefusedError(f"{part.name} has one scheduler node: nothing in it is fused.")
-        return FusionChoice(False, tuple((node,) for node in part.nodes), part.graph, part.phase)
+        return (FusionChoice(False, tuple((node,) for node in part.nodes), *part.graph),)
     first, second = parts
-    if (first.graph, first.phase) != (second.graph, second.phase):
+    if first.graph != second.graph:
         raise RefusedError(
-            f"{first.name} is in the {first.phase} of {first.graph}, {second.name} in the {second.phase} of "
-            f"{second.graph}: Inductor schedules each graph by itself."
+            f"{first.name} is in the {first.kernel.phase} of {first.kernel.graph}, {second.name} in the "
+            f"{second.kernel.phase} of {second.kernel.graph}: Inductor schedules each graph by itself."
         )
     if set(first.nodes) & set(second.nodes):
         raise RefusedError(f"{first.name} and {second.name} have nodes in common. Name two parts, such as op0 op3.")
-    choice = FusionChoice(True, (first.nodes, second.nodes), first.graph, first.phase)
-    return replace(choice, together=not _joined(run, choice))
+    whole = all(part.nodes == part.kernel.scheduler_nodes for part in parts)
+    pairs = paired_calls(first.kernel, second.kernel) if whole else ((first.nodes, second.nodes),)
+    choices = [FusionChoice(True, pair, *first.graph) for pair in pairs]
+    together = not _joined(run, choices[0])
+    return tuple(replace(choice, together=together) for choice in choices)
 
 
 def _part(run: Snapshot, name: str) -> Part:
     for kernel in kernels_named(run, name):
-        return Part(name, kernel.graph, kernel.phase, kernel.scheduler_nodes)
+        return Part(name, kernel, kernel.scheduler_nodes)
     wanted = name.split("_")
     for kernel in run.code.kernels:
         nodes = tuple(node for node in kernel.scheduler_nodes if node in wanted)
         if len(nodes) == len(wanted):
-            return Part(name, kernel.graph, kernel.phase, nodes)
+            return Part(name, kernel, nodes)
     kernels = [f"{kernel.name} ({', '.join(kernel.scheduler_nodes)})" for kernel in run.code.kernels]
     more = f", and {len(kernels) - LISTED} more" if len(kernels) > LISTED else ""
     raise RefusedError(f"There is no kernel or scheduler node {name}. There are: {', '.join(kernels[:LISTED])}{more}.")
@@ -289,10 +313,10 @@ def _bytes(kernels: Iterable[Kernel]) -> int | None:
 
 
 def traffic(trial: FusionTrial) -> Traffic | None:
-    """Return the kernels with nodes of the choice, and those that share nodes with them, on both sides."""
+    """Return the kernels with nodes of the choices, and those that share nodes with them, on both sides."""
     if trial.after is None:
         return None
-    nodes = {node for part in trial.choice.parts for node in part}
+    nodes = {node for choice in trial.choices for part in choice.parts for node in part}
     both = (_kernels(trial.before, trial.choice), _kernels(trial.after, trial.choice))
     while True:
         sides = [[kernel for kernel in side if not nodes.isdisjoint(kernel.scheduler_nodes)] for side in both]
@@ -339,7 +363,8 @@ def _rows(trial: FusionTrial, width: int) -> Iterator[Row]:
     if choice.together:
         yield from wrapped(f"Inductor keeps them apart: {refusal(trial.before, choice)}.", width, lead="now: ")
     else:
-        saved = sum(one.bytes_saved or 0 for one in _decisions(trial.before, choice) if one.fused)
+        decisions = (one for choice in trial.choices for one in _decisions(trial.before, choice))
+        saved = sum(one.bytes_saved or 0 for one in decisions if one.fused)
         known = f", which saves {size(saved)} of memory traffic by its own count" if saved else ""
         yield from wrapped(f"Inductor fuses them{known}.", width, lead="now: ")
     if trial.applied is False:
@@ -351,7 +376,10 @@ def _rows(trial: FusionTrial, width: int) -> Iterator[Row]:
 
 
 def _named(trial: FusionTrial) -> str:
-    return " and ".join("+".join(part) for part in trial.choice.parts)
+    """Return the parts of the first choice, and how many others there are."""
+    named = " and ".join("+".join(part) for part in trial.choice.parts)
+    others = len(trial.choices) - 1
+    return f"{named}, and {count(others, 'pair')} of calls like them" if others else named
 
 
 class _Figure(NamedTuple):
@@ -388,8 +416,15 @@ def _figures(trial: FusionTrial, width: int) -> Iterator[Row]:
     yield BLANK
     if timing is not None:
         yield from wrapped(f"{_conclusion(trial)}.", width, VERDICT_STYLES.get(timing.verdict, "muted"))
+        if trial.made != trial.choices:
+            yield from wrapped(_made(trial), width, "muted")
     elif trial.applied:
-        yield from wrapped("Inductor made the choice. Its code is compiled and timed.", width, "running")
+        yield from wrapped(f"{_made(trial)} Its code is compiled and timed.", width, "running")
+
+
+def _made(trial: FusionTrial) -> str:
+    made, choices = len(trial.made or ()), len(trial.choices)
+    return "Inductor made the choice." if made == choices else f"Inductor made the choice in {made} of {choices} pairs."
 
 
 def _is_launch_bound(trial: FusionTrial) -> bool:
@@ -427,7 +462,9 @@ def _fields(trial: FusionTrial) -> dict[str, Any]:
         "graph": choice.graph,
         "phase": choice.phase,
         "reason": reason,
+        "pairs": len(trial.choices),
         "applied": trial.applied,
+        "applied_pairs": len(trial.made) if trial.made is not None else None,
         "refused": refusal(trial.after, choice) if refused and trial.after is not None else None,
         "kernels_before": [kernel.name for kernel in moved.before] if moved is not None else None,
         "kernels_after": [kernel.name for kernel in moved.after] if moved is not None else None,

@@ -17,7 +17,7 @@ from tcexplore.studies.fusion import (
     STUDY,
     FusionOptions,
     FusionTrial,
-    fusion_choice,
+    fusion_choices,
     parse_names,
     predicted_us,
     traffic,
@@ -59,9 +59,40 @@ def run_of(*events: ev.Event) -> Snapshot:
 
 def test_the_choice_is_the_opposite_of_what_inductor_did():
     separate, together = run_of(*APART), run_of(*FUSED)
-    assert fusion_choice(separate, ("first", "op1")) == FusionChoice(True, (("op0",), ("op1",)), "0/0", "forward")
-    assert fusion_choice(together, ("op0", "op1")).together is False
-    assert fusion_choice(together, ("both",)) == FusionChoice(False, (("op0",), ("op1",)), "0/0", "forward")
+    fuse = FusionChoice(True, (("op0",), ("op1",)), "0/0", "forward")
+    assert fusion_choices(separate, ("first", "op1")) == (fuse,)
+    assert fusion_choices(together, ("op0", "op1")) == (replace(fuse, together=False),)
+    assert fusion_choices(together, ("both",)) == (replace(fuse, together=False),)
+
+
+def layered() -> tuple[ev.Event, ...]:
+    """Return two kernels of three equal layers, which are called in turn; each depends on the one before it."""
+    names = [f"op{index}" for index in range(6)]
+    calls = [ev.inductor_events.KernelCall(order=order, scheduler_nodes=(name,)) for order, name in enumerate(names)]
+    kernels = [
+        replace(kernel(name, *names[start::2]), calls=tuple(calls[start::2]))
+        for start, name in enumerate(("first", "second"))
+    ]
+    return *kernels, decision("op0", "op1", fused=False, reason="limit"), decision("op1", "op2", fused=True)
+
+
+def test_kernels_of_equal_layers_are_paired_within_each_layer():
+    choices = fusion_choices(run_of(*layered()), ("first", "second"))
+    assert [choice.parts for choice in choices] == [(("op0",), ("op1",)), (("op2",), ("op3",)), (("op4",), ("op5",))]
+    assert {choice.together for choice in choices} == {True}, "op1 and op2 are of two layers"
+
+
+def test_a_choice_that_inductor_makes_in_some_layers_says_so():
+    before = run_of(*layered())
+    decisions = [decision("op0", "op1", fused=True), decision("op2", "op3", fused=False, reason="no")]
+    after = run_of(ev.ScheduleMade(graph="0/0", phase="forward", nodes=()), *decisions)
+    trial = FusionTrial(fusion_choices(before, ("first", "second")), before, after)
+    state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("first", "second")), 5.0, results=[trial])
+    text = " ".join(printed("fusion", state).split())
+    assert "Fuse op0 and op1, and 2 pairs of calls like them" in text
+    assert "Inductor made the choice in 1 of 3 pairs." in text
+    fields = json_of("fusion", state)
+    assert (fields["pairs"], fields["applied"], fields["applied_pairs"]) == (3, True, 1)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +105,7 @@ def test_the_choice_is_the_opposite_of_what_inductor_did():
 )
 def test_parts_that_cannot_be_chosen_are_refused_with_the_reason(names: tuple[str, ...], message: str):
     with pytest.raises(RefusedError, match=message.replace("(", r"\(").replace(")", r"\)")):
-        fusion_choice(run_of(*FUSED), names)
+        fusion_choices(run_of(*FUSED), names)
 
 
 def test_a_prompt_takes_one_or_two_names():
@@ -95,7 +126,7 @@ def test_the_estimate_follows_the_bytes_of_the_kernels_that_differ():
         noise_floor=0.01, pairs=20, verdict="faster", threads=1, device="cpu",
     )  # fmt: skip
     before, after = run_of(*APART, third, timing, profile), run_of(*FUSED, third, ev.Finished())
-    trial = FusionTrial(fusion_choice(before, ("op0", "op1")), before, after)
+    trial = FusionTrial(fusion_choices(before, ("op0", "op1")), before, after)
     moved = traffic(trial)
     assert moved is not None
     assert [one.name for one in moved.before] == ["first", "second"]
@@ -106,7 +137,7 @@ def test_a_call_that_waits_for_launches_is_not_estimated_from_bytes():
     part = ev.CallPart(kind="kernel", name="both", graph="0/0", phase="forward", us=20.0, low_us=20.0, high_us=20.0)
     profile = ev.CallProfiled(total_us=20.0, repeats=1, parts=(part,), plain_us=60.0)
     before = run_of(*FUSED, replace(timed(2.0, 120.0), device="gpu").with_kernels(50.0, 20.0), profile)
-    trial = FusionTrial(fusion_choice(before, ("op0", "op1")), before, run_of(*APART, ev.Finished()))
+    trial = FusionTrial(fusion_choices(before, ("op0", "op1")), before, run_of(*APART, ev.Finished()))
     assert predicted_us(trial) is None
     state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
     assert "no estimate from bytes" in " ".join(printed("fusion", state).split())

@@ -48,6 +48,12 @@ class _Handler(_Base):  # type: ignore[misc]
 
     def __init__(self, choices: tuple[FusionChoice, ...]) -> None:
         self._choices = choices
+        self._places: dict[tuple[str, str, str], set[tuple[FusionChoice, int]]] = {}
+        """The choices of a scheduler node with its part, by graph, phase and name."""
+        for choice in choices:
+            for part, names in enumerate(choice.parts):
+                for name in names:
+                    self._places.setdefault((choice.graph, choice.phase, name), set()).add((choice, part))
 
     def uuid(self) -> str:
         """Return what distinguishes it in the keys of torch's caches."""
@@ -74,19 +80,18 @@ class _Handler(_Base):  # type: ignore[misc]
 
     def _chosen(self, node1: Any, node2: Any) -> bool | None:
         """Return whether the nodes are to be fused; None where this is not chosen."""
+        first, second = self._parts(node1), self._parts(node2)
+        chosen = next((one for one in first if one in second and len(first[one] | second[one]) > 1), None)
+        return None if chosen is None else chosen.together
+
+    def _parts(self, node: Any) -> dict[FusionChoice, set[int]]:
+        """Return the positions of the parts of each choice that are in a scheduler node."""
         compiled = compilation(V.graph)
-        for choice in self._choices:
-            if (choice.graph, choice.phase) == (compiled.graph, compiled.phase):
-                parts = [_parts(choice, node) for node in (node1, node2)]
-                if all(parts) and len(parts[0] | parts[1]) > 1:
-                    return choice.together
-        return None
-
-
-def _parts(choice: FusionChoice, node: Any) -> frozenset[int]:
-    """Return the positions of the parts that are in a scheduler node."""
-    names = {part.get_name() for part in node.get_nodes()}
-    return frozenset(index for index, part in enumerate(choice.parts) if not names.isdisjoint(part))
+        parts: dict[FusionChoice, set[int]] = {}
+        for one in node.get_nodes():
+            for choice, part in self._places.get((compiled.graph, compiled.phase, one.get_name()), ()):
+                parts.setdefault(choice, set()).add(part)
+        return parts
 
 
 def _first(score: Any) -> Any:

@@ -254,6 +254,7 @@ def test_the_head_says_whether_a_gain_is_measured():
 
     assert "No gain is measured so far" in head(product_heavy())
     assert "By the time saved in 10,000 calls" in head(tried(product_heavy(), "autocast", 1.5, 1.6, 1.7))
+    assert "No step has a certain gain so far." in head(tried(product_heavy(), "autocast", 0.9, 1.0, 1.1))
 
 
 def test_the_list_begins_with_whether_to_compile_at_all():

@@ -87,11 +87,12 @@ def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterat
         yield from wrapped(text, width, "muted")
     elif len(steps) > 1:
         calls = snapshot.expected_calls or CALLS
-        text = (
-            f"By the time saved in {calls:,} calls; {hint('calls')} sets the number."
-            if any(step.gain.measured for step in steps)
-            else "No gain is measured so far: in the order of the time that each could save at most."
-        )
+        if any(step.gain.helps for step in steps):
+            text = f"By the time saved in {calls:,} calls; {hint('calls')} sets the number."
+        elif any(step.gainless for step in steps):
+            text = "No step has a certain gain so far. The others first, by the time that each could save at most."
+        else:
+            text = "No gain is measured so far: in the order of the time that each could save at most."
         yield from wrapped(text, width, "dim", keys_only=True)
         yield BLANK
 

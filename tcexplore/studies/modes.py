@@ -367,7 +367,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
             # More may be planned while these run.
             while True:
                 if cells := _timed_cells(state, folder):
-                    plan_cells(runs.steps, cells, state.job.time_for or 0.0)
+                    plan_cells(runs.steps, cells, state)
                     batch, in_turn, matters = self._next_batch(state, cells)
                     known: dict[Hashable, Snapshot] = {result.run.config: result.run for result in state.results}
                     # Alone, so that a short budget has an answer: eager against Inductor's default.

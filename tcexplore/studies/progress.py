@@ -26,12 +26,11 @@ class _Steps:
     seconds: float = 0.0
     """Time that the finished steps took together."""
 
-    @property
-    def left_s(self) -> float | None:
-        """Return the seconds for the steps that are not done; None if unknown."""
+    def left_s(self, spent_s: float = 0.0) -> float | None:
+        """Return the seconds for the steps that are not done, `spent_s` after one began; None if unknown."""
         rest = len(self.names) - len(self.done)
         each = self.seconds / len(self.done) if self.done else self.guess_s
-        return 0.0 if not rest else None if each is None else rest * each
+        return 0.0 if not rest else None if each is None else max(each - spent_s, 0.0) + (rest - 1) * each
 
 
 @dataclass(slots=True)
@@ -79,7 +78,10 @@ class StudyProgress:
     @property
     def left_s(self) -> float | None:
         """Return the seconds that the study still takes, from the steps of each kind that are done; None if unknown."""
-        parts = [steps.left_s for steps in self._kinds.values()]
+        now = self.clock()
+        parts = [
+            steps.left_s(now - steps.started if kind == self._kind else 0.0) for kind, steps in self._kinds.items()
+        ]
         return None if None in parts else min(sum(filter(None, parts)), self.budget_left_s)
 
     @property

@@ -24,19 +24,18 @@ Result = TypeVar("Result")
 Announce = Callable[[str], None]
 
 RUN_TIMEOUT_S = 180.0
+"""Default time limit of each run of a study."""
+
 COMPILES = 5
 """Compiles of a file that a run of a study may take: it compiles the original, too, and compares both."""
+
+RUN_TIMING_S = 1.0
+"""Seconds of timing in each run of a study; a verdict may take longer."""
 
 
 def run_timeout(own: Snapshot | None) -> float:
     """Return the time limit of a run in seconds: more for a file whose own run compiled for long."""
     return max(RUN_TIMEOUT_S, COMPILES * compile_time(own).seconds) if own is not None else RUN_TIMEOUT_S
-
-
-"""Default time limit of each run of a study."""
-
-RUN_TIMING_S = 1.0
-"""Seconds of timing in each run of a study; a verdict may take longer."""
 
 
 def on_captured_call(job: Job) -> Job:

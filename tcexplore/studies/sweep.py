@@ -404,7 +404,7 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
         steps = {(step.form, step.size): step for step in planned_steps(state.job, state.options)}
         state.planned = [step.job for step in steps.values()]
         cells = [Cell(key, step_name(*key), step.job) for key, step in steps.items()]
-        plan_cells(runs.steps, cells, state.job.time_for or 0.0)
+        plan_cells(runs.steps, cells, state)
         # First what answers the question within a short budget: each size, compiled with static shapes.
         first = [cell for cell in cells if cell.key[0] == STATIC]  # type: ignore[index]
         for batch in (first, [cell for cell in cells if cell not in first]):

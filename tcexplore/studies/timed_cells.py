@@ -13,6 +13,7 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
+from tcexplore.session.compile_time import compile_time
 from tcexplore.session.economics import DECIDED
 from tcexplore.studies.progress import BudgetSpentError, StudyProgress
 from tcexplore.studies.runs import Runs, StudyRun, has_ended, timed_out
@@ -124,10 +125,11 @@ def memory_is_free() -> bool:
     return True
 
 
-def plan_cells(steps: StudyProgress, cells: Sequence[Cell], slice_s: float) -> None:
-    """Add the steps of cells."""
-    steps.plan([cell.name for cell in cells], COMPILING)
-    steps.plan([cell.name for cell in cells if cell.job.time_for], TIMING, slice_s)
+def plan_cells(steps: StudyProgress, cells: Sequence[Cell], state: StudyState[Any, Any]) -> None:
+    """Add the steps of cells. Each might compile for as long as the model file's own run did."""
+    compile_s = compile_time(state.own).seconds if state.own is not None else None
+    steps.plan([cell.name for cell in cells], COMPILING, compile_s or None)
+    steps.plan([cell.name for cell in cells if cell.job.time_for], TIMING, state.job.time_for or 0.0)
 
 
 class TimedCells:
@@ -172,7 +174,7 @@ class TimedCells:
 
     async def results(self) -> AsyncGenerator[CellUpdate, None]:
         """Run all cells. Raises `BudgetSpentError`."""
-        plan_cells(self._runs.steps, self._cells, self._slice_s)
+        plan_cells(self._runs.steps, self._cells, self._state)
         work = asyncio.create_task(self._work(), name="timed cells")
         try:
             while (update := await self._updates.get()) is not None:

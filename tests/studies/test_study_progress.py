@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.mode_variants import ModesOptions
 from tcexplore.studies.progress import StudyProgress
+from tcexplore.studies.study import StudyState
+from tcexplore.studies.timed_cells import Cell, plan_cells
 from tests.studies.playback import JOB, json_of, played, printed, timed
 
 
@@ -38,6 +42,31 @@ def test_the_time_left_follows_from_the_steps_that_are_done():
     for name in "ae":
         progress.finish(name, "timing")
     assert progress.text() == "timing: 2 of 2"
+
+
+def test_the_time_left_counts_down_within_a_step_and_does_not_jump_at_its_end():
+    clock = Clock()
+    progress = StudyProgress(clock=clock)
+    progress.start()
+    progress.plan("abcd", guess_s=10.0)
+    progress.begin()
+    left = []
+    for now in (0.0, 4.0, 9.0, 12.0):
+        clock.now = now
+        left.append(progress.left_s)
+    assert left == [40.0, 36.0, 31.0, 30.0], "a step that takes longer than expected is about to end"
+    progress.finish("a")
+    assert progress.left_s == 36.0
+
+
+def test_a_study_of_the_app_knows_from_the_run_of_the_file_how_long_it_takes():
+    job = replace(JOB, time_for=1.0)
+    compiled = ev.PhaseTimed(run=1, name="compile_fx", seconds=12.0, graph="0/0", depth=0, at=0.0)
+    for own, left_s in ((None, None), (start_snapshot(job).apply(compiled), 2 * 12.0 + 2 * 1.0)):
+        progress = StudyProgress(clock=Clock())
+        cells = [Cell(name, name, job) for name in "ab"]
+        plan_cells(progress, cells, StudyState[Any, Any](job, None, own=own))
+        assert progress.left_s == left_s
 
 
 def test_no_more_time_is_left_than_the_budget_has():

@@ -8,6 +8,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.code.device_view import device_document
+from tcexplore.documents.code.fusion_view import fusion_document
 from tcexplore.documents.code.kernels_view import GROUPED, kernels_document
 from tcexplore.documents.document import Document, Row
 from tcexplore.documents.graph.graph_view import graph_document
@@ -101,6 +102,25 @@ def test_equal_kernels_are_one_row_with_their_number(run: Snapshot):
     opened = kernels_document(run, frozenset([row.fold or ""]), 120)
     assert len(opened) > len(document) + 5 * LAYERS
     assert len(kernels_document(run, frozenset([GROUPED]), 120)) > len(run.code.kernels)
+
+
+async def test_the_fusion_view_has_equal_kernels_as_one_row(run: Snapshot):
+    document = fusion_document(run, frozenset(), 120)
+    assert len(document) <= 40
+    row = with_text(document, f"×{5 * LAYERS}")
+    assert len([link for link in own_links(row) if link.kind == "kernel"]) == 5 * LAYERS
+    assert len(fusion_document(run, frozenset([GROUPED]), 120)) > len(run.code.kernels)
+    search = Search(Query("cpp_fused_add_77"), document)
+    await search.run(0, lambda _: None, lambda: None)
+    assert [document.row(at).text for at in search.matches] == [row.text]
+
+
+def test_of_equal_kernels_one_reason_is_shown_for_each_kind_of_neighbor(run: Snapshot):
+    texts = [row.text for row in rows(fusion_document(run, frozenset(), 120))]
+    every = [row.text for row in rows(fusion_document(run, frozenset([GROUPED]), 120))]
+    few, many = (sum("not fused with" in text for text in shown) for shown in (texts, every))
+    assert few == 1
+    assert many == len(run.code.kernels) - 1
 
 
 async def test_a_search_finds_the_source_of_an_equal_kernel(run: Snapshot):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from itertools import groupby
 
 from rich.cells import cell_len
 
 from tcexplore import events as ev
+from tcexplore.documents.code.kernels_view import GROUPED, grouping_row, launches_of
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.graph.graph_view import Between, order_breaks
 from tcexplore.documents.labels import Labels, fitting_op_spans, kernel_links, labels, op_spans
 from tcexplore.documents.locations import places
+from tcexplore.documents.module_folds import kernel_groups
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count, size
@@ -36,21 +38,32 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     known = labels(snapshot)
     fusions = Fusions(snapshot)
     apart = {id(why.a): why for why in fusions.neighbors()}
-    groups = [(key, list(group)) for key, group in groupby(snapshot.code.kernels, lambda k: (k.graph, k.phase))]
+    folded = kernel_groups(snapshot, snapshot.code)
+    may_fold = any(len(group.kernels) > 1 for group in folded)
+    alike: list[tuple[Kernel, ...]] = [(kernel,) for kernel in snapshot.code.kernels]
+    if may_fold and GROUPED not in toggled:
+        alike = [group.kernels for group in folded]
+    of_kernel = {id(kernel): number for number, kernels in enumerate(alike) for kernel in kernels}
+    groups = [(key, list(of)) for key, of in groupby(alike, lambda kernels: (kernels[0].graph, kernels[0].phase))]
     parts: list[Part] = [
         fixed(_verdict(snapshot, width)),
         fixed(missing_rows(snapshot, (ev.RunFact.FUSION, ev.RunFact.FUSION_REFUSED), width)),
     ]
+    if may_fold:
+        parts.append(fixed([grouping_row(toggled, len(folded), len(snapshot.code.kernels))]))
     breaks = order_breaks(snapshot.graphs, snapshot.breaks)
     before: Kernel | None = None
-    for (graph, phase), kernels in groups:
-        parts.append(fixed(_between_graphs(snapshot, breaks, before, kernels[0], width)))
-        before = kernels[-1]
+    for (graph, phase), of_graph in groups:
+        parts.append(fixed(_between_graphs(snapshot, breaks, before, of_graph[0][0], width)))
+        before = of_graph[-1][-1]
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
-        for kernel in kernels:
-            fused = fusions.fused(kernel)
-            parts.append(fixed(_kernel(kernel, fused, known, toggled, width), known.title(kernel)))
-            parts.append(fixed(_next(snapshot, apart.get(id(kernel)), known, toggled, width)))
+        for kernels in of_graph:
+            fused = fusions.fused(kernels[0])
+            parts.append(fixed(_kernel(kernels, fused, known, toggled, width), known.title(kernels[0])))
+            # Of equal layers, one reason for each kind of neighbor.
+            answers = [why for kernel in kernels if (why := apart.get(id(kernel))) is not None]
+            shown = {of_kernel[id(why.b)]: why for why in reversed(answers)}.values()
+            parts += [fixed(reason_rows(snapshot, why, known, toggled, width)) for why in shown]
     return Parts(_title(snapshot), parts)
 
 
@@ -96,24 +109,32 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield BLANK
 
 
-def _kernel(kernel: Kernel, fused: FusedKernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _kernel(
+    kernels: Sequence[Kernel], fused: FusedKernel, known: Labels, toggled: frozenset[str], width: int
+) -> Iterator[Row]:
+    """Yield the first of equal kernels; what fusion saves is the sum over all."""
+    kernel = kernels[0]
     name = f"fusion {kernel.graph} {kernel.phase} {kernel.name}"
     opened = name in toggled
     label = [(span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans]
+    if (launches := launches_of(kernels)) > 1:
+        label.append((f" ×{launches}", "number"))
     kinds = (f"  {_kinds(fused)}", "heading" if kernel.generated else "extern")
-    saved = (f"  {_format_saved(kernel.bytes_saved)}" if kernel.bytes_saved else "", "strong")
+    total = sum(one.bytes_saved or 0 for one in kernels)
+    saved = (f"  {_format_saved(total)}" if total else "", "strong")
     used = sum(cell_len(text) for text, _ in (*label, kinds, saved)) + 4
     fuses = fitting_op_spans(kernel, known, width - used)
     place = kernel.source_lines[0] if kernel.source_lines else None
-    yield fold(name, opened, *label, kinds, saved, ("  ", ""), *fuses, indent=0, links=kernel_links(kernel),
-               location=place, copy=kernel.name)  # fmt: skip
+    links = (*map(kernel_link, kernels), *kernel_links(kernel)[1:])
+    yield fold(name, opened, *label, kinds, saved, ("  ", ""), *fuses, indent=0, links=links, location=place,
+               copy=kernel.name, inside=partial("\n".join, [one.name for one in kernels[1:]]))  # fmt: skip
     if opened:
         yield from _details(kernel, fused, known, width)
 
 
 def _format_saved(saved: int) -> str:
     """Return how fusion changes the traffic; a kernel that recomputes an inlined op may read more."""
-    return f"saves {size(saved)}" if saved > 0 else f"moves {size(-saved)} more"
+    return f"saves {size(saved)}" if saved > 0 else f"moves {size(-saved)} more than unfused"
 
 
 def _kinds(fused: FusedKernel) -> str:
@@ -155,14 +176,6 @@ def _step(step: FusionDecision, own: tuple[Link, ...]) -> Row:
     a, b = (shortened(name, LONGEST) for name in (step.a, step.b))
     kind = (f"  {step.kind}", "muted")
     return row(("     ", ""), (a, "node"), (" with ", "muted"), (b, "node"), kind, (saved, "number"), links=own)
-
-
-def _next(
-    snapshot: Snapshot, answer: NotFused | None, known: Labels, toggled: frozenset[str], width: int
-) -> Iterable[Row]:
-    """Yield why a kernel is not fused with the next one."""
-    if answer is not None:
-        yield from reason_rows(snapshot, answer, known, toggled, width)
 
 
 APART = {

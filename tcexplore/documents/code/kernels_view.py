@@ -69,7 +69,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     if slowest := _slowest(snapshot, alike, known, grouped=GROUPED not in toggled):
         parts.append(fixed([slowest]))
     if any(len(group.kernels) > 1 for group in groups):
-        parts.append(fixed([_grouping(toggled, len(groups), len(snapshot.code.kernels))]))
+        parts.append(fixed([grouping_row(toggled, len(groups), len(snapshot.code.kernels))]))
     if any(len(group.kernels) > 1 for group in groups) and GROUPED not in toggled:
         for group in groups:
             parts += _group(snapshot, group, known, toggled, width)
@@ -82,7 +82,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     return Parts(count_kernels(snapshot), parts)
 
 
-def _grouping(toggled: frozenset[str], groups: int, kernels: int) -> Row:
+def grouping_row(toggled: frozenset[str], groups: int, kernels: int) -> Row:
     """Return the row that shows all kernels one by one, and groups them again."""
     if GROUPED in toggled:
         text = "all kernels: closes to show those of equal layers once"
@@ -98,7 +98,7 @@ def _slowest(snapshot: Snapshot, alike: Sequence[Sequence[Kernel]], known: Label
         return None
     us, kernels = max(times, key=lambda time: time[0])
     first, label = kernels[0], known.kernel[kernel_link(kernels[0])]
-    launches = _launches(kernels)
+    launches = launches_of(kernels)
     total = snapshot.call_account.total_us if snapshot.call_account is not None else 0.0
     target = f"same {_fold(first)}" if grouped and len(kernels) > 1 else _fold(first)
     return row(
@@ -128,7 +128,7 @@ def _group(
 def _group_row(snapshot: Snapshot, group: KernelGroup, known: Labels, name: str, opened: bool, width: int) -> Row:
     first = group.kernels[0]
     label = known.kernel[kernel_link(first)]
-    launches = _launches(group.kernels)
+    launches = launches_of(group.kernels)
     us = _measured(snapshot, group.kernels)
     number = f" ×{launches}" if launches > 1 else ""
     moved = replace(first, bytes_read=_total(k.bytes_read for k in group.kernels),
@@ -181,7 +181,8 @@ def _times(account: CallAccount) -> dict[tuple[str, str, str], float]:
     return {(part.graph, part.phase, part.name): part.us for part in account.parts if part.kind == "kernel"}
 
 
-def _launches(kernels: Iterable[Kernel]) -> int:
+def launches_of(kernels: Iterable[Kernel]) -> int:
+    """Return the launches of kernels in one call."""
     return sum(max(1, len(kernel.calls)) for kernel in kernels)
 
 

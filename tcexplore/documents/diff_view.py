@@ -20,6 +20,7 @@ from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.economics import call_ratio
 from tcexplore.session.links import break_link, guard_link, kernel_link, line_links, node_link
 from tcexplore.session.run_diff import (
+    GraphGuard,
     RunChange,
     RunDiff,
     align,
@@ -71,11 +72,19 @@ def break_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[R
 
 
 def guard_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
-    """Yield the guards that only one of the runs has, with a fold for structural guards."""
+    """Yield the guards that differ: those that differ in the same way once, and structural guards in a fold."""
     changed = [change for change in diff.guards if change.kind != "same"]
+    alike: dict[tuple[str, ...], list[RunChange[GraphGuard]]] = {}
     for change in changed:
         if not change.item[1].structural:
-            yield _guard_row(change)
+            alike.setdefault((change.kind, change.item[1].kind, _condition(change)), []).append(change)
+    for first, *others in alike.values():
+        yield _guard_row(first)
+        name = f"diff guards like {first.item[0]} {first.item[1].source}"
+        opened = len(others) == 1 or name in toggled
+        if len(others) > 1:
+            yield fold(name, opened, (f"{len(others)} others in the same way", "muted"), indent=5)
+        yield from map(_guard_row, others if opened else ())
     structural = [change for change in changed if change.item[1].structural]
     if structural:
         label = f"{count(len(structural), 'structural guard')} on modules and torch itself"
@@ -84,13 +93,18 @@ def guard_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[R
         yield from (_guard_row(change) for change in (structural if opened else ()))
 
 
-def _guard_row(change: RunChange[tuple[str, ev.Guard]]) -> Row:
+def _condition(change: RunChange[GraphGuard]) -> str:
+    """Return what a guard requires, before and after if both runs have it."""
+    sides = (item[1] for item in (change.before, change.after) if item is not None)
+    return " → ".join(guard.summary or " and ".join(guard.code) for guard in sides)
+
+
+def _guard_row(change: RunChange[GraphGuard]) -> Row:
     graph, guard = change.item
     mark, links = MARKS[change.kind], (guard_link(graph, guard),) if change.after else ()
-    condition = guard.summary or " and ".join(guard.code)
     name = guard.name or guard.source or guard.kind
     return row("   ", mark, (f"{graph}  ", "dim"), (name, mark[1]),
-               f"  {condition}", (f"  {guard.kind}", "dim"),
+               f"  {_condition(change)}", (f"  {guard.kind}", "dim"),
                links=links, location=guard.location)  # fmt: skip
 
 

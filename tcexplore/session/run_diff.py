@@ -38,6 +38,10 @@ class RunChange(Generic[T]):
         return cast(T, self.before if self.after is None else self.after)
 
 
+GraphGuard = tuple[str, ev.Guard]
+"""A compile id, and a guard of its graph."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunDiff:
     """Difference of two runs; each tuple is in the order of the later run, with removed items in their old place."""
@@ -50,7 +54,7 @@ class RunDiff:
     nodes: tuple[RunChange[tuple[str, ev.FxNode]], ...]
     """(compile id, node) on either side."""
     breaks: tuple[RunChange[ev.GraphBreak], ...]
-    guards: tuple[RunChange[tuple[str, ev.Guard]], ...]
+    guards: tuple[RunChange[GraphGuard], ...]
     kernels: tuple[RunChange[ev.Kernel], ...]
 
 
@@ -65,7 +69,7 @@ def run_diff(before: Snapshot, after: Snapshot) -> RunDiff:
         source=align(before.source.splitlines(), after.source.splitlines(), lambda line: line),
         nodes=align(_nodes(before), _nodes(after), partial(_node_key, ranks=ranks)),
         breaks=align(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
-        guards=pair_unordered(_guards(before), _guards(after), partial(_guard_key, ranks=ranks)),
+        guards=_pair_guards(pair_unordered(_guards(before), _guards(after), partial(_guard_key, ranks=ranks))),
         kernels=match_kernels(*kernels, ranks=ranks) if before.target == after.target else (),
     )
 
@@ -211,7 +215,7 @@ def _node_key(item: tuple[str, ev.FxNode], *, ranks: bool) -> Hashable:
     return node.op, node.target, args, node.dtype, node.shape, node.stride
 
 
-def _guard_key(item: tuple[str, ev.Guard], *, ranks: bool) -> Hashable:
+def _guard_key(item: GraphGuard, *, ranks: bool) -> Hashable:
     """Return the key of a guard without object ids, which differ between runs."""
     guard = item[1]
     codes = tuple(_IDENTITY.sub("id", code) for code in guard.code)
@@ -220,7 +224,24 @@ def _guard_key(item: tuple[str, ev.Guard], *, ranks: bool) -> Hashable:
     return guard.kind, guard.source, guard.summary, codes
 
 
-def _guards(snapshot: Snapshot) -> list[tuple[str, ev.Guard]]:
+def _pair_guards(changes: Sequence[RunChange[GraphGuard]]) -> tuple[RunChange[GraphGuard], ...]:
+    """Join a removed and an added guard of one kind on one value: what it requires has changed."""
+    removed: defaultdict[tuple[str, str], list[GraphGuard]] = defaultdict(list)
+    for change in changes:
+        if change.before is not None and change.after is None:
+            removed[change.before[1].kind, change.before[1].source].append(change.before)
+    joined: set[int] = set()
+    paired = []
+    for change in changes:
+        if change.kind == "added" and (earlier := removed[change.item[1].kind, change.item[1].source]):
+            joined.add(id(earlier[0]))
+            paired.append(RunChange("changed", earlier.pop(0), change.after))
+        else:
+            paired.append(change)
+    return tuple(change for change in paired if change.kind != "removed" or id(change.before) not in joined)
+
+
+def _guards(snapshot: Snapshot) -> list[GraphGuard]:
     return [(installed.graph, guard) for installed in snapshot.guards for guard in installed.guards]
 
 

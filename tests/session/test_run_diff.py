@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
+from tcexplore.documents.diff_view import guard_rows
 from tcexplore.events import Location
 from tcexplore.session.code import Code
-from tcexplore.session.run_diff import align, run_diff
+from tcexplore.session.run_diff import RunDiff, align, run_diff
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.targets.target_names import NATIVE
 from tests.snapshots.codes import with_code
@@ -140,6 +141,28 @@ def test_the_order_of_guards_does_not_matter() -> None:
     assert {c.kind for c in run_diff(guarded(*guards), guarded(*reversed(guards))).guards} == {"same"}
     fewer = run_diff(guarded(*guards), guarded(guards[1], guards[0])).guards
     assert [(c.kind, c.item[1].source) for c in fewer] == [("same", "b"), ("same", "a"), ("removed", "a")]
+
+
+def test_a_guard_that_requires_something_else_is_one_change() -> None:
+    def guarded(size: int, *names: str) -> Snapshot:
+        guards = tuple(
+            ev.Guard(kind="TENSOR_MATCH", source=f"L['{name}']", name=name, summary=f"f32[{size}]") for name in names
+        )
+        return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=guards),))
+
+    def change(diff: RunDiff) -> list[tuple[str, str | None, str | None]]:
+        sides = [(c.kind, c.before and c.before[1].summary, c.after and c.after[1].summary) for c in diff.guards]
+        return sorted(sides, key=str)
+
+    assert change(run_diff(guarded(4, "x", "gone"), guarded(8, "x", "new"))) == [
+        ("added", None, "f32[8]"), ("changed", "f32[4]", "f32[8]"), ("removed", "f32[4]", None)
+    ]  # fmt: skip
+    names = [f"x{number}" for number in range(32)]
+    diff = run_diff(guarded(4, *names), guarded(8, *names))
+    rows = [row.text.strip() for row in guard_rows(diff, frozenset(), 100)]
+    assert rows == ["~ 0/0  x0  f32[4] → f32[8]  TENSOR_MATCH", "▸ 31 others in the same way"]
+    opened = frozenset([fold for row in guard_rows(diff, frozenset(), 100) if (fold := row.fold)])
+    assert len(list(guard_rows(diff, opened, 100))) == 33
 
 
 def test_a_removed_kernel_keeps_its_place() -> None:

@@ -36,13 +36,14 @@ class KernelJudged(Event):
     differing: int = 0
     """Elements whose bits differ from eager's."""
     ulps: float | None = None
-    """Largest difference from eager, in ulps; None if it is not a floating-point output, as for the next fields."""
+    """Largest difference from eager, in units in the last place of the output's largest value; None if it is not a
+    floating-point output, as for the next fields."""
     error_ulps: float | None = None
-    """Largest error against float64, in ulps."""
+    """Largest error against float64, in the same unit."""
     eager_error_ulps: float | None = None
     """The same of eager."""
     error: float | None = None
-    """Largest error against float64, relative to the value."""
+    """Largest error against float64, relative to the output's largest value."""
     eager_error: float | None = None
     bound_share: float | None = None
     """Largest error as a share of its bound; above 1 it is outside."""

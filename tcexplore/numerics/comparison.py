@@ -22,9 +22,11 @@ class Comparison(NamedTuple):
     share: float | None = None
     eager_share: float | None = None
     ulps: float | None = None
+    """Largest difference from eager, in units in the last place of the largest value; so are the next two."""
     error_ulps: float | None = None
     eager_error_ulps: float | None = None
     error: float | None = None
+    """Largest error against float64, relative to the largest value."""
     eager_error: float | None = None
     worst: int = 0
     """Index of the worst element in the flat tensor."""
@@ -54,11 +56,13 @@ def compare(real: torch.Tensor, value: Value) -> Comparison:
     eager_share = torch.where(decided, (single - exact).abs() / bound, 0.0)
     of_eager = _max(torch.nan_to_num(eager_share, nan=0.0, posinf=0.0))
     of_compiled = _max(share)
-    ulp = _ulp(exact, real.dtype)
+    # A value that sums to nearly 0 has no correct digit, in eager neither: what counts is the size of the others.
+    scale = torch.where(decided, exact.abs(), 0.0).max() if exact.numel() else exact.new_zeros(())
+    scale = scale.clamp_min(smallest(real.dtype))
+    ulp = _ulp(scale, real.dtype)
     finite = decided & torch.isfinite(wide)
     eager_wide = widened(eager)
     both = torch.isfinite(wide) & torch.isfinite(eager_wide)
-    magnitude = exact.abs().clamp_min(smallest(real.dtype))
     return Comparison(
         wrong=of_compiled > max(1.0, MARGIN * of_eager),
         elements=real.numel(),
@@ -68,8 +72,8 @@ def compare(real: torch.Tensor, value: Value) -> Comparison:
         ulps=_max(torch.where(both, (wide - eager_wide).abs() / ulp, 0.0)),
         error_ulps=_max(torch.where(finite, error / ulp, 0.0)),
         eager_error_ulps=_max(torch.where(finite & both, (eager_wide - exact).abs() / ulp, 0.0)),
-        error=_max(torch.where(finite, error / magnitude, 0.0)),
-        eager_error=_max(torch.where(finite & both, (eager_wide - exact).abs() / magnitude, 0.0)),
+        error=_max(torch.where(finite, error / scale, 0.0)),
+        eager_error=_max(torch.where(finite & both, (eager_wide - exact).abs() / scale, 0.0)),
         worst=int(share.argmax()) if share.numel() else 0,
         not_finite=bool(lost.any()),
     )

@@ -125,7 +125,8 @@ class NumericsStudy(Study[NumericsOptions, NumericsRun]):
         )  # fmt: skip
         parser.add_argument(
             "--max-ulps", type=float, metavar="N",
-            help="exit with status 1 if a kernel differs from eager by more units in the last place",
+            help="exit with status 1 if a kernel differs from eager by more units in the last place of the largest "
+            "value",
         )  # fmt: skip
         parser.add_argument("--no-cost", action="store_true", help="do not time the program with eager's bits")
         parser.add_argument("--repro", metavar="DIR", help="write a reproducer of the first such kernel to this folder")
@@ -334,9 +335,9 @@ KERNEL_KEYS = (
 SWITCH_KEYS = ("graph", "phase", "kernel", "name", "settings", "ops", "equal", "differing")
 
 LEGEND = (
-    "equal: bitwise. differ: elements that differ from eager. ulps: largest difference, in units in the last place. "
-    "error: largest error against float64, relative to the value. of bound: share of what rounding explains; above 1 "
-    "is wrong."
+    "equal: bitwise. differ: elements that differ from eager. ulps: largest difference, in units in the last place of "
+    "the output's largest value. error: largest error against float64, relative to that value. of bound: share of what "
+    "rounding explains, judged element by element; above 1 is wrong."
 )
 
 

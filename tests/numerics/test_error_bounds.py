@@ -82,6 +82,18 @@ def test_a_comparison_close_to_its_threshold_proves_nothing():
     assert compare(result ^ ((x - 0.5).abs() < 1e-3), value).wrong
 
 
+def test_a_value_that_cancels_is_compared_by_the_size_of_the_others():
+    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
+    value, result = replayed(lambda x: torch.cat([x.sum(-1) - x.flip(-1).sum(-1), x[:, 0]]), x)
+    result[:64] += 1e-6
+    compared = compare(result, value)
+    assert not compared.wrong
+    assert compared.error is not None
+    assert compared.ulps is not None
+    assert compared.error < 1e-5
+    assert compared.ulps < 100
+
+
 def test_a_value_that_is_not_finite_is_wrong_where_eager_is_finite():
     value, result = replayed(lambda x: torch.exp(x), torch.linspace(0, 1, 64))
     broken = result.clone()

@@ -108,6 +108,11 @@ def test_cached_kernels_are_mentioned():
     assert "came from the cache" in format_reservation(run(*CALLS, KERNEL))
     assert format_reservation(run(*CALLS, KERNEL, compiled)) == ""
     assert format_reservation(run(*CALLS)) == ""
+    loaded = run(*CALLS, KERNEL, ev.CompilerLoaded())
+    assert format_reservation(loaded) == (
+        "C++ kernels came from the cache and the process had loaded the compiler before: a cold compile in a new "
+        "process takes longer."
+    )
 
 
 def test_a_different_verdict_with_memory_returned_follows_the_recommendation():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.events import KernelStage, Location
+from tcexplore.session.links import kernel_link
 from tcexplore.ui.palette import CommandProvider
 from tcexplore.ui.row_view import RowView
 from tcexplore.ui.screens.target_screens import TargetScreen
@@ -325,6 +326,21 @@ async def test_one_key_goes_to_the_guards_of_a_line_and_another_back(size: tuple
         await ui.press("home", "i")
         assert "No guard comes from this row" in ui.notifications[-1]
         assert ui.current == "source"
+
+
+async def test_the_guards_of_a_line_are_shown_while_a_kernel_of_it_is_selected():
+    run = fakes.complete(7)
+    guard = next(guard for guard in run.guards[0].guards if guard.location and not guard.structural)
+    assert guard.location is not None
+    kernel = run.code.kernels[-1]
+    run = with_code(run, kernels=(*run.code.kernels[:-1], replace(kernel, source_lines=(guard.location,))))
+    async with run_app(fakes.session(run)) as ui:
+        await ui.press("1")
+        ui.view("source").center_on(guard.location.line - 1)
+        ui.app.main.selection.select((kernel_link(kernel),), ui.app.session)
+        await ui.press("i")
+        assert ui.current == "guards"
+        assert guard.source in ui.row("guards")
 
 
 async def test_guards_of_a_line_that_a_fold_hides_are_shown():

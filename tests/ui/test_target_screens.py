@@ -47,6 +47,17 @@ async def test_the_cursor_stays_below_the_head_of_the_list():
         assert ui.engine.requests[-1] == "retarget native known"
 
 
+async def test_the_frame_names_the_target_under_the_cursor():
+    """The dot in the list marks the target in view, and the cursor is a color."""
+    async with run_app(fakes.session(on_two())) as ui:
+        await ui.press("T")
+        shown = []
+        for key in ("home", "down", "end"):
+            await ui.press(key)
+            shown.append(str(ui.app.screen.query_one("Vertical").border_subtitle))
+        assert shown == ["⏎ native", "⏎ a100", ""]
+
+
 async def test_a_target_with_code_is_shown_at_once():
     async with run_app(fakes.session(on_two())) as ui:
         await ui.press("T", "down", "enter")

@@ -357,12 +357,15 @@ class MainScreen(ReadingScreen):
             self.selection.select(step.links, self.session)
             self.call_after_refresh(self._highlight, everywhere=True)
 
-    def _select_row(self) -> bool:
-        """Select the row under the cursor, unless it belongs to the selection; return whether it has links."""
+    def _select_row(self, *, alone: bool = False) -> bool:
+        """Select the row under the cursor, unless it belongs to the selection; return whether it has links.
+
+        If `alone`, only what the row itself is about is selected: a line of a selected kernel may have guards.
+        """
         row = self.reader.cursor_row
         if row is None or not row.links:
             return False
-        if self.selection.chain.isdisjoint(own_links(row)):
+        if self.selection.chain.isdisjoint(own_links(row)) or (alone and self.selection.links != row.links):
             self.selection.select(row.links, self.session)
             self._highlight(everywhere=False)
         return True
@@ -381,7 +384,7 @@ class MainScreen(ReadingScreen):
 
     def action_row_guards(self) -> None:
         guards = self.grid.panes["guards"]
-        if self._select_row():
+        if self._select_row(alone=True):
             guards.show_view(guards.spec.views[0])
         self._follow("guards")
 

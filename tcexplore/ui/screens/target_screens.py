@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
 
 from tcexplore.documents.code.target_choices import FIRST, TargetChoice, choice_rows, list_choices
 from tcexplore.documents.code.target_diff_view import (
@@ -60,18 +62,30 @@ class TargetScreen(BoxScreen):
         self._show_document(choice_rows(self._choices, self._snapshot, self._device, self._view.text_width))
         if first:
             self._view.move_to(FIRST + next((i for i, choice in enumerate(self._choices) if choice.key == self._at), 0))
+        self._name_choice()
 
     def on_cursor_moved(self, _: CursorMoved) -> None:
         """Keep the cursor below the head of the list: `home` and enter choose the first target."""
         if self._view.cursor < FIRST:
             self._view.move_to(FIRST)
+        self._name_choice()
+
+    @property
+    def _choice(self) -> TargetChoice | None:
+        """The choice under the cursor; None on a row below the list."""
+        index = self._view.cursor - FIRST
+        return self._choices[index] if 0 <= index < len(self._choices) else None
+
+    def _name_choice(self) -> None:
+        """Name the choice under the cursor in the frame: the dot in the list marks the target in view."""
+        choice = self._choice
+        self.query_one(Vertical).border_subtitle = Content(f"⏎ {choice.key}" if choice is not None else "")
 
     def on_row_entered(self, _: RowEntered) -> None:
-        index = self._view.cursor - FIRST
-        if index >= len(self._choices):
+        choice = self._choice
+        if choice is None:
             self._view.move_to(FIRST + len(self._choices) - 1)
             return
-        choice = self._choices[index]
         if choice.trouble:
             self.say(choice.trouble, "warning")
         else:

@@ -96,9 +96,13 @@ def recommend(snapshot: Snapshot, calls: int | None = None) -> str:
 def format_reservation(snapshot: Snapshot) -> str:
     """Return why the next compile may take longer, empty if no reason is known."""
     costs = economics(snapshot)
-    if costs.cost_s is None or not costs.kernels_cached:
+    if costs.cost_s is None:
         return ""
-    return "C++ kernels came from the cache; a cold compile takes longer."
+    reasons = ["C++ kernels came from the cache"] if costs.kernels_cached else []
+    if snapshot.compiler_loaded is not None:
+        reasons.append("the process had loaded the compiler before")
+    text = " and ".join(reasons)
+    return f"{text[0].upper()}{text[1:]}: a cold compile in a new process takes longer." if reasons else ""
 
 
 def format_recommendation(

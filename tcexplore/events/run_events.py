@@ -166,6 +166,11 @@ class ImportedAhead(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompilerLoaded(Event):
+    """The process had loaded the compiler before the run: in a new one, the first call takes longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRead(Event):
     """The text of another file that has locations of this run: a local module, or the library of the model."""
 

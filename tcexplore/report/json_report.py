@@ -475,6 +475,7 @@ def timing_fields(snapshot: Snapshot, calls: int | None = None) -> Fields | None
         estimate,
         ci95=(estimate.low, estimate.high),
         first_call_s=costs.first_call_s,
+        compiler_loaded=snapshot.compiler_loaded is not None,
         compile_s=costs.compile_s,
         compile_overhead_s=costs.cost_s,
         saved_us_per_call=payback.saved_us if payback else None,

@@ -143,6 +143,7 @@ class Snapshot:
     """Characters of output that were dropped."""
     modules: tuple[str, ...] = ()
     imported_ahead: ev.ImportedAhead | None = None
+    compiler_loaded: ev.CompilerLoaded | None = None
     sources: tuple[ev.SourceRead, ...] = ()
     regions: tuple[ev.RegionCreated, ...] = ()
     region_graphs: tuple[ev.RegionGraph, ...] = ()
@@ -367,8 +368,8 @@ def _restarted(snapshot: Snapshot) -> Snapshot:
     """Forget what was captured of the calls, and keep what is known since before them."""
     kept = (
         "run", "file", "source", "config", "trace", "began", "past", "status", "phase", "phase_graph", "phase_at",
-        "phase_seconds", "entry", "target", "output", "output_dropped", "modules", "imported_ahead", "sources",
-        "repeated_blocks", "expected_calls", "missing_facts",
+        "phase_seconds", "entry", "target", "output", "output_dropped", "modules", "imported_ahead",
+        "compiler_loaded", "sources", "repeated_blocks", "expected_calls", "missing_facts",
     )  # fmt: skip
     return Snapshot(**{name: getattr(snapshot, name) for name in kept})
 

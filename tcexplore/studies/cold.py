@@ -1,4 +1,7 @@
-"""The cold compile study: a run with empty compile caches, and a run with what the first one left in them."""
+"""The cold compile study: a run with empty compile caches, and one with what the first left in them.
+
+Each is in a new process, as two starts of the program would be.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
 
 INTENT = (
-    "Your file runs twice with torch's compile caches in a temporary folder. In the cold run they are empty; the warm "
-    "run uses the caches of the cold run, as the next start of your program would."
+    "Your file runs twice, each time in a new process, with torch's compile caches in a temporary folder. In the cold "
+    "run they are empty; the warm run uses the caches of the cold run, as the next start of your program would."
 )
 LEFT_OUT = (
-    "Neither time includes what torch does once per process or machine before the first compile: the worker has done "
-    "it already."
+    "Both times include loading the compiler, and neither has importing torch. The C++ header that torch precompiles "
+    "is not among its caches: it is made once per machine."
 )
 OUTCOME_STYLES = {"hit": "ok", "miss": "warn", "bypass": "warn"}
 
@@ -164,7 +167,7 @@ class ColdStudy(Study[None, RunFigures]):
     async def plan(self, state: State, runs: Runs, announce: Announce) -> AsyncGenerator[RunFigures, None]:
         """Run twice with one folder of caches."""
         async with runs.temporary_folder("caches") as folder:
-            job = replace(state.job, caches=folder, time_for=0.0, examine=False)
+            job = replace(state.job, caches=folder, cold=True, time_for=0.0, examine=False)
             runs.steps.plan(SIDES)
             for side in SIDES:
                 announce(side)

@@ -36,6 +36,7 @@ from tcexplore.capture.user_ops import has_custom_ops
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
 from tcexplore.events import (
     CallsRestarted,
+    CompilerLoaded,
     EntryFound,
     Finished,
     ImportedAhead,
@@ -150,6 +151,8 @@ class Run:
         sys.dont_write_bytecode = True
         if self.job.cold:
             gc.unfreeze()
+        if "torch._inductor.compile_fx" in sys.modules:
+            self._emit(CompilerLoaded())
         self._codegen.prepare()
         torch_settings.apply(self.job, self._threads, self._emit)
         if self.job.eager_ops:

@@ -47,8 +47,8 @@ class KernelLabel:
 
     @property
     def name(self) -> str:
-        """Return `kernel 1`, `extern 2`."""
-        return f"{'extern' if self.extern else 'kernel'} {self.number}"
+        """Return `kernel 1`, `E2`."""
+        return self.text if self.extern else f"kernel {self.number}"
 
 
 def _pill(text: str, color: int) -> tuple[Span, ...]:

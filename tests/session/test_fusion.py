@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tcexplore.documents.code.fusion_view import first_reason, fusion_reasons_document
 from tcexplore.events import Config, FusionDecision, Kernel, KernelCall, KernelLine, ScheduleMade, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.code import Code
 from tcexplore.session.fused_kernels import Fusions, not_fused
 from tcexplore.targets.target_names import NATIVE
+from tests.documents.golden import text as shown
 from tests.snapshots.codes import with_code
 
 
@@ -175,3 +177,10 @@ def test_no_shared_data_is_a_real_refusal_if_both_nodes_use_a_buffer():
     )
     assert [d.a for d in not_fused(other, FIRST, THIRD).refusals] == ["op7"]
     assert not_fused(other, SECOND, THIRD).unrelated == 1
+
+
+def test_the_kernels_that_run_in_between_are_named():
+    assert first_reason(WITH_SCHEDULE, FIRST, SECOND) == "E1 runs in between"
+    text = shown(fusion_reasons_document(WITH_SCHEDULE, FIRST, SECOND, 100))
+    assert "The second one needs the result of the first one, through" in text
+    assert first_reason(RUN, FIRST, SECOND).startswith("another node runs in between"), "nothing more is known"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcexplore.documents.document import Chapter
 from tcexplore.ui.row_search import hits
 
-CHAPTERS = (Chapter(10, "kernel 1"), Chapter(50, "kernel 2"), Chapter(90, "extern 1"))
+CHAPTERS = (Chapter(10, "kernel 1"), Chapter(50, "kernel 2"), Chapter(90, "E1"))
 
 
 def test_neighboring_rows_are_one_hit():

@@ -188,6 +188,9 @@ APART = {
 LONGEST = 40
 """Characters of the name of a fused node, which contains the names of its parts."""
 
+NAMED = 4
+"""Kernels between two others that a row names."""
+
 NO_RECORD = "This torch version does not report what its scheduler knew about these two."
 
 NO_BUFFER = (
@@ -254,17 +257,24 @@ def first_reason(snapshot: Snapshot, a: Kernel, b: Kernel) -> str:
 def _first_reason(answer: NotFused, known: Labels) -> str:
     """Return the first reason, and how many more there are."""
     reasons = list(dict.fromkeys(decision.reason for decision in answer.refusals))
+    relation = answer.relation
+    between = relation.between if relation is not None else ()
     if reasons:
         more = f"  +{len(reasons) - 1}" if len(reasons) > 1 else ""
+        if reasons[0] == INTERMEDIATE and between:
+            return f"{_in_between(between, known)}{more}"
         return f"{_plain_reason(reasons[0]) or reasons[0]}{more}"
     if answer.unrelated:
         return "no shared data"
-    relation = answer.relation
     if relation is None or relation.buffers:
         return "not compared"
-    if not relation.between:
-        return "no shared buffer"
-    return f"{_kernel_name(relation.between[0], known)} runs in between"
+    return _in_between(between, known) if between else "no shared buffer"
+
+
+def _in_between(kernels: Sequence[Kernel], known: Labels) -> str:
+    names = ", ".join(_kernel_name(kernel, known) for kernel in kernels[:NAMED])
+    more = f" and {len(kernels) - NAMED} more" if len(kernels) > NAMED else ""
+    return f"{names}{more} {'runs' if len(kernels) == 1 else 'run'} in between"
 
 
 def _plain_reason(reason: str) -> str:
@@ -278,6 +288,9 @@ def _answer(snapshot: Snapshot, answer: NotFused, toggled: frozenset[str], width
         yield from wrapped(APART[answer.separated_by], width, indent=5, links=links)
     for reason in dict.fromkeys(decision.reason for decision in answer.refusals):
         yield from _reason(reason, [d for d in answer.refusals if d.reason == reason], links, width)
+    relation = answer.relation
+    if relation is not None and any(decision.reason == INTERMEDIATE for decision in answer.refusals):
+        yield from _path(snapshot, relation, links, width)
     if answer.unrelated:
         yield from _unrelated(snapshot, answer, toggled, width)
     if not answer.refusals and not answer.unrelated and answer.separated_by in ("", "extern"):
@@ -347,8 +360,10 @@ def _unrelated(snapshot: Snapshot, answer: NotFused, toggled: frozenset[str], wi
 # ---- the scheduler's reasons in plain words
 
 
+INTERMEDIATE = "intermediate nodes between node1 & node2"
+
 PLAIN = {
-    "intermediate nodes between node1 & node2": (
+    INTERMEDIATE: (
         "another node runs in between: it reads the result of the first one, and the second one needs its result"
     ),
     "will create cycle": "fusing them would create a cycle through another node",

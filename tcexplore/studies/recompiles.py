@@ -16,7 +16,7 @@ from tcexplore.argument_types import vary
 from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.prose import BLANK, FAILED, Column, fold, heading, json_values, row, table, wrapped
 from tcexplore.documents.timing.regions_view import GLYPHS, STYLES, draw_lane, recompile_reasons
-from tcexplore.events import EntryFound, Job
+from tcexplore.events import EntryFound, Job, RecompileAnswer
 from tcexplore.events.input_specs import VaryError, parse_varies
 from tcexplore.quantities import count, duration
 from tcexplore.report.json_report import configuration, failure, recompile_fix_fields
@@ -521,7 +521,8 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
 
     def prompt(self, job: Job, own: Snapshot | None, last: State | None) -> Prompt:
         run = last.results[0].run if last and last.results else own
-        specs = suggested_specs(run.entry if run else None, last.options.vary if last else job.config.vary)
+        answers = own.recompile_answers if own is not None else ()
+        specs = suggested_specs(run.entry if run else None, last.options.vary if last else job.config.vary, answers)
         return Prompt("Vary the inputs", (PromptField("What to vary", specs, parse_specs),), NOTE)
 
     def options_from(self, answers: Sequence[str]) -> RecompilesOptions:
@@ -585,10 +586,14 @@ def parse_specs(text: str) -> tuple[str, ...]:
     return specs
 
 
-def suggested_specs(entry: EntryFound | None, vary: Sequence[str]) -> str:
-    """Return what was varied last, else some sizes of the first tensor of the file's only call."""
+def suggested_specs(entry: EntryFound | None, vary: Sequence[str], answers: Sequence[RecompileAnswer] = ()) -> str:
+    """Return what was varied last, else the sizes of the newest check, or some of the first tensor of the only call."""
     if vary or entry is None or len(entry.calls) != 1:
         return " ".join(vary)
+    failed = [entry.failed for frame in answers[-1].frames for entry in frame.entries] if answers else []
+    for guard in failed:
+        if guard is not None and guard.dim is not None and guard.name.isidentifier() and guard.new.isdigit():
+            return f"{guard.name}.{guard.dim}={guard.old},{guard.new}"
     for position, described in enumerate(entry.calls[0]):
         if tensor := _TENSOR.match(described):
             return f"{tensor['name'] or position}.0=1..16"

@@ -167,6 +167,12 @@ def test_the_first_tensor_is_suggested():
     assert suggested_specs(entry(("x=f32[8, 4]",)), ()) == "x.0=1..16"
     assert suggested_specs(entry(("f32[8]",), ("f32[9]",)), ()) == ""
     assert suggested_specs(entry(("f32[8]",)), ("x.1=1,2",)) == "x.1=1,2"
+    guard = ev.Recompiled(graph="0/1", failed_entry="0/0", failed_guard="", reason="", name="x", dim=0, old="8",
+                          new="33", kind="size")  # fmt: skip
+    answer = ev.EntryAnswer(graph="0/0", matches=False, failed=guard)
+    frame = ev.FrameAnswer(number="0", verdict="recompiles", entries=(answer,))
+    checked = ev.RecompileAnswer(number=1, inputs=("f32[33, 4]",), frames=(frame,))
+    assert suggested_specs(entry(("x=f32[8, 4]",)), (), (checked,)) == "x.0=8,33"
 
 
 SCALED = """\

@@ -87,6 +87,9 @@ def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
     ):
         if text:
             yield from wrapped(text, width, style, indent=3)
+    if frame.verdict in ("recompiles", "limit", "raises") and any(entry.failed for entry in frame.entries):
+        text = f"{hint('recompiles')} tries what avoids it, as mark_dynamic does for a size."
+        yield from wrapped(text, width, "muted", indent=3, keys_only=True)
 
 
 def _entry(entry: EntryAnswer, where: Places, width: int) -> Iterator[Row]:

@@ -90,9 +90,10 @@ class Session:
 
     def begin(self, job: ev.Job, at: float = 0.0) -> Session:
         """Return the session with a new run, which the view follows; `at` is the time in seconds since the epoch."""
-        from tcexplore.session.snapshot import end_snapshot, start_snapshot  # not imported before the first frame
+        from tcexplore.session.snapshot import end_snapshot, start_snapshot, trials  # not before the first frame
 
-        snapshot = replace(start_snapshot(job, at), expected_calls=self.expected_calls)
+        before = () if self.newest is None or self.newest.file != job.file else trials(self.newest)
+        snapshot = replace(start_snapshot(job, at), expected_calls=self.expected_calls, tried_before=before)
         runs = (*self.runs[:-1], *(end_snapshot(run) for run in self.runs[-1:]), snapshot)
         oldest = [summary.run for summary in self.summaries][-HISTORY_LIMIT + 1 :][:1]
         kept = tuple(run for run in runs if not oldest or run.run >= oldest[0] or run.run == self.baseline)

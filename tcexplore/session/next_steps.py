@@ -21,7 +21,7 @@ from tcexplore.session.recompile_fixes import (
     RecompileFix,
     recompile_fixes,
 )
-from tcexplore.session.snapshot import Snapshot
+from tcexplore.session.snapshot import EarlierTrial, Snapshot
 from tcexplore.targets.target_names import NATIVE
 
 StepAction = Literal[
@@ -138,6 +138,8 @@ class NextStep:
     compiles: bool = False
     """Whether its trial compares compile times."""
     tried: ev.StepTried | None = None
+    earlier: EarlierTrial | None = None
+    """Its newest trial in an earlier run, while this run has none: the file has changed since."""
     fix: ev.BreakFix | None = None
     """What is known of the fix, of a break."""
     recompile_fix: RecompileFix | None = None
@@ -157,7 +159,7 @@ class NextStep:
 def next_steps(snapshot: Snapshot) -> tuple[NextStep, ...]:
     """Return the steps, the greatest gain over the expected calls first, then those that are not measured.
 
-    Steps that were measured without a certain gain come last.
+    Steps that were measured without a certain gain come last, those of an earlier run before those of this one.
     """
     if not snapshot.compiled:
         return ()
@@ -173,6 +175,8 @@ def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
     if step.action == "correct_result":
         order = 0
     elif step.gainless:
+        order = 5
+    elif step.earlier is not None and not measured_gain(step, step.earlier.tried).helps:
         order = 4
     elif step.gain.helps:
         order, saved_s = 1, _saved_s(step.gain.low, step.gain, snapshot)
@@ -205,14 +209,19 @@ def _with_result(step: NextStep, snapshot: Snapshot) -> NextStep:
     """Return a step with the result of its trial."""
     tried = next((tried for tried in snapshot.steps_tried if tried.step == step.key), None)
     if tried is None:
-        return step
-    gain = step.gain
+        earlier = next((trial for trial in snapshot.tried_before if trial.tried.step == step.key), None)
+        return replace(step, earlier=earlier)
+    return replace(step, tried=tried, gain=measured_gain(step, tried))
+
+
+def measured_gain(step: NextStep, tried: ev.StepTried) -> Gain:
+    """Return the gain that a trial of a step measured; what is known without it, if it measured none."""
     if step.compiles and tried.saved_compile_s is not None and tried.compile_s is not None:
         low, high = tried.saved_compile_s
-        gain = Gain(low, tried.compile_s[0] - tried.compile_s[1], high, "seconds", measured=True)
-    elif not step.compiles and tried.speedup is not None and tried.verdict != "measuring":
-        gain = Gain(tried.low, tried.speedup, tried.high, measured=True)
-    return replace(step, tried=tried, gain=gain)
+        return Gain(low, tried.compile_s[0] - tried.compile_s[1], high, "seconds", measured=True)
+    if not step.compiles and tried.speedup is not None and tried.verdict != "measuring":
+        return Gain(tried.low, tried.speedup, tried.high, measured=True)
+    return step.gain
 
 
 # ---- the result, breaks, functions, recompiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.config import with_file_arguments
@@ -22,6 +22,13 @@ AFTER_COMPILE = ("eager", "accuracy", "assembling", "timing", "switching", "comp
 
 OUTPUT_LIMIT = 2_000_000
 """Characters of output kept per run; the oldest are dropped first."""
+
+
+class EarlierTrial(NamedTuple):
+    """A next step that was tried in an earlier run."""
+
+    run: int
+    tried: ev.StepTried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +132,8 @@ class Snapshot:
     """At most one event of each filter."""
     steps_tried: tuple[ev.StepTried, ...] = ()
     """At most one event of each next step."""
+    tried_before: tuple[EarlierTrial, ...] = ()
+    """Trials of steps in earlier runs of the file: the newest of each step."""
     change_check: ev.ChangeChecked | None = None
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
@@ -289,6 +298,12 @@ def start_snapshot(job: ev.Job, began: float = 0.0) -> Snapshot:
         run=job.run, file=job.file, source=job.source, config=job.config, trace=job.trace,
         target=target_of(job.config), began=began,
     )  # fmt: skip
+
+
+def trials(snapshot: Snapshot) -> tuple[EarlierTrial, ...]:
+    """Return the trials of steps in a run and in those before it, the newest of each step."""
+    own = (EarlierTrial(snapshot.run, tried) for tried in snapshot.steps_tried)
+    return tuple({trial.tried.step: trial for trial in (*snapshot.tried_before, *own)}.values())
 
 
 def end_snapshot(snapshot: Snapshot) -> Snapshot:

@@ -8,8 +8,16 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.strip import history_row, verdict_row
-from tcexplore.documents.timing.next_view import describe_gain, evidence, gain_span, next_document, next_rows, results
-from tcexplore.session import Snapshot
+from tcexplore.documents.timing.next_view import (
+    describe_gain,
+    evidence,
+    gain_span,
+    next_document,
+    next_rows,
+    results,
+    short_gain,
+)
+from tcexplore.session import Session, Snapshot
 from tcexplore.session.call_account import call_account
 from tcexplore.session.next_steps import Gain, NextStep, StepAction, next_steps, recompile_config
 from tcexplore.session.recompile_fixes import RecompileFix
@@ -255,6 +263,30 @@ def test_the_head_says_whether_a_gain_is_measured():
     assert "No gain is measured so far" in head(product_heavy())
     assert "By the time saved in 10,000 calls" in head(tried(product_heavy(), "autocast", 1.5, 1.6, 1.7))
     assert "No step has a certain gain so far." in head(tried(product_heavy(), "autocast", 0.9, 1.0, 1.1))
+
+
+def test_a_step_that_was_tried_in_an_earlier_run_says_so_and_comes_after_untried_ones():
+    run = tried(tried(product_heavy(), "autocast", 0.9, 1.0, 1.1), "mode", 1.2, 1.3, 1.4)
+    session = Session(runs=(run,)).begin(ev.Job(run=run.run + 1, file=run.file, source=run.source))
+    again = replace(product_heavy(), tried_before=session.runs[-1].tried_before)
+    text = "\n".join(row.text for row in rows(next_document, again, width=100))
+    assert f"Tried in run {run.run}, before the file changed: no certain gain [0.90, 1.10]." in text
+    assert f"Tried in run {run.run}, before the file changed: 1.30× faster [1.20, 1.40]." in text
+    assert actions(again)[-1] == "autocast"
+    assert short_gain(step(again, "autocast")) == f"no gain in run {run.run}"
+    other = session.begin(ev.Job(run=run.run + 2, file="/other.py", source=""))
+    assert other.runs[-1].tried_before == ()
+
+
+def test_a_program_that_is_worth_compiling_only_after_a_fix_says_so():
+    def text(gain: float, value: float) -> str:
+        run = fixed(fakes.complete(), gain)
+        assert run.timing is not None
+        timing = replace(run.timing, speedup=value, low=value - 0.05, high=value + 0.05, verdict="slower")
+        return "\n".join(row.text for row in rows(next_document, replace(run, timing=timing), width=100))
+
+    assert "With step 1, it would be about 2.50× as fast as eager" in text(0.8, 0.5)
+    assert "With step 1" not in text(0.2, 0.5), "it is still slower"
 
 
 def test_the_list_begins_with_whether_to_compile_at_all():

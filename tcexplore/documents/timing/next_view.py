@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tcexplore.documents.document import Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
@@ -17,7 +17,16 @@ from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, step_link
-from tcexplore.session.next_steps import CALLS, FREEZING, Gain, NextStep, StepAction, next_steps
+from tcexplore.session.next_steps import (
+    CALLS,
+    FREEZING,
+    NOT_MEASURED,
+    Gain,
+    NextStep,
+    StepAction,
+    measured_gain,
+    next_steps,
+)
 from tcexplore.session.ranked_breaks import VISIBLE_US
 
 EMPTY_TEXT = (
@@ -40,7 +49,7 @@ def next_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wid
     if not snapshot.compiled:
         return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
     steps = next_steps(snapshot)
-    rows = [*_recommendation(snapshot, width), *_head(snapshot, steps, width)]
+    rows = [*_recommendation(snapshot, steps, width), *_head(snapshot, steps, width)]
     for number, step in enumerate(steps, 1):
         rows += [*_step(step, number, snapshot, width), BLANK]
     if any(step.trial for step in steps):
@@ -66,11 +75,23 @@ def next_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped("`tcexplore next` measures the steps that are not measured.", width, "muted")
 
 
-def _recommendation(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def _recommendation(snapshot: Snapshot, steps: Sequence[NextStep], width: int) -> Iterator[Row]:
     """Yield whether to compile at all, which no step of the list is about; nothing without a verdict."""
     if (advice := recommend(snapshot, snapshot.expected_calls)) and not snapshot.trace:
         yield from wrapped(advice, width, "strong")
+        if text := _with_first_step(snapshot, steps):
+            yield from wrapped(text, width, "strong")
         yield BLANK
+
+
+def _with_first_step(snapshot: Snapshot, steps: Sequence[NextStep]) -> str:
+    """Return how fast a compiled call would be with the first step, if only that makes it faster than eager."""
+    timing, gain = snapshot.timing, steps[0].gain if steps else NOT_MEASURED
+    if timing is None or timing.verdict not in ("slower", "no difference") or steps[0].action == "run_eagerly":
+        return ""
+    if gain.unit != "times faster" or not gain.helps or gain.value is None or timing.low * (gain.low or 0.0) <= 1:
+        return ""
+    return f"With step 1, it would be about {timing.speedup * gain.value:.2f}× as fast as eager, by both measurements."
 
 
 def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterator[Row]:
@@ -177,6 +198,9 @@ def first_step(snapshot: Snapshot) -> NextStep | None:
 def short_gain(step: NextStep) -> str:
     """Return the gain of a step for the verdict line: `1.31× faster`, `saves 3.2 s`, or `not measured`."""
     gain = step.gain
+    if step.earlier is not None:
+        tried = measured_gain(step, step.earlier.tried)
+        return f"{'a' if tried.helps else 'no'} gain in run {step.earlier.run}"
     if not gain.measured or gain.value is None:
         return "not measured"
     return f"{gain.value:.2f}× faster" if gain.unit == "times faster" else f"saves {duration(gain.value)}"
@@ -354,6 +378,9 @@ def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
     """Yield what the trial of a step showed, as sentences."""
     tried = step.tried
     if tried is None:
+        if step.earlier is not None:
+            gain = step.earlier.tried.problem or describe_gain(measured_gain(step, step.earlier.tried))
+            yield f"Tried in run {step.earlier.run}, before the file changed: {gain}."
         return
     if tried.problem:
         yield f"Tried: {tried.problem}"

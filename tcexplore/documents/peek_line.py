@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from tcexplore import events as ev
+from tcexplore.documents.breaks_view import format_cost_briefly
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.labels import KernelLabel, labels
 from tcexplore.documents.line_facts import (
@@ -25,6 +26,7 @@ from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, break_link, line_links
+from tcexplore.session.ranked_breaks import rank_breaks
 
 EXPRESSION_WIDTH = 40
 """Most columns of the expression that breaks the graph."""
@@ -141,6 +143,9 @@ def _breaks(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Pi
     if graph_break is not None:
         if subject.kind != "break":
             yield piece(f"✖ graph break: {_expression(graph_break)}", "break")
+        costed = next(each for each in rank_breaks(run) if each.graph_break is graph_break)
+        if cost := format_cost_briefly(costed):
+            yield piece(cost if "cost" in cost else f"costs {cost}", "number", 2)
         fix = run.fix_of(graph_break)
         if fix is not None and fix.state == "verified":
             yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key")), 1)
@@ -153,7 +158,9 @@ def _expression(graph_break: ev.GraphBreak) -> str:
 def _line_facts(run: Snapshot, line: tuple[str, int]) -> Iterator[Piece]:
     facts, traffic = line_facts(run), hot(run).lines.get(line)
     if time := shares_of_lines(run).get(line):
-        yield piece(f"{draw_share(time.share)} {describe_time(time)}", "number", 2)
+        # Without what the break costs around the line.
+        itself = "the line itself " if line in facts.breaks else ""
+        yield piece(f"{draw_share(time.share)} {itself}{describe_time(time)}", "number", 2)
     if traffic is not None:
         yield piece(describe_traffic(traffic), "dim", 4)
     elif time is None and (line in facts.breaks or line in facts.skipped):

@@ -102,7 +102,7 @@ def format_reservation(snapshot: Snapshot) -> str:
     if snapshot.compiler_loaded is not None:
         reasons.append("the process had loaded the compiler before")
     text = " and ".join(reasons)
-    return f"{text[0].upper()}{text[1:]}: a cold compile in a new process takes longer." if reasons else ""
+    return f"{text[0].upper()}{text[1:]}: a cold compile takes longer." if reasons else ""
 
 
 def format_recommendation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tcexplore import events as ev
 from tcexplore.events.config import with_file_arguments
@@ -24,7 +24,8 @@ OUTPUT_LIMIT = 2_000_000
 """Characters of output kept per run; the oldest are dropped first."""
 
 
-class EarlierTrial(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EarlierTrial:
     """A next step that was tried in an earlier run."""
 
     run: int

@@ -51,6 +51,20 @@ def test_a_narrow_line_keeps_the_break():
     assert len(text) <= 50
 
 
+def test_the_line_of_a_break_has_the_cost_of_the_break():
+    snapshot = fakes.complete(6)
+    graph_break = snapshot.breaks[0]
+    assert graph_break.location is not None
+    gain = ev.FixGain(us=40.0, low_us=35.0, high_us=45.0, call_us=100.0)
+    fix = ev.BreakFix(
+        run=6, location=graph_break.location, kind=graph_break.kind, state="verified", gain=gain, inputs=4
+    )
+    snapshot = snapshot.apply(fix)
+    link = Link("line", fakes.FILE, str(graph_break.location.line))
+    text = peek_row(snapshot, (link,), closure(snapshot, (link,)), 160).text
+    assert "costs 40.0 µs 40%" in text
+
+
 def test_a_line_without_facts_has_only_its_name():
     assert peek(Link("line", fakes.FILE, "1")) == "line 1"
 

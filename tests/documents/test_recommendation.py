@@ -110,8 +110,7 @@ def test_cached_kernels_are_mentioned():
     assert format_reservation(run(*CALLS)) == ""
     loaded = run(*CALLS, KERNEL, ev.CompilerLoaded())
     assert format_reservation(loaded) == (
-        "C++ kernels came from the cache and the process had loaded the compiler before: a cold compile in a new "
-        "process takes longer."
+        "C++ kernels came from the cache and the process had loaded the compiler before: a cold compile takes longer."
     )
 
 

@@ -15,7 +15,7 @@ MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?
 
 VERDICT_STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong"}
 
-LEGEND = "▲ faster, ▼ slower, = no difference, ? undecided"
+LEGEND = "▲ faster, ▼ slower, = no difference above the noise, ? undecided"
 
 
 def format_speedup(timing: TimingEstimate | MemoryReturned) -> str:

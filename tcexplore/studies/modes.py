@@ -248,7 +248,8 @@ def _best_so_far(good: Sequence[RunFigures]) -> str:
     if not timed:
         return ""
     _, best = max(timed, key=lambda pair: pair[0])
-    return f"So far the fastest: {describe_configuration(best.run.config)}, {format_outcome(best)}."
+    fastest = f"{describe_configuration(best.run.config)}, {format_outcome(best)}"
+    return f"So far no run is certainly faster than eager; the fastest is {fastest}."
 
 
 def _use(choice: ModeChoice, *, more: bool) -> str:
@@ -293,8 +294,14 @@ def _stay_eager(good: Sequence[RunFigures]) -> str:
     )
 
 
+NAMED = 4
+"""Runs that a sentence names."""
+
+
 def _names(results: Sequence[RunFigures]) -> str:
-    return "; ".join(describe_configuration(result.run.config) for result in results)
+    """Return the names of the first runs, and how many more there are."""
+    named = [describe_configuration(result.run.config) for result in results[:NAMED]]
+    return "; ".join([*named, f"{len(results) - NAMED} more"] if len(results) > NAMED else named)
 
 
 CPU_BACKENDS = ("eager", "aot_eager", "inductor")

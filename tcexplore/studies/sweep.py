@@ -161,6 +161,8 @@ class _SizeRow(NamedTuple):
 
 
 def _form_columns(form: Form, *, intervals: bool) -> Iterator[Column[_SizeRow]]:
+    """Yield the times of both sides as they were measured in turn: eager's own differ from run to run."""
+    yield Column("eager", lambda row: row.timing(form), lambda timing: duration(timing.eager_us / 1e6))
     yield Column(form, lambda row: _time(row.run(form), running=(form, row.size) in row.active))
     yield Column("speedup", lambda row: speedup_span(timing) if (timing := row.timing(form)) else None)
     if intervals:
@@ -171,10 +173,14 @@ def _columns(width: int) -> tuple[Column[_SizeRow], ...]:
     intervals = width >= WIDTH_WITH_INTERVALS
     return (
         Column("size", lambda row: row.size, style="strong"),
-        Column("eager", lambda row: row.timing(STATIC) or row.timing(DYNAMIC), lambda it: duration(it.eager_us / 1e6)),
         *_form_columns(STATIC, intervals=intervals),
         *_form_columns(DYNAMIC, intervals=intervals),
-        Column("compiled in", _forms_compiled_at, style="recompile", left=True),
+        Column(
+            "compiles in a run over all sizes" if intervals else "compiles",
+            _forms_compiled_at,
+            style="recompile",
+            left=True,
+        ),
     )
 
 

@@ -174,7 +174,8 @@ def test_eager_is_recommended_if_nothing_is_faster_and_undecided_runs_are_counte
     slow, unknown = finished(0.7, "default"), finished(1.3, "lite", verdict="undecided")
     assert list(conclusions([slow])) == ["Stay with eager: no run is faster beyond the noise."]
     assert list(conclusions([slow], more=True)) == [
-        "So far the fastest: inductor, default, dynamic false, slower, 0.70× [0.69, 0.71]."
+        "So far no run is certainly faster than eager; the fastest is inductor, default, dynamic false, slower, "
+        "0.70× [0.69, 0.71]."
     ]
     assert list(conclusions([slow, finished(0.9, "lite", verdict="undecided")])) == list(conclusions([slow]))
     (recommendation,) = conclusions([slow, unknown])

@@ -10,7 +10,7 @@ from tcexplore.documents.verdicts import format_speedup
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.sweep import Sweep, SweepOptions, SweepStep, bar, conclusions, longest, planned_steps
-from tests.studies.playback import JOB, failed, json_of, played, printed, timed
+from tests.studies.playback import JOB, failed, json_of, played, printed, shown, timed
 
 SIZES = (1, 8, 64)
 SPEEDUPS = {(False, 1): 0.5, (False, 8): 1.4, (False, 64): 2.0, (True, 1): 0.4, (True, 8): 0.8}
@@ -191,3 +191,15 @@ async def test_a_size_that_fails_without_a_compiler_does_not_hide_recompiles_at_
 async def test_a_run_over_all_sizes_that_fails_is_not_called_free_of_recompiles():
     state, _ = await played("sweep", lambda _: [failed()], SweepOptions(0, SIZES))
     assert "all sizes, dynamic=auto: no size was called" in printed("sweep", state)
+
+
+async def test_each_speedup_stands_beside_the_eager_time_that_it_is_of():
+    def slower_machine(job: ev.Job) -> list[ev.Event]:
+        events = story(job)
+        dynamic = bool(job.config.dynamic)
+        return [replace(e, eager_us=164.0) if dynamic and isinstance(e, ev.TimingEstimate) else e for e in events]
+
+    state, _ = await played("sweep", slower_machine, SweepOptions(0, SIZES))
+    row = next(row for row in shown("sweep", state).splitlines() if row.split()[:1] == ["8"])
+    assert row.split()[1:3] == ["100", "µs"]
+    assert "164 µs" in row

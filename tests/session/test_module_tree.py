@@ -354,3 +354,20 @@ def test_a_script_has_the_times_of_one_call_of_each_region():
     assert sum(rest.compiled_us or 0.0 for rest in tree.rest) == pytest.approx(20.0)
     assert tree.calls == 2, "the third region runs the code of the first one, whose time is known"
     assert "one call of each of 2 regions" in text(snapshot)
+
+
+def test_the_view_names_the_longest_module_and_whether_any_repeat():
+    snapshot, profiled = profiled_layers(3)
+    shown = text(snapshot.apply(profiled), 120).splitlines()
+    assert shown[0].strip() == (
+        "Longest: layers.0.mlp.up, 35.0 µs compiled, and 2 more in equal modules. 1 group of equal modules."
+    )
+    assert text(run(layer(0))).splitlines()[0].strip() == "No two modules in a list are equal."
+
+
+def test_a_narrow_view_explains_only_the_columns_that_it_has():
+    snapshot, profiled = profiled_layers(3)
+    wide, narrow = (" ".join(text(snapshot.apply(profiled), width).split()) for width in (120, 44))
+    assert "Compiled: each kernel" in wide
+    assert "Compiled: each kernel" not in narrow
+    assert narrow.endswith("z also shows eager, compiled, params.")

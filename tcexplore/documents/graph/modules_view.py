@@ -12,6 +12,7 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_view import graph_title
 from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.prose import BLANK, row, shortened, wrapped
+from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links, node_link
@@ -49,6 +50,7 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
     """Yield the rows of the view."""
     shown = _columns(width)
     room = max(_NARROWEST_NAME, width - 2 - sum(_WIDTHS[:shown]))
+    yield from wrapped(_summary(tree), width, "strong")
     yield row((f" {'module':<{room}}" + _cells(_HEADS[:shown]), "muted"), no_wrap=True)
     hidden: int | None = None
     modules, deepest = tree.rows, _deepest(tree.rows)
@@ -71,11 +73,35 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
         times = _duration(rest.eager_us), _duration(rest.compiled_us)
         name = OTHER_LAUNCH if rest.name == "launch" else rest.name
         yield row((f"   {name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]).rstrip(), no_wrap=True)
-    notes = [note for note in (_calls_note(tree), _kernels_note(tree), _eager_note(tree), _compiled_note(tree)) if note]
-    if notes:
+    notes = [_calls_note(tree), _kernels_note(tree)]
+    notes += [
+        note(tree) for head, note in (("eager", _eager_note), ("compiled", _compiled_note)) if head in _HEADS[:shown]
+    ]
+    if any(notes):
         yield BLANK
-        for note in notes:
+        for note in filter(None, notes):
             yield from wrapped(note, width, "muted")
+    if shown < len(_HEADS):
+        text = f"{hint('zoom')} also shows {', '.join(_HEADS[shown:])}."
+        yield from wrapped(text, width, "muted", keys_only=True)
+
+
+def _summary(tree: ModuleTree) -> str:
+    """Return which modules repeat, and which one without modules in it takes longest, with those that are equal."""
+    equals = {module.same_as: module.repeats for module in tree.rows if module.same_as}
+    text = f"{count(len(equals), 'group')} of equal modules." if equals else "No two modules in a list are equal."
+    following = (*(module.depth for module in tree.rows[1:]), 0)
+    timed = [
+        (module.compiled_us * (1 + more), more, module)
+        for module, depth in zip(tree.rows, following, strict=True)
+        if depth <= module.depth and module.compiled_us is not None and not module.same_as
+        for more in [sum(n for path, n in equals.items() if f"{module.path}.".startswith(f"{path}."))]
+    ]
+    if not timed:
+        return text
+    _, more, longest = max(timed, key=lambda each: each[0])
+    like = f", and {more} more in equal modules" if more else ""
+    return f"Longest: {longest.path}, {_duration(longest.compiled_us)} compiled{like}. {text}"
 
 
 def _deepest(modules: Sequence[ModuleRow]) -> int:
@@ -172,7 +198,4 @@ def _compiled_note(tree: ModuleTree) -> str:
     known = any(module.compiled_us is not None for module in tree.rows)
     if not known:
         return ""
-    return (
-        "Compiled: each kernel, on a CPU with its launch by the wrapper, split over its modules by bytes or FLOPs. "
-        "A kernel that fuses ops of several modules counts for each of them."
-    )
+    return "Compiled: each kernel, on a CPU with its launch by the wrapper, split over its modules by bytes or FLOPs."

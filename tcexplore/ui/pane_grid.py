@@ -88,6 +88,11 @@ class PaneGrid(Container):
         """The current pane."""
         return self.panes[self.current]
 
+    def remove_marks(self) -> None:
+        """Forget what is marked to be compared: in another run, a name stands for another kernel or entry."""
+        for pane in self.panes.values():
+            pane.rows.marked, pane.note = None, ""
+
     @property
     def visible_panes(self) -> list[Pane]:
         return [pane for pane in self.panes.values() if pane.display]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tcexplore.ui.screens.reading_screen import AnswerScreen
@@ -48,3 +50,14 @@ async def test_a_message_explains_how_to_compare_two_kernels():
     async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("equals_sign")
         assert "code pane" in ui.notifications[-1]
+
+
+async def test_a_mark_ends_with_its_run():
+    async with run_app(fakes.session(training.run(3))) as ui:
+        await ui.press("5", "home", "down", "equals_sign")
+        assert "⚑" in str(ui.pane("code").border_title)
+        assert ui.engine.job is not None
+        ui.app.deliver(replace(ui.engine.job, run=4))
+        await ui.settle()
+        assert "⚑" not in str(ui.pane("code").border_title)
+        assert ui.view("code").marked is None

@@ -143,8 +143,10 @@ class MainScreen(ReadingScreen):
 
     def show_session(self, session: Session) -> None:
         """Update the lines, and the selection in the panes."""
-        first = self.session.newest is None
+        first, before = self.session.newest is None, self.session.shown
         self.session = session
+        if before is not None and session.shown is not None and before.run != session.shown.run:
+            self.grid.remove_marks()
         if first:
             self._show_footer(self.grid.current)
         self._verdict.update(partial(verdict_row, session))

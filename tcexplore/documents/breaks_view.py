@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from tcexplore.documents.bytecode_view import break_step_rows, known_steps, rewritten_at
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, not_in_profile_rows, nothing_compiled_rows
-from tcexplore.documents.line_facts import broken_expression
+from tcexplore.documents.line_facts import broken_expression, format_cost_briefly, format_share
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
@@ -347,22 +347,10 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     if costed.high_us is None or costed.low_us is None:
         if costed.is_too_short:
             return f"nothing certain {_unit(snapshot)}"
-        return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
+        return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({format_share(costed.share)})"
     low, high = (duration(end / 1e6) for end in (costed.low_us, costed.high_us))
-    share = "undecided" if costed.is_undecided else _percent(costed.share)
+    share = "undecided" if costed.is_undecided else format_share(costed.share)
     return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({share})"
-
-
-def format_cost_briefly(costed: RankedBreak) -> str:
-    """Return `≥64 µs 16%`, with a timed fix `164 µs 40%` or `cost undecided`; empty if unknown."""
-    if costed.us is None or costed.share is None:
-        return ""
-    if costed.is_undecided:
-        return "cost undecided"
-    if costed.contradicted or (costed.high_us is None and costed.is_too_short):
-        return "cost unclear"
-    at_least = "≥" if costed.high_us is None else ""
-    return f"{at_least}{duration(costed.us / 1e6)} {_percent(costed.share)}"
 
 
 def explain_cost(costed: RankedBreak) -> str:
@@ -390,10 +378,6 @@ def format_shared_cost(snapshot: Snapshot) -> str:
         return ""
     spent = duration(costs.elsewhere_us / 1e6)
     return f"Another {spent} {_unit(snapshot)} is spent between functions that are split by breaks."
-
-
-def _percent(share: float) -> str:
-    return "<1%" if abs(share) < 0.01 else f"{share * 100:.0f}%"
 
 
 def _unit(snapshot: Snapshot) -> str:

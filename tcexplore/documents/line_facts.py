@@ -27,6 +27,7 @@ from tcexplore.session.line_times import (
     lines_of_parts,
 )
 from tcexplore.session.links import Link, break_link, guard_link
+from tcexplore.session.ranked_breaks import RankedBreak
 from tcexplore.targets.target_names import NATIVE
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -224,6 +225,23 @@ def describe_time(time: LineShare) -> str:
     if time.share < LEAST_SHARE:
         return f"<{LEAST_SHARE:.0%} of a call"
     return f"{'≈ ' if time.estimated else ''}{time.share:.0%} of a call, {duration(time.us / 1e6)}"
+
+
+def format_cost_briefly(costed: RankedBreak) -> str:
+    """Return `≥64 µs 16%`, with a timed fix `164 µs 40%` or `cost undecided`; empty if unknown."""
+    if costed.us is None or costed.share is None:
+        return ""
+    if costed.is_undecided:
+        return "cost undecided"
+    if costed.contradicted or (costed.high_us is None and costed.is_too_short):
+        return "cost unclear"
+    at_least = "≥" if costed.high_us is None else ""
+    return f"{at_least}{duration(costed.us / 1e6)} {format_share(costed.share)}"
+
+
+def format_share(share: float) -> str:
+    """Return `12%`, or `<1%`."""
+    return "<1%" if abs(share) < 0.01 else f"{share * 100:.0f}%"
 
 
 def describe_traffic(traffic: LineTraffic) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from tcexplore import events as ev
-from tcexplore.documents.breaks_view import format_cost_briefly
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.labels import KernelLabel, labels
 from tcexplore.documents.line_facts import (
@@ -16,6 +15,7 @@ from tcexplore.documents.line_facts import (
     describe_time,
     describe_traffic,
     draw_share,
+    format_cost_briefly,
     hot,
     line_facts,
     shares_of_lines,

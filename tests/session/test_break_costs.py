@@ -11,9 +11,9 @@ from tcexplore.documents.breaks_view import (
     breaks_document,
     explain_cost,
     format_cost,
-    format_cost_briefly,
     format_shared_cost,
 )
+from tcexplore.documents.line_facts import format_cost_briefly
 from tcexplore.documents.strip import run_verdict
 from tcexplore.report.json_report import report
 from tcexplore.session import Snapshot, summarize

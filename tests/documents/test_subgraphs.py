@@ -86,3 +86,13 @@ def test_the_fold_of_what_a_graph_reads_tells_sizes_from_parameters(targets: lis
     document = graph_document(snapshot.apply(captured))
     folds = [document.row(index).text.strip(" ▸").split("  ")[0] for index in range(len(document))]
     assert name in folds
+
+
+@pytest.mark.parametrize(("width", "shape"), [(60, "f32[4, 4, 128, 64]"), (30, "f32[4,4,128,64]")])
+def test_a_shape_without_room_loses_its_blanks_before_a_size(width: int, shape: str):
+    attention = replace(node("attention", "call_function", "x"), dtype="f32", shape=("4", "4", "128", "64"))
+    graph = replace(GRAPH, nodes=(node("x", "placeholder"), attention), subgraphs=())
+    snapshot = start_snapshot(Job(run=0, file="/f.py", source="")).apply(graph)
+    document = graph_document(snapshot, frozenset(), width=width)
+    row = next(document.row(index).text for index in range(len(document)) if "atten" in document.row(index).text)
+    assert shape in row[:width]

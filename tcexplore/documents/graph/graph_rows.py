@@ -349,22 +349,35 @@ class Columns(NamedTuple):
     value: int
     line: int
     name: int
+    compact: bool = False
+    """Whether values are without blanks, since they do not fit with them: `f32[4,128,256]`."""
 
     @classmethod
     def of(cls, laid: Laid, labels: Sequence[int], places: Places, width: int, marks: Collection[str] = ()) -> Columns:
         """Return the widths that the rows need, limited by the width of the pane.
 
-        The names of ops give way first, then those of other files, then values.
+        The names of ops give way first, then those of other files, then blanks in values, then values.
         """
         nodes = [item.nodes[0] for item in laid.items if not item.module and not item.source]
         gutter, kernel = _widest(drawn.text for drawn in laid.gutter), max(labels, default=0)
-        op, value = min(_widest(map(name_node, nodes)), MOST_OP), min(_widest(map(format_tensor, nodes)), MOST_VALUE)
-        line = _widest(places.abbreviate(node.location) for node in nodes)
+        ops = min(_widest(map(name_node, nodes)), MOST_OP)
+        lines = _widest(places.abbreviate(node.location) for node in nodes)
         room = width - gutter - kernel - _GAPS - (_widest(marks) + 2 if marks else 0)
-        op = min(op, max(LEAST_OP, room - value - line))
-        line = min(line, max(LEAST_LINE, room - value - op))
-        value = min(value, max(LEAST_VALUE, room - op - line))
-        return cls(gutter, op, kernel, value, line, name=min(_widest(node.name for node in nodes), MOST_OP))
+        name = min(_widest(node.name for node in nodes), MOST_OP)
+        for compact in (False, True):
+            widest = _widest(_value(node, compact=compact) for node in nodes)
+            value = min(widest, MOST_VALUE)
+            op = min(ops, max(LEAST_OP, room - value - lines))
+            line = min(lines, max(LEAST_LINE, room - value - op))
+            value = min(value, max(LEAST_VALUE, room - op - line))
+            if value == widest:
+                break
+        return cls(gutter, op, kernel, value, line, name, compact)
+
+
+def _value(node: FxNode, *, compact: bool) -> str:
+    text = format_tensor(node)
+    return text.replace(", ", ",") if compact else text
 
 
 def _widest(texts: Iterable[str]) -> int:
@@ -424,7 +437,7 @@ class GraphRows:
             *self._gutter(drawn, kernels),
             Span(f"{shortened(name_node(node), columns.op):<{columns.op}} ", "node"),
             *_padded(kernels, columns.kernel),
-            Span(f" {shortened(format_tensor(node), columns.value):<{columns.value}} ", "shape"),
+            Span(f" {shortened(_value(node, compact=columns.compact), columns.value):<{columns.value}} ", "shape"),
             Span(f"{self._line(node):>{columns.line}}", "muted"),
             Span(f"  {mark}" if mark else "", "warn"),
         )

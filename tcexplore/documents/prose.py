@@ -28,6 +28,10 @@ def row(*spans: tuple[str, str] | str, rest: Sequence[tuple[str, str]] = (), **m
     return Row((*first, *(Span(*pair) for pair in rest if pair[0])), kept=len(first) if rest else None, **more)
 
 
+SEPARATORS = "._/,"
+"""Characters after which a word that is too long for a row may be cut."""
+
+
 def wrapped(text: str, width: int, style: str = "", indent: int = 1, lead: str = "", **more: Any) -> Iterator[Row]:
     """Yield the text, wrapped line by line; `lead` precedes the first row."""
     room = max(width - 2 - indent - cell_len(lead), NARROWEST)
@@ -42,8 +46,21 @@ def _pieces(line: str, room: int) -> Iterable[str]:
     """Return the line, wrapped between words, and inside a word only if it is too long."""
     if cell_len(line) <= room:
         return [line]
-    pieces = textwrap.wrap(line, room, break_on_hyphens=False, replace_whitespace=False, expand_tabs=False) or [""]
-    return [part for piece in pieces for part in chop_cells(piece, room)]
+    pieces = textwrap.wrap(
+        line, room, break_on_hyphens=False, break_long_words=False, replace_whitespace=False, expand_tabs=False
+    )
+    return [part for piece in pieces or [""] for part in _chopped(piece, room)]
+
+
+def _chopped(piece: str, room: int) -> Iterator[str]:
+    """Yield the parts of a text that is wider than `room`, cut after a separator where a name has one."""
+    while cell_len(piece) > room:
+        start = chop_cells(piece, room)[0]
+        cut = max(start.rfind(separator) for separator in SEPARATORS) + 1
+        end = cut if 2 * cut > len(start) else len(start)
+        yield piece[:end]
+        piece = piece[end:]
+    yield piece
 
 
 def heading(text: str, note: str = "", **more: Any) -> Row:

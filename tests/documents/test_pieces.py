@@ -107,7 +107,15 @@ def test_wide_characters_take_two_columns():
 def test_wide_characters_wrap_within_the_pane():
     rows = list(wrapped("変換" * 40 + " the end", 40, lead="· "))
     assert all(cell_len(row.text) < 40 for row in rows)
-    assert "".join(row.text.strip(" ·") for row in rows) == "変換" * 40 + " the end"
+    assert "".join(row.text.strip(" ·") for row in rows) == "変換" * 40 + "the end"
+
+
+def test_a_name_that_is_too_long_for_a_row_is_cut_after_a_separator():
+    rows = wrapped("the kernel of aten._scaled_dot_product_flash_attention_for_cpu", 40)
+    assert [row.text.strip() for row in rows] == [
+        "the kernel of", "aten._scaled_dot_product_flash_", "attention_for_cpu",
+    ]  # fmt: skip
+    assert [row.text.strip() for row in wrapped("a" * 50, 40)] == ["a" * 37, "a" * 13], "there is no separator"
 
 
 def test_a_kernel_that_reads_a_product_through_a_view_does_not_compute_it():

@@ -295,6 +295,8 @@ def _recompiles(sweep: Sweep, form: Form) -> str:
     if len(missing) == len(sweep.sizes):
         return "no size was called"
     limit = "; hit the recompile limit, the rest ran eagerly" if sweep.limit_hit(form) else ""
+    if form == "dynamic" and sweep.compiled_at(form)[:1] == (1,) and recompiled:
+        limit = f", since torch compiles size 1 on its own{limit}"
     left_out = f"; not called: {_listed(missing)}" if missing else ""
     return (f"recompiled at size {_listed(recompiled)}" if recompiled else "no recompiles") + limit + left_out
 

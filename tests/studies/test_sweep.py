@@ -203,3 +203,10 @@ async def test_each_speedup_stands_beside_the_eager_time_that_it_is_of():
     row = next(row for row in shown("sweep", state).splitlines() if row.split()[:1] == ["8"])
     assert row.split()[1:3] == ["100", "µs"]
     assert "164 µs" in row
+
+
+async def test_size_1_is_named_as_the_reason_for_a_second_compile():
+    state, _ = await played("sweep", story, SweepOptions(0, SIZES))
+    assert "all sizes, dynamic=True: recompiled at size 8, since torch compiles size 1 on its own" in printed(
+        "sweep", state
+    )

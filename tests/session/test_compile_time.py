@@ -108,7 +108,7 @@ def test_coverage_refers_to_the_calls_that_compiled():
     time = compile_time(fakes.complete())
     assert time.wall_seconds == pytest.approx(1.93)
     assert time.coverage == pytest.approx((1.62 + 0.29) / 1.93)
-    assert summarize_compile_time(time) == "compiling took 1.91 s, 99% of the time of the calls that compiled"
+    assert summarize_compile_time(time) == "compiling took 1.91 s, 99% of the 1.93 s of the calls that compiled"
     assert [(depth, name) for depth, name, _, _ in span_lines(time)] == [
         (0, "0/0 entire_frame_compile"), (1, "backend_compile"), (2, "compile_file"), (0, "1/0 entire_frame_compile"),
     ]  # fmt: skip

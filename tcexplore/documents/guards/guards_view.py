@@ -85,11 +85,10 @@ def brief_guard_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def _title(snapshot: Snapshot) -> str:
-    every = [guard for installed in snapshot.guards for guard in installed.guards]
-    shown = sum(not guard.structural for guard in every)
+    guards = sum(len(installed.guards) for installed in snapshot.guards)
     recompiled = sum(1 for _ in newest_causes(snapshot))
     again = f", {count(recompiled, 'recompile')}" if recompiled else ""
-    return f"{shown:,} of {len(every):,} shown{again}"
+    return f"{count(guards, 'guard')}{again}"
 
 
 def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, width: int) -> Iterable[Part]:

@@ -188,7 +188,7 @@ _MOST_ROWS = 12
 """Rows of an answer below the inputs; the check view has all."""
 
 _NOTE = (
-    "f32[33, 512], mask=bool[64], 0.01, [f32[4], 2], f32[4, 6] strides[1, 4], f32[4] grad. "
+    "For example: f32[33, 512], mask=bool[64], 0.01, [f32[4], 2], f32[4, 6] strides[1, 4], f32[4] grad. "
     "Nothing is compiled: torch's own guards answer."
 )
 

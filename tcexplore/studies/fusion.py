@@ -313,8 +313,11 @@ def _bytes(kernels: Iterable[Kernel]) -> int | None:
 
 
 def traffic(trial: FusionTrial) -> Traffic | None:
-    """Return the kernels with nodes of the choices, and those that share nodes with them, on both sides."""
-    if trial.after is None:
+    """Return the kernels with nodes of the choices, and those that share nodes with them, on both sides.
+
+    None before Inductor has written those of the trial; if it made no choice, it writes none.
+    """
+    if trial.after is None or not _kernels(trial.after, trial.choice):
         return None
     nodes = {node for choice in trial.choices for part in choice.parts for node in part}
     both = (_kernels(trial.before, trial.choice), _kernels(trial.after, trial.choice))

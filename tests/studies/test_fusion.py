@@ -154,6 +154,8 @@ async def test_a_choice_that_torch_refuses_is_not_timed():
     assert player.jobs[0].config.fusion_choices == ()
     assert player.jobs[1].baseline_config == player.jobs[0].config
     assert state.results[-1].applied is False
+    scheduled = run_of(*APART[2:], ev.ScheduleMade(graph="0/0", phase="forward", nodes=()))
+    assert traffic(FusionTrial(state.results[-1].choices, run_of(*APART), scheduled)) is None, "0 bytes would be wrong"
     assert "torch cannot fuse them" in " ".join(printed("fusion", state).split())
 
 

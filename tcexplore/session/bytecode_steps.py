@@ -139,6 +139,8 @@ _NEVER = frozenset({_PROFILES, "not None is None", "None is not None"})
 """Conditions by which torch 2.15 measures itself only while it is profiled: jumps that it always makes otherwise, and
 never."""
 
+_SLICE = re.compile(r"slice\((-?\d+|None), (-?\d+|None), (-?\d+|None)\)")
+
 _CARRIED = re.compile(r"___stack\d+")
 _NESTED = ("__nested_resume_fns", "__nested_frame_values")
 """Parameters of each resume function: functions of outer frames, which are empty unless the outer frame breaks too."""
@@ -338,7 +340,11 @@ class _Interpreter:
             self._push(self._variables.get(name, name))
 
     def _load_constant(self, now: ev.Instruction) -> None:
-        self._push(now.value)
+        if (parts := _SLICE.fullmatch(now.value)) is not None:  # a constant since Python 3.14
+            texts = ["" if part == "None" else part for part in parts.groups()]
+            self._push(":".join(texts if texts[2] else texts[:2]))
+        else:
+            self._push(now.value)
 
     def _store_name(self, now: ev.Instruction) -> None:
         for name in now.value.split(", "):

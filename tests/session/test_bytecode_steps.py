@@ -156,3 +156,14 @@ def test_long_expressions_are_cut():
 def test_instructions_that_were_dropped_are_counted():
     cut = replace(function(("LOAD_CONST", 0, "1"), ("RETURN_VALUE",)), dropped=7)
     assert texts(cut)[-1] == "… and 7 more instructions"
+
+
+def test_constant_slices_of_python_3_14_are_ranges():
+    def sliced(*rest: tuple[Any, ...], constant: str) -> FunctionRewritten:
+        return function(("LOAD_FAST", 0, "x"), *rest, ("LOAD_CONST", 0, constant), ("BINARY_OP", 26, "[]"),
+                        ("RETURN_VALUE",))  # fmt: skip
+
+    assert texts(sliced(constant="slice(0, 1, None)")) == ["return x[0:1]"]
+    assert texts(sliced(constant="slice(None, None, 2)")) == ["return x[::2]"]
+    pair = ("LOAD_FAST", 1, "y"), ("BUILD_LIST", 2, "")
+    assert texts(sliced(*pair, constant="slice(1, None, None)")) == ["return [y]"]

@@ -140,4 +140,8 @@ def _first_line(code: CodeType) -> int | None:
     """Return the line at which a resume function goes on: that of the target of its first jump."""
     instructions = list(dis.get_instructions(code))
     target = next((each.argval for each in instructions if each.opcode in _JUMPS), None)
-    return next((_user_line(each) for each in instructions if each.offset == target), None)
+    if target is None:
+        return None
+    # Since Python 3.14, a way of a branch begins with an instruction that has the line of the branch.
+    after = (each for each in instructions if each.offset >= target and each.opname != "NOT_TAKEN")
+    return next((_user_line(each) for each in after), None)

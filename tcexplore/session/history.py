@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.quantities import factor
 from tcexplore.session.ranked_breaks import uncompiled_functions
 
 if TYPE_CHECKING:
@@ -308,5 +309,12 @@ def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
     ]
     decided = {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}
     if decided and before.speedup and after.speedup and f"{before.speedup:.2f}" != f"{after.speedup:.2f}":
-        texts.append(f"speedup {before.speedup:.2f}×→{after.speedup:.2f}×")
+        texts.append(_speed_change(before.speedup, after.speedup))
     return tuple(texts)
+
+
+def _speed_change(before: float, after: float) -> str:
+    """Return `speedup 1.08×→1.62×`, or `1.59× slower→1.80× faster`: of a slowdown the factor, as in the history."""
+    if min(before, after) >= 1:
+        return f"speedup {before:.2f}×→{after:.2f}×"
+    return "→".join(f"{factor(speedup)} {'faster' if speedup >= 1 else 'slower'}" for speedup in (before, after))

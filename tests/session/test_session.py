@@ -103,6 +103,8 @@ def test_changes_list_only_differences() -> None:
     second = second.apply(graph(2)).apply(timed(2, 1.62))
     assert changes(summarize(first), summarize(second)) == ("graphs 2→1", "speedup 1.08×→1.62×")
     assert changes(summarize(first), replace(summarize(first), run=9)) == ()
+    slower = replace(summarize(first), verdict="slower", speedup=0.63)
+    assert changes(slower, summarize(second))[-1] == "1.59× slower→1.62× faster"
 
 
 def test_a_run_ended_by_the_next_one_is_superseded_unless_only_timing_was_missing() -> None:

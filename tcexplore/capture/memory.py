@@ -35,7 +35,8 @@ def peak_meter(device: torch.device) -> PeakMeter:
     """Return the meter of a device: the allocator's peak on a GPU, profiled allocations and frees on a CPU."""
     if device.type == "cuda":
         return PeakMeter("peak of torch's CUDA allocator during one call", lambda call: _cuda_peak(device, call))
-    return PeakMeter("tensors allocated and freed during one call, as torch.profiler records them", _cpu_peak)
+    method = "tensors of one call, without weights and inputs, as torch.profiler records"
+    return PeakMeter(method, _cpu_peak)
 
 
 def memory_reading(device: torch.device) -> MemoryReading:

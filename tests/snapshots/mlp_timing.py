@@ -33,7 +33,7 @@ ACCURACY = Accuracy(
 )  # fmt: skip
 
 MEMORY = Memory(
-    device="cpu", method="tensors allocated and freed during one call, as torch.profiler records them",
+    device="cpu", method="tensors of one call, without weights and inputs, as torch.profiler records",
     weights=4_208_640, inputs=131_072, eager_peak=786_432, compiled_peak=393_216, compiling_adds=15_708_160,
     compiling_method="resident memory of the worker process",
 )  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.documents.line_facts import break_place
 from tcexplore.documents.peek_line import peek_row
-from tcexplore.session.links import Link, closure, kernel_link
+from tcexplore.session.links import Link, break_link, closure, kernel_link
 from tests import fakes
 
 
@@ -63,6 +63,8 @@ def test_the_line_of_a_break_has_the_cost_of_the_break():
     link = Link("line", fakes.FILE, str(graph_break.location.line))
     text = peek_row(snapshot, (link,), closure(snapshot, (link,)), 160).text
     assert "costs 40.0 µs 40%" in text
+    row = peek_row(snapshot, (break_link(graph_break),), closure(snapshot, (break_link(graph_break),)), 160).text
+    assert "costs" not in row, "the row of the break says it itself"
 
 
 def test_a_line_without_facts_has_only_its_name():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tcexplore import events as ev
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.line_facts import broken_expression
 from tcexplore.events import FrameEntered, Guard, GuardsInstalled, Recompiled
@@ -41,6 +42,23 @@ def test_a_recompile_for_a_value_over_the_break_names_it_and_the_break_to_remove
     unrelated = replace(entered, frame=replace(graph_break.location, line=1))
     document = guards_document(replace(run, frames=(unrelated,), recompiles=(recompile,)), frozenset(), 100)
     assert not any("Remove the break" in document.row(index).text for index in range(6))
+
+
+def test_guards_of_one_line_stand_together_after_the_input_tensors():
+    run = fakes.complete()
+
+    def guard(name: str, line: int | None, kind: str = "EQUALS_MATCH", source: str = "L['x']") -> Guard:
+        location = None if line is None else ev.Location(file=run.file, line=line)
+        return Guard(kind=kind, source=source, name=name, summary="== 1", location=location)
+
+    guards = (
+        guard("width", 9), guard("depth", 5), guard("grad mode", None, "GLOBAL_STATE", ""), guard("size", 9),
+        guard("second", 9, "TENSOR_MATCH"), guard("first", 5, "TENSOR_MATCH"), guard("free", None), guard("low", 5),
+    )  # fmt: skip
+    run = replace(run, recompiles=(), guards=(GuardsInstalled(run=run.run, graph="0/0", guards=guards),))
+    document = guards_document(run, frozenset(), 100)
+    names = [document.row(index).text.split()[0] for index in range(1, len(guards))]
+    assert names == ["second", "first", "depth", "low", "width", "size", "free"]
 
 
 def layered() -> Snapshot:

@@ -93,7 +93,7 @@ def _title(snapshot: Snapshot) -> str:
 
 def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, width: int) -> Iterable[Part]:
     name = f"guards {installed.graph}"
-    readable = sorted((guard for guard in installed.guards if not guard.structural), key=_order)
+    readable = _in_order([guard for guard in installed.guards if not guard.structural])
     parameters = [guard for guard in readable if is_parameter(guard)]
     opened = name not in toggled
     cost = "" if installed.latency_us is None else f"  first check {installed.latency_us:.0f} µs"
@@ -135,9 +135,16 @@ def _fold_name(kind: Literal["structural", "parameters"], graph: str) -> str:
     return f"{kind} of guards {graph}"
 
 
-def _order(guard: Guard) -> tuple[bool, bool]:
-    """Return the key that puts input tensors first, then other values, then global state."""
-    return guard.kind != "TENSOR_MATCH" or is_parameter(guard), not guard.source
+def _in_order(guards: Sequence[Guard]) -> list[Guard]:
+    """Return input tensors in their own order, then other values by line, then global state."""
+    files = {guard.location.file: number for number, guard in reversed([*enumerate(guards)]) if guard.location}
+
+    def key(guard: Guard) -> tuple[bool, bool, int, int]:
+        at, is_input = guard.location, guard.kind == "TENSOR_MATCH" and not is_parameter(guard)
+        line = (0, 0) if is_input else (files[at.file], at.line) if at else (len(guards), 0)
+        return not is_input, not guard.source, *line
+
+    return sorted(guards, key=key)
 
 
 def is_parameter(guard: Guard) -> bool:

@@ -10,6 +10,7 @@ from tcexplore.documents.document import chapters
 from tcexplore.keymap import hint
 from tcexplore.session import Session
 from tcexplore.session.links import Link, break_link, closure, is_indexed, kernel_link, line_link, line_links
+from tcexplore.session.ranked_breaks import rank_breaks
 from tcexplore.ui.background_task import is_large
 from tcexplore.ui.pane import Pane
 from tcexplore.ui.pane_grid import PaneGrid
@@ -79,13 +80,14 @@ class Selection:
         return self.chain != before or self.unindexed is not None
 
     def next_break(self, by: int, session: Session) -> bool:
-        """Select the next graph break, cyclically; return whether there is one."""
+        """Select the next graph break in the order of the breaks pane, cyclically; return whether there is one."""
         snapshot = session.view(lambda s: bool(s.breaks))
         if snapshot is None or not snapshot.breaks:
             return False
-        links = [break_link(graph_break) for graph_break in snapshot.breaks]
+        breaks = [ranked.graph_break for ranked in rank_breaks(snapshot)]
+        links = [break_link(graph_break) for graph_break in breaks]
         current = next((i for i, link in enumerate(links) if link in self.links), -1 if by > 0 else 0)
-        graph_break = snapshot.breaks[(current + by) % len(links)]
+        graph_break = breaks[(current + by) % len(links)]
         line = line_links(graph_break.location)
         self.select((break_link(graph_break), *line), session)
         return True

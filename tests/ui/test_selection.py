@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tcexplore import events as ev
 from tcexplore.session.links import Link
 from tests import fakes
 from tests.ui.app_under_test import AppUnderTest, run_app
@@ -34,6 +37,23 @@ async def test_a_break_and_its_line_highlight_each_other():
         assert any("✖ line" in row for row in highlighted(ui, "breaks"))
         await select(ui, "print(")
         assert any("✖ line" in row for row in highlighted(ui, "breaks"))
+
+
+async def test_breaks_are_visited_in_the_order_of_their_pane():
+    run = fakes.complete(7)
+    (cheap,) = run.breaks
+    assert cheap.location is not None
+    dear = replace(cheap, location=replace(cheap.location, line=cheap.location.line - 1))
+    costs = [ev.BreakCost(location=at, us=us, gaps=1) for at, us in ((cheap.location, 5.0), (dear.location, 50.0))]
+    measured = ev.BreakCosts(run=7, costs=tuple(costs), total_us=100.0, units=1)
+    run = replace(run, breaks=(cheap, dear), break_costs=measured, first_break_costs=measured, fixes=())
+    async with run_app(fakes.session(run)) as ui:
+        visited = []
+        for _ in range(2):
+            await ui.press("b")
+            visited.append(ui.row("breaks"))
+    assert f"line {dear.location.line}" in visited[0]
+    assert f"line {cheap.location.line}" in visited[1]
 
 
 async def test_a_run_without_breaks_notifies_the_user():

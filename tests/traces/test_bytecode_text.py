@@ -32,6 +32,17 @@ ExceptionTable:
 """
 
 
+PYTHON_3_14 = """\
+  14           RESUME                   0
+  15           LOAD_SMALL_INT           1
+               RETURN_VALUE
+"""
+
+
+def test_a_small_number_of_python_3_14_is_the_argument():
+    assert [each.value for each in read_instructions(PYTHON_3_14)] == ["", "1", ""]
+
+
 def test_offsets_lines_and_targets_of_python_3_11():
     read = read_instructions(PYTHON_3_11)
     assert [each.op for each in read][:4] == ["COPY_FREE_VARS", "RESUME", "LOAD_GLOBAL", "LOAD_FAST"]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcexplore.events.rank_events import ENDED_EARLY
+from tcexplore.worker.process_setup import unshare_progress_bars
 
 _OBJECT_CALLS = (
     "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list", "send_object_list",
@@ -88,6 +89,7 @@ def _run_rank(rank: int, world: int, file: str, argv: Sequence[str]) -> int:
         RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world),
         MASTER_ADDR="localhost", MASTER_PORT="0",
     )  # fmt: skip
+    unshare_progress_bars()
     _start_fake_group(rank, world)
     sys.argv = [file, *argv]
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))

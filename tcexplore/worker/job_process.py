@@ -61,6 +61,7 @@ def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[float], 
     job = decode_job(frame.body)
     commands = CommandQueue(sock)
     process_setup.kill_group_after(commands.listen)
+    process_setup.unshare_progress_bars()
     channel = Channel(sock, job.run)
     try:
         from tcexplore.worker.run import run_job

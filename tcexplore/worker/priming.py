@@ -7,10 +7,10 @@ import gc
 import importlib
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 
 from tcexplore.torch_text.break_text import read_registry
+from tcexplore.worker import process_setup
 from tcexplore.worker.fork_policy import ChildProbe
 
 COMPILER_MODULES = (
@@ -188,15 +188,11 @@ def prime_fork_server() -> None:
 
 @contextlib.contextmanager
 def _progress_bars_unshared() -> Iterator[None]:
-    """Have tqdm, which each compile uses, share no lock with children of this process, and start no thread in it.
-
-    Its own lock is shared by all forked processes: a run killed while it holds it would hang all later ones.
-    """
-    bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    """Have tqdm, which each compile uses, share no lock with children of this process, and start no thread in it."""
+    bars = process_setup.unshare_progress_bars()
     if bars is None:
         yield
         return
-    bars.set_lock(threading.RLock())
     interval, bars.monitor_interval = bars.monitor_interval, 0
     try:
         yield

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tcexplore.capture.time_limit import report_crashes_to
 
@@ -51,6 +51,18 @@ def prefer_oom_kill() -> None:
     """When memory runs out, have the kernel kill this process, not the terminal app or the user's editor."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as adjustment:
         adjustment.write("1000")
+
+
+def unshare_progress_bars() -> Any:
+    """Give tqdm, which each compile uses, a lock of this process; return its class, None if it is not imported.
+
+    Its own lock is shared by all forked processes: a run killed while it holds it would hang all later ones. Since
+    Python 3.14, it also has a name on the system, which a killed run leaves behind.
+    """
+    bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    if bars is not None:
+        bars.set_lock(threading.RLock())
+    return bars
 
 
 def redirect_stdio(stdout: int, stderr: int) -> None:

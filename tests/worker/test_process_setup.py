@@ -1,12 +1,15 @@
-"""The memory for the frames of a worker's calls."""
+"""The memory for the frames of a worker's calls, and the lock of its progress bars."""
 
 from __future__ import annotations
 
 import resource
+import sys
+import threading
+from types import SimpleNamespace
 
 import pytest
 
-from tcexplore.worker.process_setup import call_with_frame_room
+from tcexplore.worker.process_setup import call_with_frame_room, unshare_progress_bars
 
 CALLS = 2_000
 
@@ -39,3 +42,15 @@ def test_results_and_errors_pass() -> None:
     assert call_with_frame_room(lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
         call_with_frame_room(lambda: 1 // 0)
+
+
+def test_progress_bars_get_a_lock_of_this_process_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    locks: list[object] = []
+    monkeypatch.setitem(sys.modules, "tqdm", SimpleNamespace(tqdm=SimpleNamespace(set_lock=locks.append)))
+    assert unshare_progress_bars() is sys.modules["tqdm"].tqdm
+    assert [type(lock) for lock in locks] == [type(threading.RLock())]
+
+
+def test_without_tqdm_there_is_no_lock_to_replace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tqdm", raising=False)
+    assert unshare_progress_bars() is None

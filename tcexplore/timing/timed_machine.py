@@ -140,10 +140,11 @@ SHORTEST_WINDOW_S = 0.2
 
 
 class OtherProcesses:
-    """The use of this process's cores by other processes, averaged over at most the last minute.
+    """The use of this process's cores by other programs, averaged over at most the last minute.
 
-    On a shared machine, only the cores count on which the system lets this process run: jobs elsewhere take none of its
-    time. Create it before a core is reserved.
+    Descendants of this process are of its own program: torch's compile workers, data loaders. On a shared machine, only
+    the cores count on which the system lets this process run: jobs elsewhere take none of its time. Create it before a
+    core is reserved.
     """
 
     def __init__(self, stat: Path = STAT, cores: Collection[int] | None = None) -> None:
@@ -174,7 +175,7 @@ class OtherProcesses:
         return others
 
     def _readings(self) -> tuple[float, float | None, float]:
-        return time.monotonic(), _busy_seconds(self._stat, self._cores), time.process_time()
+        return time.monotonic(), _busy_seconds(self._stat, self._cores), _own_seconds()
 
 
 def frequency_governor(path: Path = GOVERNOR) -> str:
@@ -203,6 +204,33 @@ def _busy_seconds(stat: Path, cores: Collection[int]) -> float | None:
         return ticks / float(os.sysconf("SC_CLK_TCK")) if len(rows) == len(names) else None
     except (OSError, ValueError):
         return None
+
+
+def _own_seconds() -> float:
+    """Return the CPU seconds of this process and of its descendants; without the running ones except on Linux."""
+    ended = os.times()
+    running = sum(map(_tree_seconds, _children("self")))
+    return time.process_time() + ended.children_user + ended.children_system + running
+
+
+def _tree_seconds(pid: str) -> float:
+    """Return the CPU seconds of a process and of its descendants."""
+    try:
+        # The process name in parentheses may contain spaces and parentheses.
+        ticks = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[11:15]
+    except OSError:
+        return 0.0
+    return sum(map(int, ticks)) / float(os.sysconf("SC_CLK_TCK")) + sum(map(_tree_seconds, _children(pid)))
+
+
+def _children(pid: str) -> list[str]:
+    """Return the ids of the processes that the threads of a process started, and that run."""
+    children: list[str] = []
+    with suppress(OSError):  # it may have ended
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                children += (thread / "children").read_text().split()
+    return children
 
 
 def _from_load_average() -> float | None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -37,6 +39,31 @@ def test_the_load_of_others_excludes_this_process(tmp_path: Path, clocks: dict[s
     clocks.update(wall=10, own=8)
     write(stat, 100 + 8 + 15)
     assert others.busy_cores() == pytest.approx(1.5, abs=0.01)
+
+
+BUSY_CHILD = """
+import sys, time
+while time.process_time() < 0.5:
+    pass
+print(time.process_time(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_load_of_others_excludes_children_of_this_process(tmp_path: Path, clocks: dict[str, float]):
+    stat = tmp_path / "stat"
+    write(stat, 100)
+    others = OtherProcesses(stat, {0, 1})
+    with subprocess.Popen(
+        (sys.executable, "-c", BUSY_CHILD), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        used = float(child.stdout.readline())
+        clocks.update(wall=1)
+        write(stat, 100 + used + 0.2)
+        assert others.busy_cores() == pytest.approx(0.2, abs=0.06), "it runs"
+        child.communicate("")
+    assert others.busy_cores() == pytest.approx(0.2, abs=0.06), "it has ended"
 
 
 def test_cores_on_which_this_process_may_not_run_do_not_count(tmp_path: Path, clocks: dict[str, float]):

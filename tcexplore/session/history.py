@@ -93,7 +93,7 @@ class Session:
         """Return the session with a new run, which the view follows; `at` is the time in seconds since the epoch."""
         from tcexplore.session.snapshot import end_snapshot, start_snapshot, trials  # not before the first frame
 
-        before = () if self.newest is None or self.newest.file != job.file else trials(self.newest)
+        before = () if self.newest is None or self.newest.file != job.file else trials(self.newest, job.source)
         snapshot = replace(start_snapshot(job, at), expected_calls=self.expected_calls, tried_before=before)
         runs = (*self.runs[:-1], *(end_snapshot(run) for run in self.runs[-1:]), snapshot)
         oldest = [summary.run for summary in self.summaries][-HISTORY_LIMIT + 1 :][:1]

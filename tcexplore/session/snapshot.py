@@ -30,6 +30,8 @@ class EarlierTrial:
 
     run: int
     tried: ev.StepTried
+    file_changed: bool = True
+    """The model file has changed since that run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,10 +303,15 @@ def start_snapshot(job: ev.Job, began: float = 0.0) -> Snapshot:
     )  # fmt: skip
 
 
-def trials(snapshot: Snapshot) -> tuple[EarlierTrial, ...]:
-    """Return the trials of steps in a run and in those before it, the newest of each step."""
-    own = (EarlierTrial(snapshot.run, tried) for tried in snapshot.steps_tried)
-    return tuple({trial.tried.step: trial for trial in (*snapshot.tried_before, *own)}.values())
+def trials(snapshot: Snapshot, source: str) -> tuple[EarlierTrial, ...]:
+    """Return the trials of steps in a run and in those before it, the newest of each step.
+
+    `source` is the text of the model file in the next run.
+    """
+    changed = source != snapshot.source
+    earlier = (replace(trial, file_changed=trial.file_changed or changed) for trial in snapshot.tried_before)
+    own = (EarlierTrial(snapshot.run, tried, changed) for tried in snapshot.steps_tried)
+    return tuple({trial.tried.step: trial for trial in (*earlier, *own)}.values())
 
 
 def end_snapshot(snapshot: Snapshot) -> Snapshot:

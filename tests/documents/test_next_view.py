@@ -268,13 +268,17 @@ def test_the_head_says_whether_a_gain_is_measured():
 def test_a_step_that_was_tried_in_an_earlier_run_says_so_and_comes_after_untried_ones():
     run = tried(tried(product_heavy(), "autocast", 0.9, 1.0, 1.1), "mode", 1.2, 1.3, 1.4)
     session = Session(runs=(run,)).begin(ev.Job(run=run.run + 1, file=run.file, source=run.source))
+    repeated = replace(product_heavy(), tried_before=session.runs[-1].tried_before)
+    text = "\n".join(row.text for row in rows(next_document, repeated, width=100))
+    assert f"Tried in run {run.run}: no certain gain [0.90, 1.10]." in text
+    session = session.begin(ev.Job(run=run.run + 2, file=run.file, source=run.source + "\n"))
     again = replace(product_heavy(), tried_before=session.runs[-1].tried_before)
     text = "\n".join(row.text for row in rows(next_document, again, width=100))
     assert f"Tried in run {run.run}, before the file changed: no certain gain [0.90, 1.10]." in text
     assert f"Tried in run {run.run}, before the file changed: 1.30× faster [1.20, 1.40]." in text
     assert actions(again)[-1] == "autocast"
     assert short_gain(step(again, "autocast")) == f"no gain in run {run.run}"
-    other = session.begin(ev.Job(run=run.run + 2, file="/other.py", source=""))
+    other = session.begin(ev.Job(run=run.run + 3, file="/other.py", source=""))
     assert other.runs[-1].tried_before == ()
 
 

@@ -44,8 +44,11 @@ async def test_breaks_are_visited_in_the_order_of_their_pane():
     (cheap,) = run.breaks
     assert cheap.location is not None
     dear = replace(cheap, location=replace(cheap.location, line=cheap.location.line - 1))
-    costs = [ev.BreakCost(location=at, us=us, gaps=1) for at, us in ((cheap.location, 5.0), (dear.location, 50.0))]
-    measured = ev.BreakCosts(run=7, costs=tuple(costs), total_us=100.0, units=1)
+    assert dear.location is not None
+    costs = (
+        ev.BreakCost(location=cheap.location, us=5.0, gaps=1), ev.BreakCost(location=dear.location, us=50.0, gaps=1)
+    )  # fmt: skip
+    measured = ev.BreakCosts(run=7, costs=costs, total_us=100.0, units=1)
     run = replace(run, breaks=(cheap, dear), break_costs=measured, first_break_costs=measured, fixes=())
     async with run_app(fakes.session(run)) as ui:
         visited = []

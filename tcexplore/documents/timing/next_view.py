@@ -380,7 +380,8 @@ def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
     if tried is None:
         if step.earlier is not None:
             gain = step.earlier.tried.problem or describe_gain(measured_gain(step, step.earlier.tried))
-            yield f"Tried in run {step.earlier.run}, before the file changed: {gain}."
+            when = ", before the file changed" if step.earlier.file_changed else ""
+            yield f"Tried in run {step.earlier.run}{when}: {gain}."
         return
     if tried.problem:
         yield f"Tried: {tried.problem}"

@@ -123,6 +123,14 @@ class ProfileEffect(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRates(Event):
+    """How fast the device reads and writes its memory, measured on plain ops of tensors that no cache holds."""
+
+    read_bytes_per_s: float
+    written_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimingEstimate(Event):
     """The verdict so far; it replaces the last one. Times are medians in microseconds per call."""
 

@@ -139,6 +139,7 @@ class Snapshot:
     """Trials of steps in earlier runs of the file: the newest of each step."""
     change_check: ev.ChangeChecked | None = None
     change_timing: ev.ChangeTimed | None = None
+    memory_rates: ev.MemoryRates | None = None
     padding_check: ev.PaddingChecked | None = None
     device: ev.DeviceFacts | None = None
     profile_effect: ev.ProfileEffect | None = None

@@ -13,13 +13,13 @@ from tcexplore.documents.code.fusion_view import explain_refusal
 from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.prose import BLANK, Column, table, wrapped
 from tcexplore.documents.verdicts import VERDICT_STYLES
-from tcexplore.events import ChangeTimed, FusionDecision, Job, Kernel
+from tcexplore.events import ChangeTimed, FusionDecision, Job, Kernel, MemoryRates
 from tcexplore.events.config import FusionChoice
 from tcexplore.quantities import count, duration, size
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import Fusions, between, paired_calls
-from tcexplore.session.kernel_facts import measured_time
+from tcexplore.session.kernel_facts import kernel_facts, measured_time
 from tcexplore.studies.kernel_names import kernels_named
 from tcexplore.studies.runs import RefusedError, Runs, failure_status, has_ended, timed_out
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
@@ -329,28 +329,73 @@ def traffic(trial: FusionTrial) -> Traffic | None:
         nodes = reached
 
 
+LAUNCH_BOUND = "no estimate from bytes: kernels run for less than 70% of a call, the rest is Python and launches"
+MOST_OF_MEMORY = 1.25
+"""Factor over the time of plain reads and writes up to which kernels are taken to wait for the memory."""
+LEAST_OF_CACHE = 4
+"""Sizes of the L2 cache that a kernel has to move: with less, the next one finds much of it in the cache."""
+
+
 def predicted_us(trial: FusionTrial) -> tuple[float, float] | None:
     """Return a call now and the call with the choice, in microseconds, from the bytes that the kernels move.
 
-    A kernel is taken to need time in proportion to its bytes. The share that is saved is that of the run of the file;
-    the call now is that of the trial, once it is measured. None without the measured time of a kernel, and if a call is
-    bound by launches: then its time is not that of its kernels.
+    Kernels are taken to need time in proportion to that of plain reads and writes of their bytes. But a fused kernel of
+    a GPU holds more values at once, so that fewer of its threads run: if it is slower than plain reads and writes, the
+    separate kernels are not taken to be, and if they are faster, it is not. The call now is that of the trial, once it
+    is measured. None if there is no estimate.
     """
+    estimate = _estimate(trial)
+    return None if isinstance(estimate, str) else estimate
+
+
+def not_estimated(trial: FusionTrial) -> str:
+    """Return why there is no estimate; empty if there is one, or none so far."""
+    estimate = _estimate(trial)
+    return estimate if isinstance(estimate, str) else ""
+
+
+def _estimate(trial: FusionTrial) -> tuple[float, float] | str:
+    """Return both times, or why there are none; an empty string without the facts that they need."""
     timing, moved = trial.before.timing, traffic(trial)
-    if timing is None or timing.launch_bound or moved is None or not moved.bytes_before or moved.bytes_after is None:
-        return None
+    if timing is not None and timing.launch_bound:
+        return LAUNCH_BOUND
+    rates = trial.after.memory_rates if trial.after is not None else None
+    if timing is None or moved is None or rates is None:
+        return ""
+    plain_before, plain_after = _plain_us(moved.before, rates), _plain_us(moved.after, rates)
     times = [measured_time(trial.before, kernel) for kernel in moved.before]
-    if not times or None in times:
-        return None
     kernels_us = sum(time.us for time in times if time is not None)
-    saved = min(1.0, kernels_us / timing.compiled_us) * (1 - moved.bytes_after / moved.bytes_before)
+    if not plain_before or plain_after is None or not kernels_us or None in times:
+        return ""
+    for kernel in moved.before:
+        point = kernel_facts(trial.before.code, kernel).roofline
+        if point is not None and point.l2_bytes is not None and point.bytes < LEAST_OF_CACHE * point.l2_bytes:
+            cache = f"the L2 cache ({size(point.l2_bytes)})"
+            return f"no estimate from bytes: of the {size(point.bytes)} of a kernel, {cache} may hold a part"
+    factor = kernels_us / plain_before
+    if factor > MOST_OF_MEMORY:
+        return (
+            f"no estimate from bytes: the kernels take {factor:.1f}× as long as plain reads and writes of as many, so "
+            "they wait for something else"
+        )
+    if timing.device != "cpu":
+        factor = max(1.0, factor) if trial.choice.together else min(1.0, factor)
+    kernels_after_us = plain_after * factor
     now_us = trial.timing.before_us if trial.timing is not None else timing.compiled_us
-    return now_us, now_us * (1 - saved)
+    share = min(1.0, kernels_us / timing.compiled_us)
+    return now_us, now_us * (1 - share + share * kernels_after_us / kernels_us)
+
+
+def _plain_us(kernels: Iterable[Kernel], rates: MemoryRates) -> float | None:
+    """Return the time of plain reads and writes of the bytes of kernels; None if they are unknown."""
+    moved = [(kernel.bytes_read, kernel.bytes_written) for kernel in kernels]
+    if not moved or (None, None) in moved:
+        return None
+    read, written = (sum(one or 0 for one in column) for column in zip(*moved, strict=True))
+    return 1e6 * (read / rates.read_bytes_per_s + written / rates.written_bytes_per_s)
 
 
 # ---- document and JSON
-
-LAUNCH_BOUND = "no estimate from bytes: kernels run for less than 70% of a call, the rest is Python and launches"
 
 NOTE = (
     "Parts that are separate are fused, parts that are fused are kept apart: in a separate process, your file is not "
@@ -414,8 +459,8 @@ def _figures(trial: FusionTrial, width: int) -> Iterator[Row]:
     if figures:
         yield BLANK
         yield from table(_FIGURES, figures)
-    if _is_launch_bound(trial):
-        yield from wrapped(f"{LAUNCH_BOUND}.", width, "muted")
+    if reason := not_estimated(trial):
+        yield from wrapped(f"{reason[:1].upper()}{reason[1:]}.", width, "muted")
     yield BLANK
     if timing is not None:
         yield from wrapped(f"{_conclusion(trial)}.", width, VERDICT_STYLES.get(timing.verdict, "muted"))
@@ -428,10 +473,6 @@ def _figures(trial: FusionTrial, width: int) -> Iterator[Row]:
 def _made(trial: FusionTrial) -> str:
     made, choices = len(trial.made or ()), len(trial.choices)
     return "Inductor made the choice." if made == choices else f"Inductor made the choice in {made} of {choices} pairs."
-
-
-def _is_launch_bound(trial: FusionTrial) -> bool:
-    return trial.before.timing is not None and bool(trial.before.timing.launch_bound)
 
 
 def _loops(run: Snapshot, kernels: Iterable[Kernel]) -> int:
@@ -474,7 +515,7 @@ def _fields(trial: FusionTrial) -> dict[str, Any]:
         "bytes_before": moved.bytes_before if moved is not None else None,
         "bytes_after": moved.bytes_after if moved is not None else None,
         "estimated_us": list(predicted) if predicted is not None else None,
-        "not_estimated": LAUNCH_BOUND if _is_launch_bound(trial) else None,
+        "not_estimated": not_estimated(trial) or None,
         "before_us": timing.before_us if timing is not None else None,
         "after_us": timing.after_us if timing is not None else None,
         "speedup": timing.speedup if timing is not None else None,

@@ -24,6 +24,8 @@ from tcexplore.worker.script_entry import load_entry
 from tcexplore.worker.torch_settings import DynamoSettings, exchange_settings, seed
 
 if TYPE_CHECKING:
+    import torch
+
     from tcexplore.timing.timing_run import OtherProcesses
 
 MakeProcesses = Callable[[Program, Workload], "OtherProcesses | None"]
@@ -100,6 +102,8 @@ class Baseline:
                 emit(_to_change_timed(event))
 
         workload = self.workload(changed, mutates)
+        if self._changed_config is not None and self._changed_config.fusion_choices:
+            _emit_memory_rates(changed.device, emit)
         measure_timing(workload, emit_timed, time_for, others=processes(changed, workload))
 
 
@@ -118,6 +122,15 @@ def compare_with_baseline(
         emit(baseline.compare(changed, state))
         if time_for != 0:
             baseline.time(changed, mutates, emit, time_for, processes)
+
+
+def _emit_memory_rates(device: torch.device, emit: Emit) -> None:
+    """Emit what the estimate of a fusion from its bytes needs."""
+    from tcexplore.timing.memory_rates import measure_memory_rates
+
+    rates = measure_memory_rates(device)
+    if rates is not None:
+        emit(rates)
 
 
 def _reset_both(before: Workload, after: Workload) -> Callable[[], None] | None:

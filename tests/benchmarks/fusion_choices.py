@@ -43,7 +43,8 @@ HEAD = "import torch\n\n\ndef model({names}):\n    {body}\n\n\ntorch.manual_seed
 def job_of(folder: str, name: str, config: ev.Config, time_for: float) -> ev.Job:
     """Write a program; return its job."""
     body, inputs = PROGRAMS[name]
-    tensor = f"torch.randn({GPU_ROWS if config.device else ROWS}, 2048)"
+    device = f", device={config.device!r}" if config.device else ""
+    tensor = f"torch.randn({GPU_ROWS if config.device else ROWS}, 2048{device})"
     given = ", ".join(inputs).replace(LARGE, tensor)
     source = HEAD.format(names=", ".join("xyz"[: len(inputs)]), body=body, inputs=given)
     file = Path(folder, f"{name.replace(' ', '_')}.py")

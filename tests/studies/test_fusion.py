@@ -114,23 +114,77 @@ def test_a_prompt_takes_one_or_two_names():
         parse_names("a b c")
 
 
-def test_the_estimate_follows_the_bytes_of_the_kernels_that_differ():
-    third = kernel("third", "op2", moved=900)
+def with_kernels(*times: tuple[str, float], call: float, device: str = "gpu") -> tuple[ev.Event, ...]:
+    """Return the timing of a call of so many microseconds, and the measured times of its kernels."""
     parts = tuple(
         ev.CallPart(kind="kernel", name=name, graph="0/0", phase="forward", us=us, low_us=us, high_us=us)
-        for name, us in (("first", 20.0), ("second", 20.0), ("third", 60.0))
+        for name, us in times
     )
-    profile = ev.CallProfiled(total_us=100.0, repeats=1, parts=parts, plain_us=100.0)
-    timing = ev.TimingEstimate(
-        eager_us=200.0, eager_spread_us=1.0, compiled_us=100.0, compiled_spread_us=1.0, speedup=2.0, low=1.9, high=2.1,
-        noise_floor=0.01, pairs=20, verdict="faster", threads=1, device="cpu",
-    )  # fmt: skip
-    before, after = run_of(*APART, third, timing, profile), run_of(*FUSED, third, ev.Finished())
-    trial = FusionTrial(fusion_choices(before, ("op0", "op1")), before, after)
-    moved = traffic(trial)
+    return replace(timed(2.0, 2 * call), device=device), ev.CallProfiled(
+        total_us=call, repeats=1, parts=parts, plain_us=call
+    )
+
+
+def rates(read: float, written: float = 1e7) -> ev.MemoryRates:
+    return ev.MemoryRates(read_bytes_per_s=read, written_bytes_per_s=written)
+
+
+def trial_of(before: Snapshot, *after: ev.Event) -> FusionTrial:
+    return FusionTrial(fusion_choices(before, ("op0", "op1")), before, run_of(*after, ev.Finished()))
+
+
+def test_the_estimate_follows_the_bytes_of_the_kernels_that_differ():
+    third = kernel("third", "op2", moved=900)
+    before = run_of(*APART, third, *with_kernels(("first", 20.0), ("second", 20.0), ("third", 60.0), call=100.0))
+    moved = traffic(trial_of(before, *FUSED, third))
     assert moved is not None
     assert [one.name for one in moved.before] == ["first", "second"]
-    assert predicted_us(trial) == (100.0, 84.0)  # 40 µs of kernels move 120 instead of 200 bytes
+    # Kernels of 40 µs read 200 bytes, then 120.
+    assert predicted_us(trial_of(before, *FUSED, third, rates(5e6))) == pytest.approx((100.0, 84.0))
+    cached = trial_of(before, *FUSED, third, rates(4e6))
+    assert predicted_us(cached) == pytest.approx((100.0, 90.0)), "the fused kernel is not taken to be that fast"
+    slower = trial_of(before, *FUSED, third, rates(6e6))
+    assert predicted_us(slower) == pytest.approx((100.0, 84.0)), "the fused kernel is taken to be as slow"
+
+
+def test_written_bytes_have_a_rate_of_their_own():
+    writes = replace(FUSED[0], bytes_written=40)
+    before = run_of(*APART, *with_kernels(("first", 20.0), ("second", 20.0), call=40.0))
+    after = trial_of(before, writes, FUSED[1], rates(5e6, 2e6))
+    assert predicted_us(after) == pytest.approx((40.0, 24.0 + 20.0))
+
+
+def test_kernels_that_are_kept_apart_are_at_most_as_slow_as_plain_reads():
+    before = run_of(*FUSED, *with_kernels(("both", 28.0), call=40.0))
+    assert predicted_us(trial_of(before, *APART, rates(5e6))) == pytest.approx((40.0, 12.0 + 40.0))
+    assert predicted_us(trial_of(before, *APART, rates(3e6))) == pytest.approx((40.0, 12.0 + 28.0 * 200 / 120))
+    before = run_of(*FUSED, *with_kernels(("both", 28.0), call=40.0, device="cpu"))
+    assert predicted_us(trial_of(before, *APART, rates(5e6))) == pytest.approx((40.0, 12.0 + 28.0 * 200 / 120))
+
+
+def test_kernels_that_do_not_wait_for_memory_are_not_estimated():
+    before = run_of(*FUSED, *with_kernels(("both", 36.0), call=40.0))
+    trial = trial_of(before, *APART, rates(1e7))
+    assert predicted_us(trial) is None
+    state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
+    reason = "the kernels take 3.0× as long as plain reads and writes of as many, so they wait for something else"
+    assert json_of("fusion", state)["not_estimated"] == f"no estimate from bytes: {reason}"
+    assert f"No estimate from bytes: {reason}." in " ".join(printed("fusion", state).split())
+
+
+def test_kernels_whose_bytes_a_cache_may_hold_are_not_estimated():
+    point = ev.RooflinePoint(
+        graph="0/0", phase="forward", kernel="both", target="native", bytes=150 << 20, flops=0, intensity=0.0,
+        bound="memory", implied_us=1.0, memory_peak=1.0, peak=1.0, precision="fp32", l2_bytes=50 << 20,
+    )  # fmt: skip
+    timing = with_kernels(("both", 28.0), call=40.0)
+    trial = trial_of(run_of(*FUSED, *timing, point), *APART, rates(5e6))
+    assert predicted_us(trial) is None
+    state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
+    reason = "of the 150.0 MiB of a kernel, the L2 cache (50.0 MiB) may hold a part"
+    assert json_of("fusion", state)["not_estimated"] == f"no estimate from bytes: {reason}"
+    large = run_of(*FUSED, *timing, replace(point, bytes=250 << 20))
+    assert predicted_us(trial_of(large, *APART, rates(5e6))) is not None
 
 
 def test_a_call_that_waits_for_launches_is_not_estimated_from_bytes():
@@ -140,7 +194,7 @@ def test_a_call_that_waits_for_launches_is_not_estimated_from_bytes():
     trial = FusionTrial(fusion_choices(before, ("op0", "op1")), before, run_of(*APART, ev.Finished()))
     assert predicted_us(trial) is None
     state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
-    assert "no estimate from bytes" in " ".join(printed("fusion", state).split())
+    assert "No estimate from bytes" in " ".join(printed("fusion", state).split())
     assert "launches" in json_of("fusion", state)["not_estimated"]
 
 
@@ -211,5 +265,8 @@ async def test_real_inductor_makes_the_choice_where_its_loops_fit(
     assert fields["choice"] == ("together" if together else "apart")
     assert (fields["refused"] is None) == applied
     assert (fields["before_us"] is None) == (not applied)
+    memory = trial.after.memory_rates if trial.after is not None else None
+    assert (memory is not None) == applied
+    assert memory is None or 1e8 < memory.written_bytes_per_s <= memory.read_bytes_per_s < 1e13
     if first == "sum":
         assert fields["bytes_after"] > fields["bytes_before"]

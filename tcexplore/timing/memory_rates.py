@@ -1,0 +1,50 @@
+"""How fast a device reads and writes its memory, measured on plain ops."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from tcexplore.events.timing_events import MemoryRates
+from tcexplore.timing.timed_machine import make_synchronizer
+
+CPU_ELEMENTS, GPU_ELEMENTS = 2**24, 2**25
+"""Floats of each of three tensors: 64 MB and 128 MB, more than most caches hold."""
+
+ROUNDS = 3
+CPU_REPEATS, GPU_REPEATS = 1, 20
+"""Ops in a round: on a GPU, so many that waiting for their end takes no share of them."""
+
+
+def measure_memory_rates(device: torch.device) -> MemoryRates | None:
+    """Return the rates of the fastest rounds; None if there is no room for the tensors.
+
+    A product with a number reads one tensor and writes one; a sum reads two. The difference is the time of a read.
+    """
+    elements, repeats = (CPU_ELEMENTS, CPU_REPEATS) if device.type == "cpu" else (GPU_ELEMENTS, GPU_REPEATS)
+    synchronize = make_synchronizer(device)
+    try:
+        a, b, result = (torch.ones(elements, dtype=torch.float32, device=device) for _ in range(3))
+    except torch.OutOfMemoryError:
+        return None
+
+    def seconds(op: Callable[[], object]) -> float:
+        rounds = []
+        for _ in range(ROUNDS):
+            op()
+            synchronize()
+            began = time.perf_counter()
+            for _ in range(repeats):
+                op()
+            synchronize()
+            rounds.append((time.perf_counter() - began) / repeats)
+        return min(rounds)
+
+    product = seconds(lambda: torch.mul(a, 2.0, out=result))
+    total = seconds(lambda: torch.add(a, b, out=result))
+    # A write is not faster than a read, nor a read than half of both: what differs from that is noise.
+    read = min(max(total - product, product / 3), product / 2)
+    size = result.numel() * result.element_size()
+    return MemoryRates(read_bytes_per_s=size / read, written_bytes_per_s=size / (product - read))

@@ -252,8 +252,11 @@ def _added(base: MemoryRun, trial: Trial) -> int:
 class _Row:
     """A line of the table of trials."""
 
-    def __init__(self, result: MemoryRun, base: MemoryRun, most: int, *, active: bool) -> None:
-        self.result, self.base, self.most, self.active = result, base, most, active
+    def __init__(
+        self, result: MemoryRun, base: MemoryRun, most: int, base_us: float | None, *, active: bool
+    ) -> None:
+        """`most` is the largest peak, in bytes; `base_us` a call of the program as it is; None if none is timed."""
+        self.result, self.base, self.most, self.base_us, self.active = result, base, most, base_us, active
         self.trial = next(iter(trials((base, result))), None) if result is not base else None
 
     @property
@@ -318,7 +321,8 @@ def _percent_interval(time: Range) -> str:
 
 def _call_time(line: _Row) -> str | None:
     timing = line.result.run.change_timing
-    return duration(timing.after_us / 1e6) if timing is not None else None
+    us = timing.after_us if timing is not None else line.base_us if line.result is line.base else None
+    return duration(us / 1e6) if us is not None else None
 
 
 def _instead(line: _Row) -> Span | None:
@@ -333,7 +337,8 @@ def _trial_rows(state: State, width: int) -> Iterator[Row]:
     if len(results) > 1:
         most = max((result.peak or 0 for result in results), default=1) or 1
         active = frozenset() if state.over else state.active
-        lines = [_Row(result, base, most, active=result.change in active) for result in results]
+        base_us = next((timed.before_us for result in results if (timed := result.run.change_timing) is not None), None)
+        lines = [_Row(result, base, most, base_us, active=result.change in active) for result in results]
         yield heading("What would lower it", "each measured in a run of its own")
         yield from table(_columns(width), lines, instead=_instead)
         if any(line.time for line in lines):

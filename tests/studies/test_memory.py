@@ -93,6 +93,8 @@ async def test_a_budget_is_advised_with_its_measured_peak_and_time():
     assert [dict(text.split("=") for text in job.config.settings) for job in player.jobs] == [
         {}, {BUDGET: "0.7"}, {BUDGET: "0.5"}, {BUDGET: "0.3"}, {"torch._functorch.config.donated_buffer": "False"},
     ]  # fmt: skip
+    as_it_is = next(line for line in printed("memory", state, 160).splitlines() if "as it is" in line)
+    assert as_it_is.split()[-2:] == ["100", "µs"], "the call that the others are compared with"
     lines = json_of("memory", state)["conclusions"]
     assert lines[0] == "A compiled call needs 20.0 MiB at its peak, eager 10.0 MiB."
     assert lines[1] == (

@@ -286,7 +286,7 @@ def _eager_ops(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
             (f"   {duration(us / 1e6):>8}  ", "number"), name, (more, "muted"), links=line_links(first), location=first
         )
     if opened:
-        yield row((f"   each call also enters {count(account.profile.region_entries, 'compiled region')}", "muted"))
+        yield row((f"   each call also enters compiled code {count(account.profile.region_entries, 'time')}", "muted"))
     yield BLANK
 
 

@@ -118,6 +118,8 @@ class NextStep:
     """Share of a compiled call that the reason for it takes; None if unknown."""
     us: float | None = None
     """The same in microseconds."""
+    contradicted: str = ""
+    """Why the share is unclear although it was measured."""
     number: int | None = None
     """Number of what it is about: calls of an op, recompiles, blocks, the larger batch."""
     before: int | None = None
@@ -171,13 +173,14 @@ def next_steps(snapshot: Snapshot) -> tuple[NextStep, ...]:
 def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
     # Of steps about whose gain nothing is known, a break that no edit removes comes last: it may be torch's own.
     without_edit = step.fix is not None and step.fix.state in ("none", "refused")
-    order, saved_s = 3, 0.0
+    # A larger batch is more work for each call: what makes the same work faster comes before it.
+    order, saved_s = (4 if step.action == "larger_batch" else 3), 0.0
     if step.action == "correct_result":
         order = 0
     elif step.gainless:
-        order = 5
+        order = 6
     elif step.earlier is not None and not measured_gain(step, step.earlier.tried).helps:
-        order = 4
+        order = 5
     elif step.gain.helps:
         order, saved_s = 1, _saved_s(step.gain.low, step.gain, snapshot)
     elif step.fix is not None and step.fix.state == "verified":
@@ -240,9 +243,10 @@ def _breaks(snapshot: Snapshot) -> Iterator[NextStep]:
 def _break(ranked: RankedBreak, snapshot: Snapshot) -> NextStep:
     graph_break = ranked.graph_break
     fix = snapshot.fix_of(graph_break)
+    share, us = (None, None) if ranked.contradicted else (ranked.share, ranked.us)
     return NextStep(
         action="fix_break", target=graph_break.code.strip() or graph_break.kind, gain=_fix_gain(fix),
-        share=ranked.share, us=ranked.us, detail=graph_break.reason or graph_break.kind, location=graph_break.location,
+        share=share, us=us, contradicted=ranked.contradicted, detail=graph_break.reason or graph_break.kind, location=graph_break.location,
         links=(break_link(graph_break), *line_links(graph_break.location)), view=("breaks", "breaks"),
         trial="fix" if fix is not None and fix.state not in ("none", "refused") and not snapshot.trace else None,
         fix=fix,

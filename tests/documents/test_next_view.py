@@ -119,6 +119,30 @@ def test_launch_python_and_guards_call_for_a_larger_batch():
     assert "larger_batch" not in actions(with_parts(run, part("launch", 0.25 * total)))
 
 
+def test_a_larger_batch_comes_after_what_makes_the_same_work_faster():
+    run = fakes.complete()
+    total = run.timing.compiled_us if run.timing else 0.0
+    busy = with_parts(run, part("launch", 0.25 * total), part("Python", 0.1 * total))
+    assert actions(busy) == ["fix_break", "larger_batch"]
+    text = " ".join(row.text.strip() for row in rows(next_document, busy, width=100))
+    assert "that each could save at most; a larger batch, which is more work in a call, comes last." in text
+
+
+def test_a_break_whose_cost_is_contradicted_claims_no_share_of_a_call():
+    run = fakes.complete()
+    (graph_break,) = run.breaks
+    assert graph_break.location is not None
+    cost = ev.BreakCost(location=graph_break.location, us=60.0, gaps=1)
+    reason = "a call took 514 µs when the breaks were measured, but 7.02 ms in the timing"
+    costs = ev.BreakCosts(run=run.run, costs=(cost,), total_us=500.0, units=5, contradicted=reason)
+    unclear = replace(run, break_costs=costs, first_break_costs=costs, fixes=())
+    known = step(unclear, "fix_break")
+    assert (known.share, known.us) == (None, None)
+    text = " ".join(row.text.strip() for row in rows(next_document, unclear, width=100))
+    assert f"Its cost is unclear: {reason}." in text
+    assert "of a compiled call, at least" not in text
+
+
 def test_a_long_compile_of_repeated_blocks_calls_for_regions():
     run = fakes.complete()
     slow = tuple(replace(phase, seconds=40 * phase.seconds) for phase in run.phase_times)

@@ -114,6 +114,8 @@ def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterat
             text = "No step has a certain gain so far. The others first, by the time that each could save at most."
         else:
             text = "No gain is measured so far: in the order of the time that each could save at most."
+            if steps[-1].action == "larger_batch":
+                text = f"{text[:-1]}; a larger batch, which is more work in a call, comes last."
         yield from wrapped(text, width, "dim", keys_only=True)
         yield BLANK
 
@@ -300,6 +302,8 @@ def _break_evidence(step: NextStep, snapshot: Snapshot) -> str:
     cost = f" The gap {_of_a_call(step)}, at least." if step.share is not None and not step.gain.measured else ""
     if cost and step.us is not None and step.us < VISIBLE_US:
         cost = " The gap between the graphs is too short to be measured."
+    if step.contradicted and not step.gain.measured:
+        cost = f" Its cost is unclear: {step.contradicted}."
     return f"{step.detail.rstrip('.')}.{cost} {_fix_state(step.fix, snapshot)}".rstrip()
 
 

@@ -92,6 +92,7 @@ def test_the_timeline_in_the_pane_the_report_and_json():
         "stopped after 4 s: --follow S",
         "10 calls · 1 compile 1.00 s · 1 recompile 1.00 s · 1 backward compiled 500 ms",
         "warm 84.0 µs (80.0 µs to 92.0 µs)",
+        "● compiled, ↻ recompiled, ◁ backward compiled, ━ until the call returns, ▁█ calls, · none",
         "2 graphs per call · 10 entries after a break",
         "call 3 at 3.00 s: recompiled 0/1, 1.00 s",
         "64 → 24: size of x",

@@ -84,9 +84,17 @@ def _head(snapshot: Snapshot, seconds: float, width: int) -> Iterator[Row]:
     if text := describe_ending(snapshot.script_end):
         limit = snapshot.script_end is not None and snapshot.script_end.time_limit is not None
         yield from wrapped(text, width, "warn" if limit else "muted", lead="! " if limit else "")
-    yield from wrapped("times until each call returns", width, "muted")
+    yield from wrapped(_legend(timeline(snapshot)), width, "muted")
     end = duration(seconds)
     yield row((" 0 s" + " " * max(1, width - 5 - len(end)) + end, "dim"))
+
+
+def _legend(lanes: Timeline) -> str:
+    """Return what the marks of the lanes mean."""
+    kinds = {mark.kind for lane in lanes.regions for mark in lane.marks}
+    marks = [f"{GLYPHS[kind]} {name}" for kind, name in _COMPILES.items() if kind in kinds]
+    lasts = f", {_LINE} until the call returns" if marks else ""
+    return f"{', '.join(marks)}{lasts}{', ' if marks else ''}{_BARS[0]}{_BARS[-1]} calls, {_IDLE} none"
 
 
 def _lane(lane: RegionTimeline, seconds: float, where: Places, toggled: frozenset[str], width: int) -> Iterator[Row]:

@@ -252,9 +252,7 @@ def _added(base: MemoryRun, trial: Trial) -> int:
 class _Row:
     """A line of the table of trials."""
 
-    def __init__(
-        self, result: MemoryRun, base: MemoryRun, most: int, base_us: float | None, *, active: bool
-    ) -> None:
+    def __init__(self, result: MemoryRun, base: MemoryRun, most: int, base_us: float | None, *, active: bool) -> None:
         """`most` is the largest peak, in bytes; `base_us` a call of the program as it is; None if none is timed."""
         self.result, self.base, self.most, self.base_us, self.active = result, base, most, base_us, active
         self.trial = next(iter(trials((base, result))), None) if result is not base else None

@@ -203,6 +203,9 @@ def test_recompiles_are_avoided_by_what_was_tried():
     assert marked.config.mark_dynamic == ("x.0",)
     assert marked.gain.unit == "seconds"
     assert "4 → 3 compiles" in evidence(marked, run)
+    for number, took in ((1, "It took 2.00 s here."), (2, "They took 2.00 s here.")):
+        seconds = replace(marked, number=number, gain=Gain(None, None, 2.0, "seconds"))
+        assert evidence(seconds, run).endswith(took)
 
 
 @pytest.mark.parametrize(

@@ -323,7 +323,8 @@ def _fix_state(fix: BreakFix | None, snapshot: Snapshot) -> str:
 
 def _recompile_evidence(step: NextStep, snapshot: Snapshot) -> str:
     fix = step.recompile_fix
-    seconds = f" They took {duration(step.gain.high)} here." if step.gain.high and not step.gain.measured else ""
+    took = "It took" if step.number == 1 else "They took"
+    seconds = f" {took} {duration(step.gain.high)} here." if step.gain.high and not step.gain.measured else ""
     effect = describe_fix(fix, snapshot.file) if fix is not None else ""
     return f"{effect}{seconds}"
 

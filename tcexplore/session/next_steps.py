@@ -246,7 +246,8 @@ def _break(ranked: RankedBreak, snapshot: Snapshot) -> NextStep:
     share, us = (None, None) if ranked.contradicted else (ranked.share, ranked.us)
     return NextStep(
         action="fix_break", target=graph_break.code.strip() or graph_break.kind, gain=_fix_gain(fix),
-        share=share, us=us, contradicted=ranked.contradicted, detail=graph_break.reason or graph_break.kind, location=graph_break.location,
+        share=share, us=us, contradicted=ranked.contradicted,
+        detail=graph_break.reason or graph_break.kind, location=graph_break.location,
         links=(break_link(graph_break), *line_links(graph_break.location)), view=("breaks", "breaks"),
         trial="fix" if fix is not None and fix.state not in ("none", "refused") and not snapshot.trace else None,
         fix=fix,

@@ -88,7 +88,7 @@ def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
         known = [index for index, fix in enumerate(fixes) if _is_of(fix, tried.changes)]
         for index in known:
             others = tuple((change.name, change.dim or 0) for change in tried.changes[1:])
-            fixes[index] = replace(fixes[index], other_sizes=others or fixes[index].other_sizes, **result)
+            fixes[index] = replace(fixes[index], other_sizes=others, **result)
         if not known:
             fixes.append(_tried_fix(snapshot, tried.changes, result))
     return tuple(fixes)

@@ -138,12 +138,14 @@ class RecompileTrials:
 
     @property
     def _solved(self) -> bool:
-        return any(len(tried.avoids) == len(self._targets) for tried in (*self._single, *self._combined))
+        """Whether changes of what is named avoid all recompiles: `dynamic=True` is for all sizes of all calls."""
+        named = (tried for tried in (*self._single, *self._combined) if _is_of_names(tried.changes))
+        return any(len(tried.avoids) == len(self._targets) for tried in named)
 
     def _useful(self) -> Iterator[RecompileFixTried]:
-        """Yield single changes, and the smallest combination that avoids more than each of them."""
+        """Yield single changes, and the smallest combination that avoids more than each that names what it changes."""
         yield from self._single
-        most = max((len(tried.avoids) for tried in self._single), default=0)
+        most = max((len(tried.avoids) for tried in self._single if _is_of_names(tried.changes)), default=0)
         best = max(self._combined, key=lambda tried: (len(tried.avoids), -len(tried.changes)), default=None)
         if best is not None and len(best.avoids) > most:
             yield best
@@ -406,6 +408,10 @@ def _compiled(events: Sequence[Event], ends: Sequence[int]) -> dict[str, Any]:
         "breaks": len({(event.location, event.kind) for event in events if isinstance(event, GraphBreak)}),
         "causes": [_plain(cause) for cause in causes],
     }
+
+
+def _is_of_names(changes: Changes) -> bool:
+    return all(change.kind != "dynamic" for change in changes)
 
 
 def _plain(cause: Recompiled) -> dict[str, Any]:

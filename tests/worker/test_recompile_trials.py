@@ -59,6 +59,24 @@ async def test_linked_sizes_are_marked_together(runs: Runs, place: str) -> None:
     assert fixes[("mark_dynamic x.0", "mark_dynamic mask.0")].graphs_after == 1
 
 
+async def test_sizes_that_change_at_the_same_time_are_marked_together_though_all_dynamic_helps(runs: Runs) -> None:
+    fixes = await tried(runs, PROGRAMS["rows and columns"])
+    assert fixes["mark_dynamic x.0",].graphs_after == 2
+    assert fixes["mark_dynamic x.0", "mark_dynamic x.1"].graphs_after == 1
+
+
+async def test_a_result_is_of_the_sizes_that_were_marked(runs: Runs) -> None:
+    fixes = await tried(runs, PROGRAMS["rows and columns"])
+    alone, both = fixes["mark_dynamic x.0",], fixes["mark_dynamic x.0", "mark_dynamic x.1"]
+    untried = [event for event in runs.events if event.run == alone.run and not isinstance(event, RecompileFixTried)]
+    run = grow(alone.run, untried)
+    for event in (alone, both):
+        (fix, *_) = recompile_fixes(run.apply(event))
+        sizes = {(fix.name, fix.dim), *fix.other_sizes}
+        assert sizes == {(change.name, change.dim) for change in event.changes}
+        assert fix.graphs_after == event.graphs_after
+
+
 async def test_a_change_that_fails_avoids_nothing_and_has_the_reason(runs: Runs, place: str) -> None:
     fixes = await tried(runs, place + PROGRAMS["attribute as a range"])
     tensor = fixes[("attribute self.n",)]

@@ -128,6 +128,8 @@ class MemoryRates(Event):
 
     read_bytes_per_s: float
     written_bytes_per_s: float
+    cache_bytes: int | None = None
+    """Size of the last cache before the memory; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from tcexplore.quantities import count, duration, size
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import Fusions, between, paired_calls
-from tcexplore.session.kernel_facts import kernel_facts, measured_time
+from tcexplore.session.kernel_facts import measured_time
 from tcexplore.studies.kernel_names import kernels_named
 from tcexplore.studies.runs import RefusedError, Runs, failure_status, has_ended, timed_out
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
@@ -333,7 +333,7 @@ LAUNCH_BOUND = "no estimate from bytes: kernels run for less than 70% of a call,
 MOST_OF_MEMORY = 1.25
 """Factor over the time of plain reads and writes up to which kernels are taken to wait for the memory."""
 LEAST_OF_CACHE = 4
-"""Sizes of the L2 cache that a kernel has to move: with less, the next one finds much of it in the cache."""
+"""Sizes of the last cache that a kernel has to move: with less, the next one finds much of it in the cache."""
 
 
 def predicted_us(trial: FusionTrial) -> tuple[float, float] | None:
@@ -368,10 +368,10 @@ def _estimate(trial: FusionTrial) -> tuple[float, float] | str:
     if not plain_before or plain_after is None or not kernels_us or None in times:
         return ""
     for kernel in moved.before:
-        point = kernel_facts(trial.before.code, kernel).roofline
-        if point is not None and point.l2_bytes is not None and point.bytes < LEAST_OF_CACHE * point.l2_bytes:
-            cache = f"the L2 cache ({size(point.l2_bytes)})"
-            return f"no estimate from bytes: of the {size(point.bytes)} of a kernel, {cache} may hold a part"
+        of_a_call = (_bytes((kernel,)) or 0) / max(1, len(kernel.calls))
+        if rates.cache_bytes is not None and of_a_call < LEAST_OF_CACHE * rates.cache_bytes:
+            cache = f"the last cache ({size(rates.cache_bytes)})"
+            return f"no estimate from bytes: of the {size(round(of_a_call))} of a kernel, {cache} may hold a part"
     factor = kernels_us / plain_before
     if factor > MOST_OF_MEMORY:
         return (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 import torch
 
@@ -12,6 +14,8 @@ from tcexplore.timing.timed_machine import make_synchronizer
 
 CPU_ELEMENTS, GPU_ELEMENTS = 2**24, 2**25
 """Floats of each of three tensors: 64 MB and 128 MB, more than most caches hold."""
+
+CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 ROUNDS = 3
 CPU_REPEATS, GPU_REPEATS = 1, 20
@@ -47,4 +51,18 @@ def measure_memory_rates(device: torch.device) -> MemoryRates | None:
     # A write is not faster than a read, nor a read than half of both: what differs from that is noise.
     read = min(max(total - product, product / 3), product / 2)
     size = result.numel() * result.element_size()
-    return MemoryRates(read_bytes_per_s=size / read, written_bytes_per_s=size / (product - read))
+    return MemoryRates(
+        read_bytes_per_s=size / read, written_bytes_per_s=size / (product - read), cache_bytes=_last_cache(device)
+    )
+
+
+def _last_cache(device: torch.device) -> int | None:
+    """Return the size of the last cache before the memory; None if it is unknown."""
+    if device.type == "cuda":
+        size: int = torch.cuda.get_device_properties(device).L2_cache_size
+        return size
+    sizes = []
+    for file in CPU_CACHES.glob("index*/size") if device.type == "cpu" else ():
+        with suppress(OSError, ValueError):  # `32768K`
+            sizes.append(int(file.read_text().strip().removesuffix("K")) * 1024)
+    return max(sizes, default=None)

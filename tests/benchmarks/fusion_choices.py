@@ -1,10 +1,10 @@
 """Fusions that are turned around: the estimate from bytes against the measured call, and the time of the answer.
 
-For each program, the first fusion that Inductor made is kept apart, and the first pair that it refused is fused. The
-answer is timed from its question, with the run of the file known, as in the app, to the first interval, or to torch's
-reason. `--only` names programs.
+For each program, the first fusion that Inductor made is kept apart, and the first pair that it refused is fused, or two
+kernels that it never compared. The answer is timed from its question, with the run of the file known, as in the app, to
+the first interval, or to torch's reason. `--only` names programs, `--rows` sets the size of a tensor: a row has 8 KB.
 
-Run: python -m tests.benchmarks.fusion_choices [--only softmax,…] [--device cuda] [--time-for 3]
+Run: python -m tests.benchmarks.fusion_choices [--only softmax,…] [--rows 4096] [--device cuda] [--time-for 3]
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ PROGRAMS = {
     "layer norm": ("return torch.nn.functional.layer_norm(x + y, (2048,)) * 2", (LARGE, LARGE)),
     "two outputs": ("return x + y, (x * y).sum(-1)", (LARGE, LARGE)),
     "unrelated": ("return x.relu() + 1, y.abs() * 2", (LARGE, LARGE)),
+    "unrelated sums": ("return x.sum(-1), (y * 2).amax(-1)", (LARGE, LARGE)),
     "two sums": ("return x.sum(-1), x.amax(-1)", (LARGE,)),
     "sums over both dimensions": ("return x.sum(0), x.sum(1)", (LARGE,)),
     "centered": ("return ((x - x.mean(-1, True)) ** 2).sum(-1) + y[:, 0]", (LARGE, LARGE)),
@@ -40,11 +41,11 @@ PROGRAMS = {
 HEAD = "import torch\n\n\ndef model({names}):\n    {body}\n\n\ntorch.manual_seed(0)\ninputs = ({inputs},)\n"
 
 
-def job_of(folder: str, name: str, config: ev.Config, time_for: float) -> ev.Job:
+def job_of(folder: str, name: str, config: ev.Config, time_for: float, rows: int) -> ev.Job:
     """Write a program; return its job."""
     body, inputs = PROGRAMS[name]
     device = f", device={config.device!r}" if config.device else ""
-    tensor = f"torch.randn({GPU_ROWS if config.device else ROWS}, 2048{device})"
+    tensor = f"torch.randn({rows}, 2048{device})"
     given = ", ".join(inputs).replace(LARGE, tensor)
     source = HEAD.format(names=", ".join("xyz"[: len(inputs)]), body=body, inputs=given)
     file = Path(folder, f"{name.replace(' ', '_')}.py")
@@ -53,11 +54,14 @@ def job_of(folder: str, name: str, config: ev.Config, time_for: float) -> ev.Job
 
 
 def questions(run: Snapshot) -> Iterator[tuple[str, ...]]:
-    """Yield the parts of the first fusion and of the first refusal."""
+    """Yield the parts of the first fusion and of the first refusal, or two kernels that were never compared."""
     for fused in (True, False):
         decision = next((one for one in run.code.fusion if one.fused == fused), None)
         if decision is not None:
             yield decision.a, decision.b
+    if not run.code.fusion and len(run.code.kernels) > 1:
+        first, second, *_ = run.code.kernels
+        yield first.name, second.name
 
 
 State = StudyState[FusionOptions, FusionTrial]
@@ -99,13 +103,15 @@ async def main() -> None:
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PROGRAMS))
     parser.add_argument("--device", default=None)
     parser.add_argument("--time-for", type=float, default=3.0)
+    parser.add_argument("--rows", type=int, default=None)
     given = parser.parse_args()
     config = ev.Config(device=given.device, threads=None if given.device else 1)
+    rows = given.rows or (GPU_ROWS if given.device else ROWS)
     close: list[bool] = []
     seconds: list[float] = []
     async with study_runs() as (runs, folder):
         for name in given.only:
-            job = job_of(folder, name, config, given.time_for)
+            job = job_of(folder, name, config, given.time_for, rows)
             run = (await runs.run(job, 120.0)).snapshot
             for parts in questions(run):
                 state, answered = await ask(runs, job, run, parts)

@@ -173,18 +173,14 @@ def test_kernels_that_do_not_wait_for_memory_are_not_estimated():
 
 
 def test_kernels_whose_bytes_a_cache_may_hold_are_not_estimated():
-    point = ev.RooflinePoint(
-        graph="0/0", phase="forward", kernel="both", target="native", bytes=150 << 20, flops=0, intensity=0.0,
-        bound="memory", implied_us=1.0, memory_peak=1.0, peak=1.0, precision="fp32", l2_bytes=50 << 20,
-    )  # fmt: skip
     timing = with_kernels(("both", 28.0), call=40.0)
-    trial = trial_of(run_of(*FUSED, *timing, point), *APART, rates(5e6))
+    trial = trial_of(run_of(*FUSED, *timing), *APART, replace(rates(5e6), cache_bytes=31))
     assert predicted_us(trial) is None
     state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
-    reason = "of the 150.0 MiB of a kernel, the L2 cache (50.0 MiB) may hold a part"
+    reason = "of the 120 B of a kernel, the last cache (31 B) may hold a part"
     assert json_of("fusion", state)["not_estimated"] == f"no estimate from bytes: {reason}"
-    large = run_of(*FUSED, *timing, replace(point, bytes=250 << 20))
-    assert predicted_us(trial_of(large, *APART, rates(5e6))) is not None
+    enough = trial_of(run_of(*FUSED, *timing), *APART, replace(rates(5e6), cache_bytes=30))
+    assert predicted_us(enough) is not None
 
 
 def test_a_call_that_waits_for_launches_is_not_estimated_from_bytes():
@@ -268,5 +264,6 @@ async def test_real_inductor_makes_the_choice_where_its_loops_fit(
     memory = trial.after.memory_rates if trial.after is not None else None
     assert (memory is not None) == applied
     assert memory is None or 1e8 < memory.written_bytes_per_s <= memory.read_bytes_per_s < 1e13
+    assert memory is None or memory.cache_bytes is None or memory.cache_bytes > 1e5
     if first == "sum":
         assert fields["bytes_after"] > fields["bytes_before"]

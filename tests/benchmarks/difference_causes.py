@@ -42,6 +42,8 @@ class Seed(NamedTuple):
     later: str = ""
     """Body of the later file, if it is another."""
     config: ev.Config = ev.Config()
+    always: tuple[str, ...] = ()
+    """Settings of both runs."""
 
 
 POINTS = "a = (x * 2 + 1).sigmoid(); b = a.relu() - 3; return b, b.sum(-1), a.amax(0)"
@@ -89,7 +91,9 @@ SEEDS = (
     Seed("loop unrolling of reductions", "setting", "unroll_reductions_threshold", "return (x[:, :4] * 2).sum(-1)",
          f"{CONFIG}unroll_reductions_threshold=1"),
     Seed("mode max-autotune", "setting", "max_autotune",
-         "return torch.bmm(x.view(8, 32, 128), w.view(8, 128, 16)).relu()", config=ev.Config(mode="max-autotune")),
+         "return torch.bmm(x.view(8, 32, 128), w.view(8, 128, 16)).relu()", config=ev.Config(mode="max-autotune"),
+         # Otherwise, the library is faster on some machines, and no kernel differs.
+         always=(f"{CONFIG}max_autotune_gemm_backends=CPP",)),
     # ---- passes
     Seed("post-grad pass of the user", "pass", "post_grad", "return (x * 2).sigmoid() + 1",
          patch=CUSTOM_PASS.format(name="to_tanh", old="sigmoid.default", new="tanh.default",
@@ -144,8 +148,8 @@ def job_of(folder: str, seed: Seed, *, later: bool) -> ev.Job:
     file.parent.mkdir(exist_ok=True)
     file.write_text(source)
     config = seed.config if later else ev.Config()
-    if later and seed.setting:
-        config = ev.Config(settings=(seed.setting,))
+    own = (seed.setting,) if later and seed.setting else ()
+    config = replace(config, settings=(*seed.always, *own))
     return ev.Job(run=1, file=str(file), source=source, config=config, time_for=0.0, structure_only=True)
 
 

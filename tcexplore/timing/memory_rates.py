@@ -23,16 +23,12 @@ CPU_REPEATS, GPU_REPEATS = 1, 20
 
 
 def measure_memory_rates(device: torch.device) -> MemoryRates | None:
-    """Return the rates of the fastest rounds; None if there is no room for the tensors.
+    """Return the rates of the fastest rounds; None if the device cannot run the ops, as without room for the tensors.
 
     A product with a number reads one tensor and writes one; a sum reads two. The difference is the time of a read.
     """
     elements, repeats = (CPU_ELEMENTS, CPU_REPEATS) if device.type == "cpu" else (GPU_ELEMENTS, GPU_REPEATS)
     synchronize = make_synchronizer(device)
-    try:
-        a, b, result = (torch.ones(elements, dtype=torch.float32, device=device) for _ in range(3))
-    except torch.OutOfMemoryError:
-        return None
 
     def seconds(op: Callable[[], object]) -> float:
         rounds = []
@@ -46,9 +42,13 @@ def measure_memory_rates(device: torch.device) -> MemoryRates | None:
             rounds.append((time.perf_counter() - began) / repeats)
         return min(rounds)
 
-    product = seconds(lambda: torch.mul(a, 2.0, out=result))
-    total = seconds(lambda: torch.add(a, b, out=result))
-    # A write is not faster than a read, nor a read than half of both: what differs from that is noise.
+    try:
+        a, b, result = (torch.ones(elements, dtype=torch.float32, device=device) for _ in range(3))
+        product = seconds(lambda: torch.mul(a, 2.0, out=result))
+        total = seconds(lambda: torch.add(a, b, out=result))
+    except RuntimeError:  # also torch.OutOfMemoryError
+        return None
+    # A write takes as long as a read, up to twice as long if it reads first: what differs from that is noise.
     read = min(max(total - product, product / 3), product / 2)
     size = result.numel() * result.element_size()
     return MemoryRates(

@@ -141,7 +141,7 @@ class NextStep:
     """Whether its trial compares compile times."""
     tried: ev.StepTried | None = None
     earlier: EarlierTrial | None = None
-    """Its newest trial in an earlier run, while this run has none: the file has changed since."""
+    """Its newest trial in an earlier run, while this run has none."""
     fix: ev.BreakFix | None = None
     """What is known of the fix, of a break."""
     recompile_fix: RecompileFix | None = None

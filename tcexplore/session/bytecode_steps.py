@@ -343,6 +343,8 @@ class _Interpreter:
         if (parts := _SLICE.fullmatch(now.value)) is not None:  # a constant since Python 3.14
             texts = ["" if part == "None" else part for part in parts.groups()]
             self._push(":".join(texts if texts[2] else texts[:2]))
+        elif now.op == "LOAD_SMALL_INT":  # its argument is the value, which `dis` does not repeat
+            self._push(str(now.arg))
         else:
             self._push(now.value)
 

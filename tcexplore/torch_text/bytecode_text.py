@@ -37,8 +37,6 @@ def _read(
         # Dynamo's instructions have the line of the last one of the user before them, which `dis` does not repeat.
         line = numbers[0] if len(numbers) > with_offsets and index and match["op"] != "RESUME" else None
         value, arg = match["value"] or "", int(match["arg"]) if match["arg"] else None
-        if match["op"] == "LOAD_SMALL_INT":  # its argument is the value, which `dis` does not repeat
-            value = match["arg"]
         jump = _JUMP.match(value)
         target = None if jump is None else labels.get(jump[1], int(jump[1]) if jump[1].isdecimal() else None)
         yield Instruction(offset, match["op"], arg, "" if jump else value, line, target)

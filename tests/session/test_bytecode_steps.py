@@ -158,6 +158,11 @@ def test_instructions_that_were_dropped_are_counted():
     assert texts(cut)[-1] == "… and 7 more instructions"
 
 
+def test_small_numbers_of_python_3_14_are_their_argument():
+    small = (("LOAD_FAST", 0, "x"), ("LOAD_SMALL_INT", 3, ""), ("BINARY_OP", 26, "[]"), ("RETURN_VALUE",))
+    assert texts(function(*small)) == ["return x[3]"]
+
+
 def test_constant_slices_of_python_3_14_are_ranges():
     def sliced(*rest: tuple[Any, ...], constant: str) -> FunctionRewritten:
         return function(("LOAD_FAST", 0, "x"), *rest, ("LOAD_CONST", 0, constant), ("BINARY_OP", 26, "[]"),

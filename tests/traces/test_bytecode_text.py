@@ -32,17 +32,6 @@ ExceptionTable:
 """
 
 
-PYTHON_3_14 = """\
-  14           RESUME                   0
-  15           LOAD_SMALL_INT           1
-               RETURN_VALUE
-"""
-
-
-def test_a_small_number_of_python_3_14_is_the_argument():
-    assert [each.value for each in read_instructions(PYTHON_3_14)] == ["", "1", ""]
-
-
 def test_offsets_lines_and_targets_of_python_3_11():
     read = read_instructions(PYTHON_3_11)
     assert [each.op for each in read][:4] == ["COPY_FREE_VARS", "RESUME", "LOAD_GLOBAL", "LOAD_FAST"]
@@ -81,5 +70,6 @@ def test_the_text_of_this_python_has_all_instructions():
     assert [each.arg for each in read if each.arg is not None] == [
         each.arg for each, mine in zip(expected, read, strict=True) if mine.arg is not None
     ]
-    names = {each.value for each in read}
-    assert {"x", "go", "1"} <= names
+    values = {each.value or str(each.arg) for each in read}
+    assert {"x", "1"} <= values
+    assert any("go" in value.split() for value in values)

@@ -104,8 +104,6 @@ def _instruction(instruction: dis.Instruction, code: CodeType) -> Instruction:
         text, target = "", value
     elif instruction.opname == "KW_NAMES":  # `dis` leaves it out
         text, target = repr(code.co_consts[instruction.arg or 0]), None
-    elif instruction.opname == "LOAD_SMALL_INT":  # its argument is the value, which `dis` does not repeat
-        text, target = str(instruction.arg), None
     else:
         text, target = value.co_name if isinstance(value, CodeType) else instruction.argrepr, None
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -362,16 +362,16 @@ def _estimate(trial: FusionTrial) -> tuple[float, float] | str:
     rates = trial.after.memory_rates if trial.after is not None else None
     if timing is None or moved is None or rates is None:
         return ""
+    calls = [(_bytes((kernel,)), max(1, len(kernel.calls))) for kernel in moved.before]
+    least = min((own / times for own, times in calls if own is not None), default=None)
+    if least is not None and rates.cache_bytes is not None and least < LEAST_OF_CACHE * rates.cache_bytes:
+        cache = f"the last cache ({size(rates.cache_bytes)})"
+        return f"no estimate from bytes: of the {size(round(least))} of a kernel, {cache} may hold a part"
     plain_before, plain_after = _plain_us(moved.before, rates), _plain_us(moved.after, rates)
-    times = [measured_time(trial.before, kernel) for kernel in moved.before]
-    kernels_us = sum(time.us for time in times if time is not None)
-    if not plain_before or plain_after is None or not kernels_us or None in times:
+    measured = [measured_time(trial.before, kernel) for kernel in moved.before]
+    kernels_us = sum(time.us for time in measured if time is not None)
+    if not plain_before or plain_after is None or not kernels_us or None in measured:
         return ""
-    for kernel in moved.before:
-        of_a_call = (_bytes((kernel,)) or 0) / max(1, len(kernel.calls))
-        if rates.cache_bytes is not None and of_a_call < LEAST_OF_CACHE * rates.cache_bytes:
-            cache = f"the last cache ({size(rates.cache_bytes)})"
-            return f"no estimate from bytes: of the {size(round(of_a_call))} of a kernel, {cache} may hold a part"
     factor = kernels_us / plain_before
     if factor > MOST_OF_MEMORY:
         return (

@@ -179,6 +179,13 @@ def test_kernels_whose_bytes_a_cache_may_hold_are_not_estimated():
     state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
     reason = "of the 120 B of a kernel, the last cache (31 B) may hold a part"
     assert json_of("fusion", state)["not_estimated"] == f"no estimate from bytes: {reason}"
+    unprofiled = trial_of(run_of(*FUSED, timing[0]), *APART, replace(rates(5e6), cache_bytes=31))
+    state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[unprofiled])
+    assert json_of("fusion", state)["not_estimated"] == f"no estimate from bytes: {reason}", "without times of kernels"
+    unknown = replace(FUSED[0], bytes_read=None, bytes_written=None)
+    trial = trial_of(run_of(unknown, FUSED[1], *timing), *APART, replace(rates(5e6), cache_bytes=31))
+    state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
+    assert json_of("fusion", state)["not_estimated"] is None, "unknown bytes are not few"
     enough = trial_of(run_of(*FUSED, *timing), *APART, replace(rates(5e6), cache_bytes=30))
     assert predicted_us(enough) is not None
 

@@ -38,7 +38,9 @@ _SET = re.compile(r"frozenset\({(.*)}\)|{([^{}:]+)}")
 _GUARD = re.compile(r"^[ |]*\+- [A-Z_]+: (.+)$", re.M)
 _VARIABLE = re.compile(r"\b[GL]\['([^']+)'\]")
 _WRAPPED = re.compile(r"\bfn(?=\.)")
-_MEMBER = re.compile(r"\._(?:modules|buffers|parameters)\['([^']+)'\]")
+_MEMBER = re.compile(
+    r"\.(?:_(?:modules|buffers|parameters)|__dict__\['_(?:modules|buffers|parameters)'\])\['([^']+)'\]"
+)
 
 
 class TraceReader(logging.Handler):

@@ -239,13 +239,15 @@ class StepTiming:
         timeline: Callable[[bytes], StepTimeline] | None = None,
         clock: Clock | None = None,
         seed: int = 0,
+        front_end: int | None = None,
     ) -> None:
         """Without `user_files`, eager steps are not split into lines and modules.
 
         `time_for` is as in `measure_timing`, `function` names the function or region whose call is a step.
 
         `wait` is called between pairs, and may have the script wait. `entered` is called when the alternation begins.
-        `timeline` makes the timeline of a Chrome trace of warm steps; without it, none is made.
+        `timeline` makes the timeline of a Chrome trace of warm steps; without it, none is made. `front_end` is as in
+        `OtherProcesses`.
         """
         self._hooks = hooks
         self._emit = hooks.emit
@@ -263,7 +265,7 @@ class StepTiming:
         self._finder = StepFinder(self._optimizers)
         self._compiles = compile_counter(hooks.emit)
         self._room: MemoryRoom | None = None
-        self._others = OtherProcesses()
+        self._others = OtherProcesses(front_end)
         self._thread: int | None = None
         self._calls_of_threads: Counter[int] = Counter()
         self._regions: dict[int, Region] = {}

@@ -58,9 +58,9 @@ class TimedMachine:
     """The seed of the order of pairs."""
 
 
-def this_machine(workload: Workload, emit: Emit) -> TimedMachine:
-    """Return the machine of this process, configured for `workload`."""
-    timer, others = block_timer(workload), OtherProcesses()
+def this_machine(workload: Workload, emit: Emit, front_end: int | None = None) -> TimedMachine:
+    """Return the machine of this process, configured for `workload`; `front_end` is as in `OtherProcesses`."""
+    timer, others = block_timer(workload), OtherProcesses(front_end)
     return TimedMachine(
         clock=timer.clock,
         timer=timer,
@@ -142,12 +142,15 @@ SHORTEST_WINDOW_S = 0.2
 class OtherProcesses:
     """The use of this process's cores by other programs, averaged over at most the last minute.
 
-    Descendants of this process are of its own program: torch's compile workers, data loaders. On a shared machine, only
-    the cores count on which the system lets this process run: jobs elsewhere take none of its time. Create it before a
-    core is reserved.
+    Descendants of this process are of its own program: torch's compile workers, data loaders. So are those of the front
+    end, which prepares the next run and verifies fixes while the timing pauses. On a shared machine, only the cores
+    count on which the system lets this process run: jobs elsewhere take none of its time. Create it before a core is
+    reserved.
     """
 
-    def __init__(self, stat: Path = STAT, cores: Collection[int] | None = None) -> None:
+    def __init__(self, front_end: int | None = None, stat: Path = STAT, cores: Collection[int] | None = None) -> None:
+        """`front_end` is the process id of the ancestor of all processes of tcexplore, if there is one."""
+        self._front_end = front_end
         self._stat = stat
         self._cores = frozenset(allowed_cores() if cores is None else cores)
         self.restart()
@@ -175,7 +178,8 @@ class OtherProcesses:
         return others
 
     def _readings(self) -> tuple[float, float | None, float]:
-        return time.monotonic(), _busy_seconds(self._stat, self._cores), _own_seconds()
+        own = _own_seconds() if self._front_end is None else _tree_seconds(str(self._front_end))
+        return time.monotonic(), _busy_seconds(self._stat, self._cores), own
 
 
 def frequency_governor(path: Path = GOVERNOR) -> str:

@@ -77,6 +77,7 @@ def measure_timing(
     others: OtherProcesses | None = None,
     may_time: Callable[[], bool] | None = None,
     machine: TimedMachine | None = None,
+    front_end: int | None = None,
 ) -> None:
     """Time `workload`, emitting `PairsMeasured` and `TimingEstimate` events or one `TimingSkipped`.
 
@@ -84,12 +85,12 @@ def measure_timing(
     does (15 pairs and 5 control pairs, or 6 and 5 for slow calls); the time is doubled at most twice if the verdict is
     undecided. Exceptions of the user's code propagate. `pause` is called between pairs. After a first part of the time,
     `others` are timed too. Once `may_time` returns False, the last estimate stays, and only `pause` is
-    called. `machine` is this one by default; tests simulate one.
+    called. `machine` is this one by default; tests simulate one. `front_end` is as in `timed_machine.OtherProcesses`.
     """
     if time_for == 0:
         emit(TimingSkipped(reason="timing is switched off for this run"))
         return
-    machine = machine or this_machine(workload, emit)
+    machine = machine or this_machine(workload, emit, front_end)
     try:
         _Measurement(machine, workload, emit, time_for, pause, others, may_time).run()
     except NeverSteadyError as error:

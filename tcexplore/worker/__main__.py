@@ -20,10 +20,11 @@ from tcexplore.events.commands import (
     decode_worker_command,
 )
 from tcexplore.model_python import install_hint
+from tcexplore.worker import process_setup
 from tcexplore.worker.fork_policy import can_fork
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.loading import LoadedWorker, load
-from tcexplore.worker.process_setup import call_with_frame_room, die_with_parent
+from tcexplore.worker.process_setup import call_with_frame_room
 
 UNUSABLE = 3
 """Exit status when torch cannot be imported."""
@@ -41,7 +42,8 @@ def _serve(argv: list[str] | None) -> int:
     parser.add_argument("--single", action="store_true", help="serve one run in this process instead of forking")
     parser.add_argument("--prime", action="store_true", help="if it serves one run, prime until its job arrives")
     options = parser.parse_args(argv)
-    die_with_parent(options.parent)
+    process_setup.front_end = options.parent
+    process_setup.die_with_parent(options.parent)
     control = socket.socket(fileno=options.control_fd)
     control.set_inheritable(False)
     channel = Channel(control)

@@ -17,6 +17,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.varied_calls import resize_calls, vary_calls
 from tcexplore.events import ChangeChecked, ChangeTimed, Config, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
+from tcexplore.worker import process_setup
 from tcexplore.worker.model_file import ModelFile
 from tcexplore.worker.precision import autocast_dtype
 from tcexplore.worker.program import Program, user_state
@@ -104,7 +105,8 @@ class Baseline:
         workload = self.workload(changed, mutates)
         if self._changed_config is not None and self._changed_config.fusion_choices:
             _emit_memory_rates(changed.device, emit)
-        measure_timing(workload, emit_timed, time_for, others=processes(changed, workload))
+        others = processes(changed, workload)
+        measure_timing(workload, emit_timed, time_for, others=others, front_end=process_setup.front_end)
 
 
 def compare_with_baseline(

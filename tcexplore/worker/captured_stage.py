@@ -46,7 +46,7 @@ from tcexplore.events import (
 from tcexplore.events.captured_events import Padding
 from tcexplore.events.config import with_file_arguments
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import recompile_trials
+from tcexplore.worker import process_setup, recompile_trials
 from tcexplore.worker.call_profiles import CallProfiles
 from tcexplore.worker.event_recorder import EventRecorder, with_kernels
 from tcexplore.worker.examination import Examination
@@ -266,7 +266,9 @@ class CapturedStage:
             return False
 
         seconds = min(TIMED_S, self._job.time_for or TIMED_S)
-        measure = partial(measure_timing, workload, self._note_timing, seconds, pause)
+        measure = partial(
+            measure_timing, workload, self._note_timing, seconds, pause, front_end=process_setup.front_end
+        )
         self._stages.run(RunFact.TIMING, "tcexplore.timing", measure)
         if self._job.profile:
             profiles = CallProfiles(

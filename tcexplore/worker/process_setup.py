@@ -23,6 +23,9 @@ FRAME_SLOTS = 65_600
 
 T = TypeVar("T")
 
+front_end: int | None = None
+"""Process id of the front end that this worker and all that it forks belong to; None outside of a worker."""
+
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent, `parent`, ends. Does nothing except on Linux."""

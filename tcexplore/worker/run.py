@@ -51,7 +51,7 @@ from tcexplore.events import (
 )
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import early_imports, recompile_trials, torch_settings
+from tcexplore.worker import early_imports, process_setup, recompile_trials, torch_settings
 from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
@@ -59,7 +59,6 @@ from tcexplore.worker.examination import Examination, state_keys
 from tcexplore.worker.failure import OptionalStages, describe_error, is_caused_by, locate_error, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
-from tcexplore.worker.process_setup import discard_output, reopen_stdio
 from tcexplore.worker.program import Program, ProgramCalls, ProgramState, user_state
 from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
@@ -305,7 +304,7 @@ class Run:
             entered=partial(self.progress.enter, "timing"),
             # A run of a study waits for its turn. In the app, a script waits between calls: see `_answer_queries`.
             wait=(lambda: None) if self.job.time_for is None else partial(self._handle_commands, 0.0),
-            timeline=self._step_timeline if self.job.examine else None,
+            timeline=self._step_timeline if self.job.examine else None, front_end=process_setup.front_end,
         )  # fmt: skip
 
     def _step_timeline(self, profile: bytes) -> StepTimeline:
@@ -539,7 +538,7 @@ class Run:
         save_artifacts(self.job, self._hooks)
         self._stages.run("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
         self._queries.use_program(program, self._frames.graphs)
-        discard_output()
+        process_setup.discard_output()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         self._lower()
         if self._numerics is not None and not self.job.structure_only:
@@ -584,7 +583,10 @@ class Run:
         profile = ProfileStage(profiles, program, workload)
         pause = self._handle_commands if seconds is not None else profile.between_pairs(self._handle_commands)
         others = self._other_processes(program, workload)
-        run = partial(measure_timing, workload, self._emit, seconds, pause, others, profile.may_time)
+        run = partial(
+            measure_timing, workload, self._emit, seconds, pause, others, profile.may_time,
+            front_end=process_setup.front_end,
+        )  # fmt: skip
         self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
         profile.run()
 
@@ -688,7 +690,7 @@ class Run:
         try:
             yield
         finally:
-            reopen_stdio()
+            process_setup.reopen_stdio()
             self._emit_modules()
             torch_settings.report_late_variables(environment, self._emit)
 

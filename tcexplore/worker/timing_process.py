@@ -166,7 +166,6 @@ def fork_seed(theirs: socket.socket, threads: int, check: NvmlCheck | None) -> i
 def _serve(sock: socket.socket, threads: int, check: NvmlCheck | None) -> None:
     """Fork a child for each request until the run is gone."""
     process_setup.prefer_oom_kill()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children need no parent that waits for them
     imported = False
     while True:
         message, descriptors, _, _ = socket.recv_fds(sock, 1, 1)
@@ -176,12 +175,12 @@ def _serve(sock: socket.socket, threads: int, check: NvmlCheck | None) -> None:
             imported = True
             for _ in priming.import_steps(accelerated=message == ON_GPU):
                 pass
+        _reap_children()  # their CPU time is added to that of this process then
         seed = os.getpid()
         pid = fork_policy.fork()
         if pid == 0:
             try:
                 process_setup.die_with_parent(seed)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 sock.close()
                 if check is not None:
                     check.undo()
@@ -191,6 +190,12 @@ def _serve(sock: socket.socket, threads: int, check: NvmlCheck | None) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
         sock.sendall(encode(ChildForked(pid=pid)))
+
+
+def _reap_children() -> None:
+    with contextlib.suppress(ChildProcessError):  # there is none
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 # ---- the child
@@ -227,7 +232,7 @@ def _prepare(job: Job, order: ProcessOrder, threads: int) -> Callable[[float], C
     if order.memory == "memory kept":
         keep_memory()
     workload = _make_workload(job, order, threads)
-    others = OtherProcesses()
+    others = OtherProcesses(process_setup.front_end)
     reserve_core(job.config.threads or threads)
     gc.collect()
     sampler = Sampler(workload, block_timer(workload), compile_counter(_ignore), controls=False)

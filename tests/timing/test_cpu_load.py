@@ -34,7 +34,7 @@ def write(stat: Path, busy_s: float, elsewhere_s: float = 0) -> None:
 def test_the_load_of_others_excludes_this_process(tmp_path: Path, clocks: dict[str, float]):
     stat = tmp_path / "stat"
     write(stat, 100)
-    others = OtherProcesses(stat, {0, 1})
+    others = OtherProcesses(stat=stat, cores={0, 1})
     assert others.busy_cores() is None, "too early"
     clocks.update(wall=10, own=8)
     write(stat, 100 + 8 + 15)
@@ -53,7 +53,7 @@ sys.stdin.read()
 def test_the_load_of_others_excludes_children_of_this_process(tmp_path: Path, clocks: dict[str, float]):
     stat = tmp_path / "stat"
     write(stat, 100)
-    others = OtherProcesses(stat, {0, 1})
+    others = OtherProcesses(stat=stat, cores={0, 1})
     with subprocess.Popen(
         (sys.executable, "-c", BUSY_CHILD), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -66,10 +66,24 @@ def test_the_load_of_others_excludes_children_of_this_process(tmp_path: Path, cl
     assert others.busy_cores() == pytest.approx(0.2, abs=0.06), "it has ended"
 
 
+def test_the_load_of_others_excludes_the_processes_of_the_front_end(tmp_path: Path, clocks: dict[str, float]):
+    stat = tmp_path / "stat"
+    write(stat, 100)
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY_CHILD!r}])"
+    with subprocess.Popen((sys.executable, "-c", parent), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as front_end:
+        others = OtherProcesses(front_end.pid, stat, {0, 1})
+        assert front_end.stdout is not None
+        used = float(front_end.stdout.readline())
+        clocks.update(wall=1, own=7)
+        write(stat, 100 + used + 0.2)
+        assert others.busy_cores() == pytest.approx(0.2, abs=0.1)
+        front_end.communicate(b"")
+
+
 def test_cores_on_which_this_process_may_not_run_do_not_count(tmp_path: Path, clocks: dict[str, float]):
     stat = tmp_path / "stat"
     write(stat, 0)
-    others = OtherProcesses(stat, {0, 1})
+    others = OtherProcesses(stat=stat, cores={0, 1})
     assert others.cores == 2
     clocks.update(wall=10)
     write(stat, 5, elsewhere_s=10)
@@ -79,7 +93,7 @@ def test_cores_on_which_this_process_may_not_run_do_not_count(tmp_path: Path, cl
 def test_only_the_last_minute_counts(tmp_path: Path, clocks: dict[str, float]):
     stat = tmp_path / "stat"
     write(stat, 0)
-    others = OtherProcesses(stat, {0, 1})
+    others = OtherProcesses(stat=stat, cores={0, 1})
     clocks.update(wall=100)
     write(stat, 200)
     assert others.busy_cores() == pytest.approx(2, abs=0.01)
@@ -94,7 +108,7 @@ def test_without_a_readable_stat_the_load_average_is_used(
     stat = tmp_path / "stat"
     stat.write_text(content)
     monkeypatch.setattr(os, "getloadavg", lambda: (3.5, 0, 0))
-    assert OtherProcesses(stat, {0}).busy_cores() == 2.5
+    assert OtherProcesses(stat=stat, cores={0}).busy_cores() == 2.5
 
 
 def test_the_governor_is_read_if_available(tmp_path: Path):

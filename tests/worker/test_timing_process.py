@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from dataclasses import replace
@@ -121,3 +122,21 @@ async def test_no_process_outlives_its_run(runs: Runs, tmp_path: Path) -> None:
     pids = [int(line) for line in names.read_text().split()]
     assert len(pids) == 2
     await until(lambda: not any(map(alive, pids)))
+
+
+async def test_the_cpu_time_of_all_processes_is_that_of_the_front_end(runs: Runs, tmp_path: Path) -> None:
+    """So that none of them counts as another program."""
+    notes = tmp_path / "notes"
+    program = f"""\
+import os
+from tcexplore.worker import process_setup
+with open(f"/proc/{{os.getppid()}}/stat") as stat:
+    ended = stat.read().rpartition(")")[2].split()[13]
+with open({str(notes)!r}, "a") as notes:
+    print(process_setup.front_end, ended, file=notes)
+"""
+    await runs.run(program + MLP, time_for=2.0, timing_processes=PROCESSES)
+    lines = [line.split() for line in notes.read_text().splitlines()]
+    assert {int(front_end) for front_end, _ in lines} == {os.getpid()}
+    assert len(lines) >= 3
+    assert int(lines[-1][1]) > 0, "the processes before the last one have ended"

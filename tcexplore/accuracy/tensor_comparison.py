@@ -83,11 +83,11 @@ def compare_value(value: ComparedValue) -> Deviation:
         return _discrete(value)
     errors = _errors(value)
     a, b = _wide(value.eager), _wide(value.compiled)
-    if torch.equal(a, b):
-        return _deviation(value, IDENTICAL, 0.0, 0.0, errors)
     if not all(torch.equal(kind(a), kind(b)) for kind in (torch.isnan, torch.isposinf, torch.isneginf)):
         return _deviation(value, WRONG, None, None, errors)
     finite = torch.isfinite(a)
+    if torch.equal(a[finite], b[finite]):  # a NaN is not equal to itself
+        return _deviation(value, IDENTICAL, 0.0, 0.0, errors)
     max_abs = _largest((a - b)[finite])
     largest = max(_largest(a[finite]), value.least_magnitude)
     if None in errors[:2]:

@@ -49,6 +49,13 @@ def test_the_verdict_matches_the_error_of_compiled(compiled: Callable[[torch.Ten
     assert (accuracy.calls, accuracy.total_calls, accuracy.reason) == (1, 1, "")
 
 
+def test_nan_in_the_same_places_is_identical():
+    def with_nan(x: torch.Tensor) -> torch.Tensor:
+        return total(x).where(torch.arange(64) != 3, torch.nan)
+
+    assert check(with_nan, with_nan, X).verdict == "identical"
+
+
 def test_the_allowed_error_is_that_of_roundings_in_another_order():
     accurate = check(total, total_backwards, X)
     inaccurate = check(total, lambda x: total(x) * (1 + 1e-5), X)

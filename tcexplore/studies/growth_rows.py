@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tcexplore.documents.document import Row
+from tcexplore.documents.labels import labels
 from tcexplore.documents.prose import BLANK, Column, heading, table, wrapped
-from tcexplore.events import KernelErrorGrowth, ModuleErrorGrowth, ResultError
+from tcexplore.events import GraphPhase, KernelErrorGrowth, ModuleErrorGrowth, ResultError
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.graph_inputs import input_name
+from tcexplore.session.links import Link
 from tcexplore.studies.study_json import Fields
 
 MOST_ROWS = 8
@@ -39,9 +41,11 @@ def _finite(value: float | None) -> float | None:
     return value if value is None or math.isfinite(value) else None
 
 
-def kernel_name(kernel: str) -> str:
-    """Return the name of a kernel without the modules of library calls."""
-    return kernel.removeprefix("torch.ops.").removeprefix("extern_kernels.")
+def kernel_name(run: Snapshot, graph: str, phase: GraphPhase, kernel: str) -> str:
+    """Return the label of a kernel and its name: `E4 addmm:3`, `kernel 2 triton_poi_fused_0`."""
+    label = labels(run).kernel.get(Link("kernel", f"{graph}/{phase}", kernel))
+    name = kernel.removeprefix("torch.ops.").removeprefix("extern_kernels.")
+    return f"{label.name} {name}" if label else name
 
 
 def result_name(run: Snapshot, one: ResultError) -> str:
@@ -65,15 +69,16 @@ def _times(value: float) -> str:
     return f"{value:.2f}×" if value < 9.95 else f"{value:,.0f}×"
 
 
-KERNELS: tuple[Column[KernelErrorGrowth], ...] = (
-    Column("", lambda one: f"{one.graph} {one.phase}", style="muted", left=True),
-    Column("kernel", lambda one: kernel_name(one.kernel), left=True, squeezable=True),
-    Column("adds", lambda one: one.local, error_text),
-    Column("at outputs", lambda one: one.output, error_text, optional=True),
-    Column("", lambda one: _factor(one.output, one.local), _times, style="muted", optional=True, drop=1),
-    Column("at gradients", lambda one: one.gradient, error_text, optional=True),
-    Column("", lambda one: _factor(one.gradient, one.local), _times, style="muted", optional=True, drop=1),
-)
+def _kernel_columns(run: Snapshot) -> tuple[Column[KernelErrorGrowth], ...]:
+    return (
+        Column("", lambda one: f"{one.graph} {one.phase}", style="muted", left=True),
+        Column("kernel", lambda one: kernel_name(run, one.graph, one.phase, one.kernel), left=True, squeezable=True),
+        Column("adds", lambda one: one.local, error_text),
+        Column("at outputs", lambda one: one.output, error_text, optional=True),
+        Column("", lambda one: _factor(one.output, one.local), _times, style="muted", optional=True, drop=1),
+        Column("at gradients", lambda one: one.gradient, error_text, optional=True),
+        Column("", lambda one: _factor(one.gradient, one.local), _times, style="muted", optional=True, drop=1),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ def growth_rows(run: Snapshot, width: int) -> Iterator[Row]:
     kernels = sorted(run.kernel_errors, key=_share, reverse=True)
     if kernels:
         yield BLANK
-        yield from table(KERNELS, kernels[:MOST_ROWS], width=width)
+        yield from table(_kernel_columns(run), kernels[:MOST_ROWS], width=width)
         yield from _others(len(kernels), "kernel call", width)
     modules = amplifying(run.module_errors)
     if modules:

@@ -314,17 +314,20 @@ def _percent(part: float) -> str:
 SHORT: dict[KernelVerdict, str] = {"bitwise equal": "equal", "differs, not wrong": "differs"}
 """Verdicts as the table has them."""
 
-KERNELS: tuple[Column[KernelJudged], ...] = (
-    Column("", lambda one: f"{one.graph} {one.phase}", style="muted", left=True),
-    Column("kernel", lambda one: kernel_name(one.kernel), left=True, squeezable=True),
-    Column("", lambda one: SHORT.get(one.verdict, one.verdict), style=lambda one: STYLES[one.verdict], left=True),
-    Column("differ", _part, _percent, optional=True, drop=1),
-    Column("ulps", lambda one: one.ulps if one.differing else None, _ulps, optional=True, drop=2),
-    Column("error", lambda one: one.error if one.differing else None, error_text, optional=True),
-    Column("eager's", lambda one: one.eager_error if one.differing else None, error_text, optional=True, drop=3),
-    Column("of bound", lambda one: one.bound_share if one.differing else None, _share, optional=True),
-    Column("", lambda one: "varies" if one.repeats is False else None, style="warn", optional=True),
-)
+
+def _kernel_columns(run: Snapshot) -> tuple[Column[KernelJudged], ...]:
+    return (
+        Column("", lambda one: f"{one.graph} {one.phase}", style="muted", left=True),
+        Column("kernel", lambda one: kernel_name(run, one.graph, one.phase, one.kernel), left=True, squeezable=True),
+        Column("", lambda one: SHORT.get(one.verdict, one.verdict), style=lambda one: STYLES[one.verdict], left=True),
+        Column("differ", _part, _percent, optional=True, drop=1),
+        Column("ulps", lambda one: one.ulps if one.differing else None, _ulps, optional=True, drop=2),
+        Column("error", lambda one: one.error if one.differing else None, error_text, optional=True),
+        Column("eager's", lambda one: one.eager_error if one.differing else None, error_text, optional=True, drop=3),
+        Column("of bound", lambda one: one.bound_share if one.differing else None, _share, optional=True),
+        Column("", lambda one: "varies" if one.repeats is False else None, style="warn", optional=True),
+    )
+
 
 KERNEL_KEYS = (
     "graph", "phase", "kernel", "order", "verdict", "reason", "output", "dtype", "ops", "elements", "differing",
@@ -372,7 +375,7 @@ def _rows(run: Snapshot, width: int) -> Iterator[Row]:
         yield BLANK
         yield heading("Kernels", count(len(run.kernels_judged), "call"))
         shown = _shown(run.kernels_judged)
-        yield from table(KERNELS, shown, width=width)
+        yield from table(_kernel_columns(run), shown, width=width)
         if left_out := len(run.kernels_judged) - len(shown):
             yield from wrapped(f"{left_out} more, none of which is worse; --json has all.", width, "muted")
         reasons = dict.fromkeys(one.reason for one in run.kernels_judged if one.reason)
@@ -430,8 +433,8 @@ def _switch_rows(run: Snapshot, timed: Sequence[NumericsRun], width: int) -> Ite
         return
     yield BLANK
     yield heading("Why they differ", "compiled again with one change at a time")
-    for (_, _, kernel), changes in groupby(run.switches_tried, key=lambda one: (one.graph, one.phase, one.kernel)):
-        yield row(" ", (squeezed(kernel_name(kernel), width - 3), "muted"))
+    for kernel, changes in groupby(run.switches_tried, key=lambda one: (one.graph, one.phase, one.kernel)):
+        yield row(" ", (squeezed(kernel_name(run, *kernel), width - 3), "muted"))
         for one in changes:
             result = "bitwise equal" if one.equal else f"{one.differing:,} differ"
             yield from wrapped(one.name, width, "ok" if one.equal else "", indent=3, lead=f"{result:<15}")
@@ -532,10 +535,8 @@ def _first_op(first: FirstOp, run: Snapshot, width: int) -> Iterator[Row]:
     if first.kind == "wrong" and _varies(run, first):
         yield from _cause(VARIES, width)
     if first.op != "input":
-        of = f", {first.phase} of graph {first.graph}"
-        yield row(
-            "   kernel     ", f"{squeezed(kernel_name(first.kernel), max(width - LABEL - len(of), NARROWEST))}{of}"
-        )
+        name, of = kernel_name(run, first.graph, first.phase, first.kernel), f", {first.phase} of graph {first.graph}"
+        yield row("   kernel     ", f"{squeezed(name, max(width - LABEL - len(of), NARROWEST))}{of}")
     if first.statement:
         of = f"  line {first.statement_line} of the kernel"
         yield row("   statement  ", shortened(first.statement, max(width - LABEL - len(of), NARROWEST)), (of, "muted"))

@@ -14,10 +14,11 @@ import pytest_asyncio
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.studies.growth_rows import result_name
+from tcexplore.studies.growth_rows import kernel_name, result_name
 from tcexplore.studies.numerics import STUDY, NumericsOptions, NumericsRun, steps_compared
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
+from tests import fakes
 from tests.studies.numeric_faults import BACKWARD, CODEGEN, LOWERINGS, NumericFault
 from tests.studies.playback import JOB, json_of, played, printed, timed
 from tests.supervisor.runs import Runs as SharedRuns
@@ -86,6 +87,16 @@ async def test_a_wrong_op_is_shown_with_its_statement_line_and_values():
     assert fields["kernels"][0]["differing"] == 3
     assert STUDY.exit_status(state) == 1
     assert STUDY.exit_status(await studied(*[first], options=NumericsOptions("never"))) == 0
+
+
+def test_a_kernel_has_its_label_in_the_panes():
+    run = fakes.complete()
+    first, *others = run.code.kernels
+    called = replace(first, name="extern_kernels.addmm:3", language="extern")
+    run = replace(run, codes=(replace(run.code, kernels=(called, *others)),))
+    names = [kernel_name(run, kernel.graph, kernel.phase, kernel.name) for kernel in (called, others[0])]
+    assert names == ["E1 addmm:3", f"kernel 1 {others[0].name}"]
+    assert kernel_name(run, "9/9", "forward", "extern_kernels.mm") == "mm"
 
 
 async def test_of_many_kernels_the_worst_are_shown():

@@ -172,8 +172,7 @@ def _fix_label(fix: BreakFix | None, verification: str) -> tuple[str, str]:
 def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, width: int) -> Iterator[Row]:
     """Yield code, reason, fix, explanation and cost."""
     graph_break = costed.graph_break
-    name = " ".join(filter(None, (graph_break.registry_id, stable_ids(snapshot).graph_break(graph_break))))
-    yield row(f"   {shortened(graph_break.code, width - 6 - len(name))}", (f"  {name}", "muted"))
+    yield row(f"   {shortened(graph_break.code, width - 4)}")
     yield from wrapped(graph_break.reason or graph_break.kind, width, "strong", indent=3)
     if fix is not None and fix.line and fix.state != "refused":
         inputs = f"  verified on {count(fix.inputs, 'input')}" if fix.state == "verified" else ""
@@ -185,6 +184,9 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
         yield from wrapped(f"{lost}{explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
     if costed.contradicted:
         yield from wrapped(f"The cost is unclear: {costed.contradicted}.", width, "warn", indent=3)
+    in_registry = f" · {graph_break.registry_id} in torch's registry" if graph_break.registry_id else ""
+    own_id = f"id {stable_ids(snapshot).graph_break(graph_break)} (tcexplore ask, allow-lists)"
+    yield from wrapped(f"{own_id}{in_registry}", width, "muted", indent=3)
 
 
 def _bytecode(

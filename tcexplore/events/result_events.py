@@ -561,6 +561,8 @@ class StepTried(Event):
     """Means of the compile times of the runs without and with the step."""
     recompiles: tuple[int, int] | None = None
     """Recompiles without and with the step; None unless it is to avoid some."""
+    fixes: tuple[int, int] | None = None
+    """Breaks with a verified fix, each on top of those before, and all breaks; None unless it is to fix several."""
     results: ChangeChecked | None = None
     """The results with the step compared with eager's without it; None if they were not."""
     problem: str = ""

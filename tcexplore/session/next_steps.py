@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -25,11 +25,12 @@ from tcexplore.session.snapshot import EarlierTrial, Snapshot
 from tcexplore.targets.target_names import NATIVE
 
 StepAction = Literal[
-    "correct_result", "fix_break", "compile_function", "compile_once", "avoid_recompiles", "run_eagerly", "cuda_graphs",
-    "mode", "autocast", "matmul_precision", "freezing", "channels_last", "guard_filter", "larger_batch",
+    "correct_result", "fix_break", "fix_breaks", "compile_function", "compile_once", "avoid_recompiles", "run_eagerly",
+    "cuda_graphs", "mode", "autocast", "matmul_precision", "freezing", "channels_last", "guard_filter", "larger_batch",
     "compile_blocks",
 ]  # fmt: skip
-"""`compile_once`: call `torch.compile` before a loop instead of in it. `run_eagerly`: leave the program uncompiled.
+"""`fix_breaks`: fix all breaks that have a fix. `compile_once`: call `torch.compile` before a loop instead of in it.
+`run_eagerly`: leave the program uncompiled.
 `freezing`: make the weights constants of the graph. `compile_blocks`: compile each kind of repeated block once, instead
 of the whole model."""
 
@@ -37,9 +38,9 @@ GainUnit = Literal["times faster", "seconds"]
 """`times faster`: time of a compiled call now over the time afterwards, per item for a larger batch. `seconds`: compile
 time saved, once."""
 
-StepTrial = Literal["run", "fix", "bisect"]
-"""How a step is tried. `run`: in a run with another configuration. `fix`: by the fix of a graph break. `bisect`: by the
-bisect study."""
+StepTrial = Literal["run", "fix", "fixes", "bisect"]
+"""How a step is tried. `run`: in a run with another configuration. `fix`: by the fix of a graph break. `fixes`: by the
+fixes of all breaks together. `bisect`: by the bisect study."""
 
 CALLS = 10_000
 """Calls over which gains are compared if the user names no number."""
@@ -236,8 +237,23 @@ def _correct_result(snapshot: Snapshot) -> Iterator[NextStep]:
 
 
 def _breaks(snapshot: Snapshot) -> Iterator[NextStep]:
+    """Yield the fixes of all breaks together, and those of the breaks that matter most."""
     steps = [_break(ranked, snapshot) for ranked in rank_breaks(snapshot)]
+    if sum(step.trial is not None for step in steps) > 1:
+        yield _all_breaks([step for step in steps if step.trial is not None])
     yield from sorted(steps, key=lambda step: _rank(step, snapshot))[:MOST]
+
+
+def _all_breaks(steps: Sequence[NextStep]) -> NextStep:
+    """Return the step that fixes all breaks with a fix; their gaps do not overlap."""
+    known = [(step.share, step.us) for step in steps if step.share is not None and step.us is not None]
+    whole = len(known) == len(steps)
+    return NextStep(
+        action="fix_breaks", target=f"{len(steps)} breaks", number=len(steps),
+        share=sum(share for share, _ in known) if whole else None, us=sum(us for _, us in known) if whole else None,
+        location=steps[0].location, links=tuple(link for step in steps for link in step.links),
+        view=("breaks", "breaks"), trial="fixes",
+    )  # fmt: skip
 
 
 def _break(ranked: RankedBreak, snapshot: Snapshot) -> NextStep:

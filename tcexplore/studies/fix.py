@@ -22,7 +22,7 @@ from tcexplore.files import NotWrittenError
 from tcexplore.fixes.fix import Change, write_change
 from tcexplore.fixes.proposals import NO_FIX, advice, installed, proposals
 from tcexplore.fixes.syntax_source import lines_of
-from tcexplore.fixes.verification import Fact, FactState, ScriptSteps, Verification, facts, summary_fact
+from tcexplore.fixes.verification import Fact, FactState, ScriptSteps, Verification, facts, speed_text, summary_fact
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.report.json_report import break_fields, failure
@@ -175,12 +175,16 @@ class FixedFiles:
         text = self.text(at.file) if at and not installed(at.file) else ""
         return advice(at.file, text, at.line, graph_break.kind) if at else ""
 
+    def fixed_job(self) -> Job:
+        """Return the job that runs the files with the adopted fixes."""
+        source = self.texts.get(self.job.file, self.job.source)
+        return replace(self.job, source=source, overlay=self.overlay(self.texts))
+
     def job_to_list_breaks(self) -> Job:
         """Return the job that runs the files with the adopted fixes, to see the breaks that are left."""
         # A script's region is compared alone.
         config = replace(self.job.config, no_captured_calls=True, no_eager_steps=True)
-        source = self.texts.get(self.job.file, self.job.source)
-        return replace(self.job, source=source, overlay=self.overlay(self.texts), time_for=0.0, config=config)
+        return replace(self.fixed_job(), time_for=0.0, config=config)
 
     def job_with(self, change: Change) -> Job:
         """Return the job that runs a change on top of the adopted ones, and compares it with the original source."""
@@ -313,6 +317,8 @@ def fix_document(
         rows += wrapped(f"{fixed} of {count(len(breaks), 'break')} with a verified fix", width, "strong")
     for step in untried:
         rows += wrapped(step, width, "warn", indent=1, lead="not tried to the end: ")
+    if timed := timed_together(run, breaks):
+        rows += wrapped(speed_text(timed), width, lead="all fixes together: ")
     if written:
         rows += wrapped(f"written: {', '.join(map(display_path, written))}", width, "ok")
     elif fixed and over and write:
@@ -320,6 +326,15 @@ def fix_document(
     elif fixed and over:
         rows += wrapped("nothing is written without --write", width, "muted")
     return StaticDocument("", tuple(rows))
+
+
+def timed_together(run: Snapshot, breaks: Sequence[BreakFixes]) -> ev.ChangeTimed | None:
+    """Return the timing of all verified fixes together, if there are several: that of the last one has all of them.
+
+    In a script, each is timed on its region alone.
+    """
+    verified = [fixes.verified for fixes in breaks if fixes.verified is not None]
+    return verified[-1].after.change_timing if len(verified) > 1 and not run.is_script else None
 
 
 def _verified_names(breaks: Sequence[BreakFixes], file: str) -> Iterator[str]:
@@ -470,32 +485,16 @@ class FixStudy(Study[FixOptions, FixResult]):
         announce(UNMODIFIED)
         run = (await runs.run(files.job_to_list_breaks(), state.timeout)).snapshot
         yield run
-        number, seen = 0, set[_BreakKey]()
-        steps = _steps(run)
-        runs.steps.plan(step for index, step in enumerate(steps.values(), 1) if self._chosen(state, index))
-        while (graph_break := _next_break(run, seen)) is not None:
-            number += 1
-            if not self._chosen(state, number):
-                continue
-            last: Verification | None = None
-            async for attempt in _attempts(state, number, fix_target(files, run, graph_break), files, runs, announce):
-                yield attempt
-                last = attempt.verification
-            if last is not None and last.verified:
-                files.adopt(last.change)
-                # That of a script was on one of its regions alone.
-                listing = await runs.run(files.job_to_list_breaks(), state.timeout) if run.is_script else None
-                run = listing.snapshot if listing is not None else last.after
-            runs.steps.finish(steps.get(_break_key(graph_break), ""))
+        names = _steps(run).values()
+        runs.steps.plan(name for number, name in enumerate(names, 1) if state.options.number in (None, number))
+        async for attempt in fix_each(state, files, run, runs, announce):
+            yield attempt
 
     def result_key(self, result: FixResult) -> Hashable:
         """Return what a result is about: a fix of a script is yielded again, with its steps."""
         if isinstance(result, AttemptedFix) and result.verification is not None:
             return result.number, result.verification.change.fix.name, result.verification.change.after
         return id(result)
-
-    def _chosen(self, state: State, number: int) -> bool:
-        return state.options.number in (None, number)
 
     def document(self, state: State, width: int = 78) -> Document:
         target = state.options.target
@@ -531,12 +530,14 @@ class FixStudy(Study[FixOptions, FixResult]):
     def fields(self, state: State) -> Fields:
         """Return the fixes; times are microseconds of one compiled call.
 
-        Each run has the verified fixes of the breaks before it, so `cost` is what a fix saves beyond those.
+        Each run has the verified fixes of the breaks before it, so `cost` is what a fix saves beyond those; `together`
+        is the timing of all of them.
         """
-        run = _original(state)
+        run, breaks = _original(state), by_break(state.results)
         return {
             "error": failure(run.failure) if run else None,
-            "breaks": list(_fields_of_breaks(run, by_break(state.results))) if run else [],
+            "breaks": list(_fields_of_breaks(run, breaks)) if run else [],
+            "together": _event_fields(timed_together(run, breaks)) if run else None,
             "written": [display_path(file) for file in state.written],
         }
 
@@ -570,6 +571,27 @@ class FixStudy(Study[FixOptions, FixResult]):
             return UNFIXED
         tried = all(fixes.verified for fixes in all_fixes)
         return 0 if tried and run is not None and not state.skipped else UNFIXED
+
+
+async def fix_each(
+    state: State, files: FixedFiles, run: Snapshot, runs: Runs, announce: Announce
+) -> AsyncGenerator[AttemptedFix, None]:
+    """Try the fixes of each break of a run until one is verified; it stays in `files` for the breaks after it."""
+    number, seen, steps = 0, set[_BreakKey](), _steps(run)
+    while (graph_break := _next_break(run, seen)) is not None:
+        number += 1
+        if state.options.number not in (None, number):
+            continue
+        last: Verification | None = None
+        async for attempt in _attempts(state, number, fix_target(files, run, graph_break), files, runs, announce):
+            yield attempt
+            last = attempt.verification
+        if last is not None and last.verified:
+            files.adopt(last.change)
+            # That of a script was on one of its regions alone.
+            listing = await runs.run(files.job_to_list_breaks(), state.timeout) if run.is_script else None
+            run = listing.snapshot if listing is not None else last.after
+        runs.steps.finish(steps.get(_break_key(graph_break), ""))
 
 
 def fix_target(files: FixedFiles, run: Snapshot, graph_break: ev.GraphBreak) -> FixTarget:

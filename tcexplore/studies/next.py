@@ -25,7 +25,7 @@ from tcexplore.session.links import break_link
 from tcexplore.session.next_steps import NextStep, next_steps
 from tcexplore.studies import fix
 from tcexplore.studies.mode_variants import Comparison, step_tried
-from tcexplore.studies.runs import Outcome, Runs, failure_status
+from tcexplore.studies.runs import Runs, failure_status
 from tcexplore.studies.study import Announce, Study, StudyState
 
 MOST = 8
@@ -110,8 +110,11 @@ class NextStudy(Study[NextOptions, StepResult]):
                 announce(name)
                 if step.trial == "fix":
                     tried: StepTried | BreakFix = await _try_fix(step, run, state, runs)
+                elif step.trial == "fixes":
+                    tried = await _try_fixes(step, run, state, runs, announce)
                 elif run.is_script:
-                    tried = await _try_in_script(step, state, runs)
+                    assert step.config is not None
+                    tried = await _try_in_script(step, replace(state.job, config=step.config), state, runs)
                 else:
                     tried = await _try(step, state, runs, folder)
                 run = run.apply(replace(tried, run=run.run))
@@ -184,7 +187,7 @@ def _purpose(state: State, width: int) -> list[Row]:
 def _can_try(step: NextStep) -> bool:
     """Return whether the command can try a step that was not tried yet."""
     known = step.tried is not None or step.gain.measured
-    return not known and step.trial in ("run", "fix")
+    return not known and step.trial in ("run", "fix", "fixes")
 
 
 async def _try(step: NextStep, state: State, runs: Runs, folder: str) -> StepTried:
@@ -193,7 +196,7 @@ async def _try(step: NextStep, state: State, runs: Runs, folder: str) -> StepTri
     if compiles is not None and compiles.problem:
         return compiles
     outcome = await runs.run(trial_job(state.job, step), state.timeout)
-    tried = _read_call(step, outcome)
+    tried = _read_call(step, outcome.snapshot)
     if compiles is None:
         return tried
     return replace(
@@ -201,22 +204,21 @@ async def _try(step: NextStep, state: State, runs: Runs, folder: str) -> StepTri
     )
 
 
-async def _try_in_script(step: NextStep, state: State, runs: Runs) -> StepTried:
-    """Run a script without and with a step; compare the speedups of its steps over eager ones.
+async def _try_in_script(step: NextStep, job: Job, state: State, runs: Runs) -> StepTried:
+    """Run a script without a step, and as `job` with it; compare the speedups of its steps over eager ones.
 
     A short script runs again until there are enough steps.
     """
-    assert step.config is not None
-    configs = (replace(config, repeat=True) for config in (state.job.config, step.config))
-    jobs = [replace(state.job, config=config, profile=False) for config in configs]
-    sides = [RunFigures((await runs.run(job, state.timeout)).snapshot) for job in jobs]
-    comparison = Comparison(*sides)
-    failed = next((side for side in sides if side.failure), None)
+    sides = (state.job, job)
+    jobs = [replace(side, config=replace(side.config, repeat=True), profile=False) for side in sides]
+    figures = [RunFigures((await runs.run(each, state.timeout)).snapshot) for each in jobs]
+    comparison = Comparison(*figures)
+    failed = next((side for side in figures if side.failure), None)
     ratio = comparison.steady_ratio
-    measured = all(side.run.timing is not None and side.run.timing.verdict != "measuring" for side in sides)
+    measured = all(side.run.timing is not None and side.run.timing.verdict != "measuring" for side in figures)
     if failed is not None or ratio is None or not measured:
         return StepTried(step=step.key, problem=failed.failure if failed is not None else NO_STEPS)
-    recompiles = (sides[0].summary.recompiles, sides[1].summary.recompiles)
+    recompiles = (figures[0].summary.recompiles, figures[1].summary.recompiles)
     return replace(
         step_tried(step.key, comparison, ratio), recompiles=recompiles if step.action == "avoid_recompiles" else None
     )
@@ -232,9 +234,8 @@ def trial_job(job: Job, step: NextStep) -> Job:
     )  # fmt: skip
 
 
-def _read_call(step: NextStep, outcome: Outcome) -> StepTried:
-    """Return what a trial measured."""
-    run = outcome.snapshot
+def _read_call(step: NextStep, run: Snapshot) -> StepTried:
+    """Return what the run of a trial measured."""
     timed, items = run.change_timing, step.number / step.before if step.before and step.number else 1.0
     if run.failure is not None:
         return StepTried(step=step.key, problem=_problem(run.failure))
@@ -294,6 +295,23 @@ async def _try_fix(step: NextStep, run: Snapshot, state: State, runs: Runs) -> B
         fix.STUDY.add_result(fixing, attempt)
     fixing.over = True
     return fix.break_fix(run, target, fixing)
+
+
+async def _try_fixes(step: NextStep, run: Snapshot, state: State, runs: Runs, announce: Announce) -> StepTried:
+    """Verify the fixes of all breaks, each on top of those before; time the file with all that are verified."""
+    files = fix.FixedFiles(state.job)
+    fixing: StudyState[fix.FixOptions, fix.FixResult] = StudyState(state.job, fix.FixOptions(), state.timeout)
+    async for attempt in fix.fix_each(fixing, files, run, runs, announce):
+        fix.STUDY.add_result(fixing, attempt)
+    breaks = fix.by_break(fixing.results)
+    verified = [fixes.verified for fixes in breaks if fixes.verified is not None]
+    if not verified:
+        return StepTried(step=step.key, problem="no fix could be verified")
+    if run.is_script:
+        tried = await _try_in_script(step, files.fixed_job(), state, runs)
+    else:
+        tried = _read_call(step, verified[-1].after)
+    return replace(tried, fixes=(len(verified), len(breaks)))
 
 
 STUDY = NextStudy()

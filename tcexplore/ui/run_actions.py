@@ -238,7 +238,7 @@ class RunActions(App[int]):
             self.on_fix_requested(FixRequested(step.links))
         elif step.trial == "bisect":
             self._study("bisect")
-        elif step.trial == "run":
+        elif step.trial in ("run", "fixes"):
             from tcexplore.studies.next import NextOptions
 
             self._study("next", NextOptions(only=step.key, run=newest, step=step))

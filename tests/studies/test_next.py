@@ -11,6 +11,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.session.next_steps import FREEZING, NextStep, StepAction, next_steps
+from tcexplore.studies.fix import FixOptions
 from tcexplore.studies.next import STUDY, NextOptions, StepResult, difference_interval, trial_job
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
@@ -86,6 +87,66 @@ async def test_the_command_tries_as_many_steps_as_asked_for():
     state, player = await played("next", blocks_story, NextOptions(most=1))
     assert sum(job.baseline is not None for job in player.jobs) == 1
     assert len(state.results) == 1
+
+
+TWO_ITEMS = """import torch
+def model(x):
+    y = x * x.mean().item()
+    return y * y.max().item()
+"""
+ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+BOTH = ev.Job(run=1, file="/tmp/model.py", source=TWO_ITEMS)
+
+
+def items_story(job: ev.Job) -> Sequence[ev.Event]:
+    """Return a run with a break on each line that has `.item()`; the file is twice as fast without one of them."""
+    lines = [number for number, line in enumerate(job.source.splitlines(), 1) if ".item()" in line]
+    breaks = [
+        ev.GraphBreak(
+            graph=f"{line}/0", registry_id=None, kind=ITEM, reason="a value", code=job.source.splitlines()[line - 1],
+            location=ev.Location(job.file, line, "model"),
+        )
+        for line in lines
+    ]  # fmt: skip
+    speedup = 2.0 ** (2 - len(lines))
+    timed = replace(TIMED, speedup=speedup, low=speedup - 0.1, high=speedup + 0.1, after_us=100.0 / speedup)
+    checked = ev.ChangeChecked(verdict="identical", calls=1, varied=3)
+    compared = () if job.baseline is None else (checked, timed)
+    return [fakes.one_graph().graphs[0], *breaks, *compared, ev.Finished()]
+
+
+async def test_the_fixes_of_all_breaks_are_tried_together():
+    state, player = await played("next", items_story, job=BOTH)
+    (step,) = [known for known in next_steps(state.results[-1].run) if known.action == "fix_breaks"]
+    assert (step.gain.low, step.gain.value, step.gain.high) == (3.9, 4.0, 4.1)
+    assert step.tried is not None
+    assert step.tried.fixes == (2, 2)
+    assert any(".item()" not in job.source and job.baseline == TWO_ITEMS for job in player.jobs)
+    text = printed("next", state)
+    assert "Remove 2 graph breaks together" in text
+    assert "Each has a fix: line 3, line 4." in text
+    assert "2 of 2 fixes are verified, each on top of those before." in text
+    (found,) = [fields for fields in json_of("next", state)["next"] if fields["action"] == "fix_breaks"]
+    assert (found["gain"], found["tried"]["fixes"]) == (4.0, [2, 2])
+
+
+async def test_the_report_on_fixes_has_the_time_of_all_together():
+    state, _ = await played("fix", items_story, job=BOTH)
+    assert "all fixes together: Compiled call: 100 µs before, 25.0 µs now: 4.00×" in printed("fix", state)
+    assert json_of("fix", state)["together"]["speedup"] == 4.0
+    one, _ = await played("fix", items_story, FixOptions(number=1), job=BOTH)
+    assert "together" not in printed("fix", one)
+
+
+async def test_without_a_verified_fix_there_is_no_gain_of_all_together():
+    def story(job: ev.Job) -> Sequence[ev.Event]:
+        return [replace(event, verdict="wrong") if isinstance(event, ev.ChangeChecked) else event
+                for event in items_story(job)]  # fmt: skip
+
+    state, _ = await played("next", story, job=BOTH)
+    run = state.results[-1].run
+    assert [known.problem for known in run.steps_tried] == ["no fix could be verified"]
+    assert all(known.action != "fix_breaks" for known in next_steps(run))
 
 
 def test_a_trial_times_both_configurations_of_the_same_text():

@@ -214,6 +214,7 @@ def short_step(step: NextStep, snapshot: Snapshot) -> str:
     short: dict[StepAction, str] = {
         "correct_result": "find the wrong stage",
         "fix_break": f"fix {line}" if line else "fix a break",
+        "fix_breaks": f"fix {count(step.number or 0, 'break')}",
         "compile_function": f"get {step.target} compiled",
         "compile_once": "torch.compile once",
         "avoid_recompiles": f"avoid {count(step.number or 0, 'recompile')}",
@@ -253,6 +254,7 @@ def _function_title(step: NextStep, where: str) -> str:
 
 
 _TITLES: dict[StepAction, Callable[[NextStep, str], str]] = {
+    "fix_breaks": lambda step, _: f"Remove {count(step.number or 0, 'graph break')} together",
     "correct_result": lambda step, _: f"Find the compiler stage that makes {step.target or 'the result'} wrong",
     "compile_function": _function_title,
     "compile_once": lambda step, where: f"Call torch.compile once, before the loop: {step.target}, {where}",
@@ -305,6 +307,14 @@ def _break_evidence(step: NextStep, snapshot: Snapshot) -> str:
     if step.contradicted and not step.gain.measured:
         cost = f" Its cost is unclear: {step.contradicted}."
     return f"{step.detail.rstrip('.')}.{cost} {_fix_state(step.fix, snapshot)}".rstrip()
+
+
+def _breaks_evidence(step: NextStep, snapshot: Snapshot) -> str:
+    where = places(snapshot.file)
+    broken = (known for known in snapshot.breaks if break_link(known) in step.links)
+    lines = dict.fromkeys(where.describe(known.location) for known in broken)
+    cost = f" Their gaps {_of_a_call(step).replace('takes', 'take', 1)}, at least." if step.share is not None else ""
+    return f"Each has a fix: {', '.join(lines)}.{'' if step.gain.measured else cost}"
 
 
 def _fix_state(fix: BreakFix | None, snapshot: Snapshot) -> str:
@@ -361,6 +371,7 @@ def _blocks_evidence(step: NextStep, snapshot: Snapshot) -> str:
 _EVIDENCE: dict[StepAction, Callable[[NextStep, Snapshot], str]] = {
     "correct_result": lambda *_: "Compiled gives a wrong result, so no speed matters yet.",
     "fix_break": _break_evidence,
+    "fix_breaks": _breaks_evidence,
     "compile_function": lambda step, _: f"Dynamo skipped it, so its ops run eagerly: {step.detail}",
     "compile_once": lambda step, _: f"It was called {step.number or 0:,} times here. Each call makes a wrapper, whose "
     "first call takes longer.",
@@ -393,6 +404,9 @@ def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
         return
     if tried.compile_s is not None and tried.saved_compile_s is not None:
         yield f"Tried: compiling takes {duration(tried.compile_s[1])} instead of {duration(tried.compile_s[0])}."
+    if tried.fixes is not None:
+        verified, breaks = tried.fixes
+        yield f"{verified} of {breaks} fixes are verified, each on top of those before."
     if tried.recompiles is not None:
         yield f"Recompiles: {tried.recompiles[0]} → {tried.recompiles[1]}."
     if tried.before_us is not None and tried.after_us is not None:

@@ -221,6 +221,7 @@ def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterato
     if choice is not None:
         yield from _alternatives(choice)
     yield from variant_sentences(good)
+    yield from _tuned_algorithms(good)
     if wrong := wrong_runs(good):
         yield f"{ERROR_MARK}result differs from eager's: {_names(wrong)}"
     if warning := uneven_eager(good):
@@ -274,6 +275,25 @@ def _alternatives(choice: ModeChoice) -> Iterator[str]:
         speedup = f"{choice.dynamic.run.timing.speedup:.2f}×"
         config = describe_configuration(choice.dynamic.run.config)
         yield f"It recompiles for each new size; with dynamic shapes: {config}, {speedup}."
+
+
+def _tuned_algorithms(good: Sequence[RunFigures]) -> Iterator[str]:
+    """Yield how often `max-autotune` took the call of the library: then it has the kernels of the default mode."""
+    groups: dict[tuple[int, int], list[RunFigures]] = {}
+    for result in good:
+        if result.run.config.backend == INDUCTOR and result.run.config.mode.startswith("max-autotune"):
+            tuned = [each for each in result.run.autotuned if each.method == "algorithms"]
+            chosen = [choice for each in tuned for choice in each.choices if choice.chosen]
+            library = sum(choice.kind == "extern" for choice in chosen)
+            groups.setdefault((library, len(chosen)), []).append(result)
+    usual = [result for result in good if not result.run.config.mode.startswith("max-autotune")]
+    for (library, ops), results in groups.items():
+        if ops:
+            measured = f"{library} of {count(ops, 'op')} that were measured"
+            yield f"{_names(results)}: a library call was the fastest for {measured}."
+        elif same := [result for result in results if any(has_same_code(result, other) for other in usual)]:
+            why = "torch had no template to measure against the library, so the kernels are the usual ones"
+            yield f"{_names(same)}: {why}."
 
 
 def _stay_eager(good: Sequence[RunFigures]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -159,6 +159,24 @@ def test_of_modes_with_the_same_kernels_the_first_is_recommended():
     assert first.startswith("Use torch.compile(…, dynamic=False): 1.48×")
     assert second == "Same kernels: inductor, reduce-overhead, dynamic false."
     assert "reduce-overhead" in next(conclusions([with_kernel(default, "a"), with_kernel(graphs, "b")]))
+
+
+def test_how_often_autotuning_took_the_call_of_the_library_is_said():
+    def tuned(kind: Literal["template", "extern"], node: str) -> ev.Autotuned:
+        choices = (ev.TuningChoice("fast", kind, 1.0, chosen=True), ev.TuningChoice("slow", "template", 2.0))
+        return ev.Autotuned(
+            run=1, graph="0/0", phase="forward", method="algorithms", op="mm", node=node, choices=choices
+        )
+
+    kernel = ev.Kernel(run=1, graph="0/0", phase="forward", name="cpp_0", language="cpp", source="same")
+    runs = [RunFigures(finished(1.5, mode).run.apply(kernel)) for mode in ("default", "max-autotune")]
+    assert not any("measure" in line for line in conclusions(runs[:1]))
+    name = "inductor, max-autotune, dynamic false"
+    text = f"{name}: torch had no template to measure against the library, so the kernels are the usual ones."
+    assert text in list(conclusions(runs))
+    autotuned = runs[1].run.apply(tuned("extern", "mm")).apply(tuned("template", "mm_1"))
+    text = f"{name}: a library call was the fastest for 1 of 2 ops that were measured."
+    assert text in list(conclusions([runs[0], RunFigures(autotuned)]))
 
 
 def test_a_mode_with_a_wrong_result_is_never_recommended():

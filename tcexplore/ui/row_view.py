@@ -309,7 +309,18 @@ class RowView(ScrollView, can_focus=True):
 
     def action_to_end(self, end: int) -> None:
         self.column = 0
-        self.move_to(len(self.document) - 1 if end > 0 else 0)
+        if end < 0:
+            self.move_to(0)
+            return
+        self.move_to(self._last_row())
+        self.scroll_to(y=self.max_scroll_y, animate=False)
+
+    def _last_row(self) -> int:
+        """Return the last row that is not blank or only about keys."""
+        index = len(self.document) - 1
+        while index > 0 and not (row := self.document.row(index)).links and (row.keys_only or not row.text.strip()):
+            index -= 1
+        return max(index, 0)
 
     def action_zoom_axis(self, by: int) -> None:
         if choices := steered(self.document, "zoom", by, self.cursor):

@@ -84,3 +84,33 @@ async def test_a_step_that_is_an_edit_says_so():
         await go_to_first_step(ui)
         await ui.press("enter")
         assert "an edit of your file" in " ".join(ui.notifications)
+
+
+async def test_the_end_key_goes_to_the_last_step_and_not_to_the_hint_below_it():
+    async with run_app(fakes.session(with_guards())) as ui:
+        ui.engine.story, ui.engine.job = story, replace(JOB, run=7)
+        await ui.press("a", "G")
+        assert "tries a step" in ui.screen, "the hint is in view"
+        await ui.press("enter")
+        assert isinstance(ui.app.screen, NextScreen)
+
+
+async def test_enter_on_the_breaks_together_tries_all_their_fixes():
+    run = fakes.complete(7)
+    (first,) = run.breaks
+    second = replace(first, location=ev.Location(run.file, 3, "forward"), code="y.item()")
+    fixes = tuple(
+        ev.BreakFix(run=7, location=known.location, kind=known.kind, state="proposed", name="a fix")
+        for known in (first, second)
+    )
+    async with run_app(fakes.session(replace(run, call_account=None, breaks=(first, second), fixes=fixes))) as ui:
+        ui.engine.story, ui.engine.job = lambda _: [ev.Finished()], replace(JOB, run=7)
+        await go_to_first_step(ui)
+        assert "Remove 2 graph breaks together" in ui.row("timing")
+        await ui.press("enter")
+        screen = ui.app.screen
+        assert isinstance(screen, NextScreen)
+        assert screen.study_task is not None
+        await screen.study_task.ended()
+        await ui.settle()
+        assert ui.app.session.runs[-1].steps_tried[0].problem == "no fix could be verified"

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import takewhile
 from typing import IO, Any, NamedTuple
 
 Pieces = Iterable[tuple[str, Any]]
@@ -45,12 +46,13 @@ def write_report(pieces: Pieces, stream: IO[str], longest: LongList) -> None:
         stream.writelines(json_lines(pieces))
         return
     with _ForkedList(longest.objects) as text, tempfile.TemporaryFile("w+", encoding="utf-8") as after:
-        whole = list(pieces)
-        at = [key for key, _ in whole].index(longest.key)
-        stream.write("{")
-        stream.writelines(_members(whole[:at], "\n"))
-        after.writelines(_members(whole[at + 1 :], ",\n"))
-        stream.write(f"{',' if at else ''}\n {json.dumps(longest.key)}: ")
+        rest = iter(pieces)
+        separator = "{"
+        for member in _members(takewhile(lambda piece: piece[0] != longest.key, rest), "{\n"):
+            stream.write(member)
+            separator = ","
+        after.writelines(_members(rest, ",\n"))
+        stream.write(f"{separator}\n {json.dumps(longest.key)}: ")
         text.copy_to(stream)
         after.seek(0)
         shutil.copyfileobj(after, stream)

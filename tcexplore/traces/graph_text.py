@@ -117,7 +117,8 @@ class _GraphReader:
         self._place = place
         self._names = names
         self.nodes: dict[str, FxNode] = {}
-        self._location: Location | None = None
+        self._stack: tuple[Location, ...] = ()
+        """The line that the next statements come from, one object for all of them."""
         self._indent = 0
         self._returned: list[str] = []
         """The lines of a `return` statement that spans lines."""
@@ -126,7 +127,7 @@ class _GraphReader:
 
     def add_inputs(self, inputs: Iterable[tuple[str, str | None]]) -> None:
         for name, annotation in inputs:
-            self._add(name, Expression("placeholder", self._readable(name), "", ()), annotation, None)
+            self._add(name, Expression("placeholder", self._readable(name), "", ()), annotation, ())
 
     def _readable(self, name: str) -> str:
         """Return the readable name of an input; torch describes no source of a gradient, but that of its tensor."""
@@ -164,7 +165,7 @@ class _GraphReader:
             return False
         value = re.sub(r"(?<=[(\[{]) | (?=[)\]}])", "", text)
         inputs = read_expression(value, self.nodes).inputs
-        self._add(self._output_name(), Expression("output", "output", _returned(value), inputs), None, None)
+        self._add(self._output_name(), Expression("output", "output", _returned(value), inputs), None, ())
         return True
 
     def _output_name(self) -> str:
@@ -175,9 +176,10 @@ class _GraphReader:
     def _comment(self, line: str) -> None:
         match = _PLACE.match(line)
         if match is not None:
-            self._location = self._place(match[1], int(match[2]), match[3], match[4])
+            location = self._place(match[1], int(match[2]), match[3], match[4])
+            self._stack = () if location is None else (location,)
         elif "No stacktrace" in line:
-            self._location = None
+            self._stack = ()
 
     def _statement(self, code: str) -> None:
         parts = [part for part in code.split(";  ") if not part.rstrip().endswith("= None")] or [code]
@@ -188,21 +190,21 @@ class _GraphReader:
         elif len(parts) > 1 and (assigned := _IN_PLACE.match(parts[1])):
             self._in_place(parts[0], assigned)
         elif first is not None and first[1].isidentifier():
-            self._add(first[1], read_expression(first[3], self.nodes), first[2], self._location)
+            self._add(first[1], read_expression(first[3], self.nodes), first[2], self._stack)
 
     def _in_place(self, code: str, assigned: re.Match[str]) -> None:
         """Add `x += y;  iadd = x` or `x[i] = y;  setitem = x`."""
         augmented = _AUGMENTED.match(code)
         if augmented:
             operand = read_expression(f"f({augmented[1]}, {augmented[3]})", self.nodes)
-            self._add(assigned[1], operand._replace(target=_AUGMENTED_NAMES[augmented[2]]), assigned[2], self._location)
+            self._add(assigned[1], operand._replace(target=_AUGMENTED_NAMES[augmented[2]]), assigned[2], self._stack)
             return
         target, _, value = code.partition(" = ")
         item = read_expression(target, self.nodes)
         rest = read_expression(f"f({value})", self.nodes)
         inputs = tuple(dict.fromkeys((*item.inputs, *rest.inputs)))
         expression = Expression("call_function", "setitem", f"{item.args}, {rest.args}", inputs)
-        self._add(assigned[1], expression, assigned[2], self._location)
+        self._add(assigned[1], expression, assigned[2], self._stack)
 
     def _rename(self, old: str, new: str) -> None:
         """Rename an input: Dynamo's parameters have other names than the nodes."""
@@ -212,9 +214,9 @@ class _GraphReader:
         renamed[new] = FxNode(name=new, op="placeholder", **fields)
         self.nodes = renamed
 
-    def _add(self, name: str, expression: Expression, annotation: str | None, location: Location | None) -> None:
-        if location is not None and expression.target.endswith("getitem"):
-            self._place_result(expression.inputs, location)
+    def _add(self, name: str, expression: Expression, annotation: str | None, stack: tuple[Location, ...]) -> None:
+        if stack and expression.target.endswith("getitem"):
+            self._place_result(expression.inputs, stack)
         tensor = read_tensor(annotation)
         name = intern(name)  # as a part of the text, each of a million names would be a string of its own
         self.nodes[name] = FxNode(
@@ -228,15 +230,15 @@ class _GraphReader:
             stride=tensor.stride if tensor else None,
             contiguous=tensor is None or tensor.stride is None or is_contiguous(tensor.shape, tensor.stride),
             device=tensor.device if tensor else None,
-            location=location,
-            stack=(location,) if location else (),
+            location=stack[0] if stack else None,
+            stack=stack,
         )
 
-    def _place_result(self, names: tuple[str, ...], location: Location) -> None:
+    def _place_result(self, names: tuple[str, ...], stack: tuple[Location, ...]) -> None:
         """Give a call without a line the one of what is taken from its result: torch loses it for `rng_state` ops."""
         call = self.nodes.get(names[0]) if names else None
         if call is not None and call.op == "call_function" and call.location is None:
-            self.nodes[call.name] = replace(call, location=location, stack=(location,))
+            self.nodes[call.name] = replace(call, location=stack[0], stack=stack)
 
 
 def _returned(code: str) -> str:

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from tcexplore.documents.bytecode_view import break_step_rows, known_steps, rewritten_at
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, not_in_profile_rows, nothing_compiled_rows
-from tcexplore.documents.line_facts import broken_expression, format_cost_briefly, format_share
+from tcexplore.documents.line_facts import broken_expression, format_cost_briefly, format_share, lines_of_fix
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
@@ -174,10 +174,12 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
     graph_break = costed.graph_break
     yield row(f"   {shortened(graph_break.code, width - 4)}")
     yield from wrapped(graph_break.reason or graph_break.kind, width, "strong", indent=3)
-    if fix is not None and fix.line and fix.state != "refused":
+    if fix is not None and fix.code and fix.state != "refused":
         inputs = f"  verified on {count(fix.inputs, 'input')}" if fix.state == "verified" else ""
         style = "ok" if fix.state == "verified" else ""
-        yield row(("   fix ", "muted"), (shortened(fix.line, width - 7), style), (inputs, "muted"))
+        for number, line in enumerate(lines_of_fix(fix)):
+            lead, end = ("   fix ", inputs) if number == 0 else ("       ", "")
+            yield row((lead, "muted"), (shortened(line, width - 7), style), (end, "muted"))
     if fix is not None and fix.note:
         yield from wrapped(fix.note, width, indent=3, lead=_NOTES.get(fix.state, "Instead: "))
     if lost := format_cost(costed, snapshot):
@@ -351,8 +353,9 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
             return f"nothing certain {_unit(snapshot)}"
         return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({format_share(costed.share)})"
     low, high = (duration(end / 1e6) for end in (costed.low_us, costed.high_us))
-    share = "undecided" if costed.is_undecided else format_share(costed.share)
-    return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({share})"
+    if costed.is_undecided:
+        return f"undecided, between {low} and {high} {_unit(snapshot)}"
+    return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({format_share(costed.share)})"
 
 
 def explain_cost(costed: RankedBreak) -> str:

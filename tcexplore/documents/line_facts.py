@@ -281,3 +281,15 @@ def broken_expression(graph_break: ev.GraphBreak) -> str:
     """Return the call or keyword that breaks the graph, such as `.item()`."""
     start, end = break_place(graph_break, graph_break.code)
     return graph_break.code[start:end]
+
+
+MOST_LINES = 4
+"""Lines of a fix that are shown where it is summarized."""
+
+
+def lines_of_fix(fix: ev.BreakFix) -> list[str]:
+    """Return the first lines that a fix adds or changes, and how many more there are."""
+    lines = fix.code.splitlines()
+    if len(lines) <= MOST_LINES:
+        return lines
+    return [*lines[: MOST_LINES - 1], f"… {len(lines) - MOST_LINES + 1} more lines"]

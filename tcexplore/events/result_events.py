@@ -504,8 +504,8 @@ class BreakFix(Event):
     state: FixState
     name: str = ""
     """The fix, such as `torch.where`."""
-    line: str = ""
-    """The first changed line of code."""
+    code: str = ""
+    """The lines that it adds or changes, without imports."""
     note: str = ""
     """Why it is not verified, or advice if there is no fix."""
     inputs: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from codecs import BOM_UTF8
 from dataclasses import dataclass
 
@@ -54,12 +55,12 @@ class Change:
         return diff(self.before, self.after, name or self.file)
 
     @property
-    def first_line(self) -> str:
-        """The first line of code that it adds or changes, other than an import, without its indentation."""
-        added = [line[1:].strip() for line in self.diff() if line.startswith("+") and not line.startswith("+++")]
-        lines = list(filter(None, added))
+    def code(self) -> str:
+        """The lines of code that it adds or changes, other than imports, without their common indentation."""
+        added = (line[1:] for line in self.diff() if line.startswith("+") and not line.startswith("+++"))
+        lines = list(filter(str.strip, added))
         code = [line for line in lines if not line.startswith(("import ", "from "))]
-        return (code or lines or [""])[0]
+        return textwrap.dedent("\n".join(code or lines))
 
     def line_before(self, line: int) -> int | None:
         """Return the original number of a line in the changed file; None for a line that the change touched."""

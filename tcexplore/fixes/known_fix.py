@@ -46,7 +46,7 @@ def proposed_fixes(snapshot: Snapshot) -> Iterator[ev.BreakFix]:
             yield ev.BreakFix(
                 run=snapshot.run, location=graph_break.location, kind=graph_break.kind, state=known.state,
                 name=known.change.fix.name if known.change else "",
-                line=known.change.first_line if known.change else "", note=known.advice,
+                code=known.change.code if known.change else "", note=known.advice,
             )  # fmt: skip
 
 

@@ -362,8 +362,19 @@ def _same(judged: ChangeChecked) -> str:
     others += f"; also {' and '.join(modes)}" if modes else ""
     if judged.verdict == "identical":
         return f"{results}, eager and compiled, bit-identical to the original in eager mode{others}"
-    difference = f" ({_difference(judged)})" if judged.max_abs else ""
+    difference = f" ({_difference(judged)}{_as_sensitive(judged)})" if judged.max_abs else ""
     return f"{results}, eager and compiled, equal to the original in eager mode up to rounding{difference}{others}"
+
+
+LARGE_REL = 0.1
+"""Difference, relative to the largest value, above what a dtype explains: a rounding grew to it."""
+
+
+def _as_sensitive(judged: ChangeChecked) -> str:
+    """Return why a large difference is within rounding; empty for a small one."""
+    if judged.max_rel is None or judged.max_rel < LARGE_REL:
+        return ""
+    return "; with other roundings, the original differs about as much from itself: it is that sensitive there"
 
 
 def _speed(verification: Verification) -> Fact:

@@ -122,7 +122,7 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
     timed = verified.after.change_timing if verified else None
     return BreakFix(
         run=run.run, location=graph_break.location, kind=graph_break.kind, state=state_name, note=note,
-        name=change.fix.name if change else "", line=change.first_line if change else "",
+        name=change.fix.name if change else "", code=change.code if change else "",
         inputs=verified.inputs if verified else 0,
         kernels=(summarize(verified.before).kernels, summarize(verified.after).kernels) if verified else None,
         speedup=timed.speedup if timed and timed.verdict in DECIDED else None,

@@ -130,5 +130,17 @@ def test_the_change_is_shown_before_its_verification_begins():
     view = BreakView(known.graph_break, FILE, waiting=True, proposed=change, step="break 1: net alone")
     document = break_document(view, 100)
     text = "\n".join(document.row(index).text for index in range(len(document)))
-    assert change.first_line in text
+    assert all(line in text for line in change.code.splitlines())
     assert "Not verified yet. Under way: break 1: net alone." in text
+
+
+def test_a_large_difference_that_counts_as_rounding_has_a_reason():
+    """With weights that reach a branch, one rounding may grow to any size."""
+    close = replace(SAME, verdict="close to eager", max_abs=0.014, tensor="gradient of norm2.weight")
+
+    def text(max_rel: float) -> str:
+        known = verification(replace(close, max_rel=max_rel))
+        return " ".join(fact.text for fact in facts(known))
+
+    assert "1.4 of its largest value; with other roundings, the original differs about as much" in text(1.4)
+    assert "other roundings" not in text(3e-7)

@@ -112,4 +112,4 @@ async def test_the_fix_of_a_break_is_proposed_and_not_tried(traces: Path):
         (step,) = next_steps(newest)
         assert (step.action, step.trial) == ("fix_break", None)
         assert step.fix is not None
-        assert step.fix.line.startswith("torch._dynamo")
+        assert step.fix.code.startswith("torch._dynamo")

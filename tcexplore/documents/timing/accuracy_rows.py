@@ -81,7 +81,7 @@ def format_errors(accuracy: Accuracy) -> str:
     parts = []
     if accuracy.eager_vs_fp64 is not None and accuracy.compiled_vs_fp64 is not None:
         errors = format_error(accuracy.eager_vs_fp64), format_error(accuracy.compiled_vs_fp64)
-        parts.append("error vs. float64: eager {}, compiled {}".format(*errors))
+        parts.append("relative error vs. float64: eager {}, compiled {}".format(*errors))
         if accuracy.rounded_error is not None:
             parts[-1] += f", eager with other roundings {format_error(accuracy.rounded_error)}"
         elif accuracy.allowed_error is not None and accuracy.compiled_vs_fp64 > accuracy.eager_vs_fp64:
@@ -89,7 +89,7 @@ def format_errors(accuracy: Accuracy) -> str:
     elif accuracy.rounded_error is not None:
         parts.append(f"eager with other roundings differs by {format_error(accuracy.rounded_error)}")
     if accuracy.max_abs is not None and accuracy.verdict != "identical":
-        parts.append(f"largest difference from eager {format_error(accuracy.max_abs)}")
+        parts.append(f"largest absolute difference from eager {format_error(accuracy.max_abs)}")
     return "; ".join(parts)
 
 

@@ -100,8 +100,8 @@ def _summary(tree: ModuleTree) -> str:
     if not timed:
         return text
     _, more, longest = max(timed, key=lambda each: each[0])
-    like = f", and {more} more in equal modules" if more else ""
-    return f"Longest: {longest.path}, {_duration(longest.compiled_us)} compiled{like}. {text}"
+    like, each = (f", with {more} that are equal to it", " each") if more else ("", "")
+    return f"Longest{like}: {longest.path}, {_duration(longest.compiled_us)} compiled{each}. {text}"
 
 
 def _deepest(modules: Sequence[ModuleRow]) -> int:

@@ -37,6 +37,10 @@ BREAK_STYLES = {"added": "removed", "removed": "added"}
 MARKS = {"added": ("+ ", "added"), "removed": ("- ", "removed"), "changed": ("~ ", "changed"), "same": ("  ", "muted")}
 
 
+DRIFT = 1.1
+"""Ratio of the eager times of two runs from which on it is said that they differ."""
+
+
 def node_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """Yield the nodes that only one of the runs has."""
     for change in diff.nodes:
@@ -279,6 +283,11 @@ def _call_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
         (f"{verdict}, {ratio.value:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}]", VERDICT_STYLES.get(verdict, "strong")),
         rest=((f"  eager {eager}", "muted"),),
     )
+    eager_ratio = before.timing.eager_us / after.timing.eager_us
+    if not 1 / DRIFT <= eager_ratio <= DRIFT:
+        changed = "got faster" if eager_ratio > 1 else "got slower"
+        text = f"Eager {changed} too, by your edit or by the machine: the speedups over eager say more than the times."
+        yield row((f" {text}", "warn"))
 
 
 def _section(section: _Section, diff: RunDiff, toggled: frozenset[str], width: int) -> Part:

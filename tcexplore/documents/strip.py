@@ -293,6 +293,8 @@ def _breaks(shown: Snapshot) -> Piece:
 
 
 def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
+    from tcexplore.documents.verdicts import describe_noise  # not imported before the first frame
+
     timing = shown.timing
     if timing is not None and timing.verdict == "measuring":
         going = shown.status == "running"
@@ -311,6 +313,7 @@ def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
         if shown.target != NATIVE:
             yield piece("on this machine", "muted", 1)
         yield piece(f"{speedup if timing.verdict == 'no difference' else ''}{interval}", "interval", 2)
+        yield piece(f"within the noise of {timing.noise_floor:.0%}" if describe_noise(timing) else "", "muted", 2)
         yield piece(timing.load, "muted", 3)
     elif shown.timing_skipped:
         yield piece("not timed", "muted", 2)

@@ -243,7 +243,9 @@ class RunActions(App[int]):
 
             self._study("next", NextOptions(only=step.key, run=newest, step=step))
         else:
-            why = "the script compiles itself" if newest.is_script else "it is an edit of your file"
+            from tcexplore.documents.timing.next_view import why_not_tried
+
+            why = why_not_tried(step, newest)
             self.main.say(f"It cannot be tried: {why}. {hint('follow')} shows the evidence for it.")
 
     def on_steps_tried(self, message: StepsTried) -> None:

@@ -329,6 +329,46 @@ def test_the_list_begins_with_whether_to_compile_at_all():
     assert first(1_000_000).startswith(" Worth compiling for 1,000,000 calls")
 
 
+def two_broken_lines(*fixed: str) -> Snapshot:
+    """Return a run with two breaks, and a proposed fix for those with a name."""
+    run = fakes.complete()
+    (first,) = run.breaks
+    second = replace(first, location=ev.Location(run.file, 3, "forward"), code="y.item()")
+    run = replace(run, breaks=(first, second))
+    for known, name in zip(run.breaks, fixed, strict=False):
+        run = run.apply(
+            ev.BreakFix(
+                run=run.run, location=known.location, kind=known.kind, state="proposed", name=name,
+                code="a = 1\nb = 2\nc = 3\nd = 4\ne = 5",
+            )
+        )  # fmt: skip
+    return run
+
+
+def test_all_breaks_together_are_a_step_if_several_have_a_fix():
+    assert "fix_breaks" not in actions(two_broken_lines("one"))
+    run = two_broken_lines("one", "two")
+    together = step(run, "fix_breaks")
+    assert (together.number, together.trial) == (2, "fixes")
+    assert evidence(together, run).startswith("Each has a fix: ")
+    assert "fix_breaks" not in actions(replace(run, trace="rank 0")), "nothing can be tried in a trace"
+    run = run.apply(ev.StepTried(run=run.run, step=together.key, fixes=(1, 2), speedup=1.5, low=1.4, high=1.6))
+    assert "1 of 2 fixes are verified, each on top of those before." in list(results(step(run, "fix_breaks"), run))
+
+
+def test_a_fix_of_several_lines_is_shown_with_them():
+    code = [row.text.strip() for row in rows(next_document, two_broken_lines("one"), width=100)]
+    assert code[code.index("a = 1") :][:4] == ["a = 1", "b = 2", "c = 3", "… 2 more lines"]
+
+
+def test_a_step_that_cannot_be_tried_in_a_script_says_so_in_the_list():
+    entry = ev.EntryFound(run=1, name="__main__", kind="script", rule="", calls=())
+    script = replace(product_heavy(), entry=entry)
+    assert script.is_script
+    assert "It cannot be tried here: the script compiles itself." in list(results(step(script, "autocast"), script))
+    assert not list(results(step(product_heavy(), "autocast"), product_heavy()))
+
+
 def test_measured_gains_come_first_and_steps_without_gain_last():
     run = tried(fixed(product_heavy(), 0.2), "autocast", 1.5, 1.6, 1.7)
     assert actions(run)[:2] == ["autocast", "fix_break"]
@@ -374,6 +414,7 @@ def test_seconds_and_speedups_are_compared_over_the_expected_calls():
 def test_gains_as_text():
     assert describe_gain(Gain(1.25, 1.31, 1.38, measured=True)) == "1.31× faster [1.25, 1.38]"
     assert describe_gain(Gain(0.9, 1.1, 1.3, measured=True)) == "no certain gain [0.90, 1.30]"
+    assert describe_gain(Gain(0.79, 0.9, 0.95, measured=True)) == "1.11× slower [1.05, 1.27]"
     assert describe_gain(Gain(None, None, 1.4)) == "not measured, at most 1.40×"
     assert describe_gain(Gain(None, None, 3.2, "seconds")) == "not measured, at most 3.20 s"
     assert describe_gain(Gain(2.0, 2.5, 3.0, "seconds", measured=True)) == "saves 2.50 s [2.00 s, 3.00 s]"

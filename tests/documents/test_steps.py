@@ -85,6 +85,18 @@ def test_break_even_is_in_steps_and_epochs():
     assert "Break-even after 3.9 epochs" in text
 
 
+def test_a_script_with_fewer_steps_than_the_break_even_point_says_so():
+    def text(steps: int, *end: ev.Event, repeats: int = 0) -> str:
+        run = script(ESTIMATE, replace(STEPS, steps=steps, repeats=repeats), *end)
+        return " ".join(golden.text(timing_document(run)).split())
+
+    short = "This script ends after 120 steps: compiling most likely makes it take longer."
+    assert short in text(120, ev.Finished())
+    assert short in text(360, ev.Finished(), repeats=2)
+    assert "This script ends" not in text(120), "more steps may follow"
+    assert "This script ends" not in text(300, ev.Finished())
+
+
 def test_json():
     run = script(ESTIMATE, STEPS)
     validate(run)

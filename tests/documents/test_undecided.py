@@ -67,7 +67,10 @@ def test_the_diff_has_the_time_of_a_call_in_one_run_over_the_other():
 
     assert "compiled call 1.00 ms → 500 µs: faster, 2.00× [1.81, 2.21]" in text(500.0)
     assert "eager 2.00 ms → 2.00 ms" in text(500.0)
+    assert "Eager got" not in text(500.0)
     assert "no clear difference, 0.83× [0.75, 1.11]" in text(1200.0, eager_us=2400.0), "a slower machine"
+    assert "Eager got slower too, by your edit or by the machine" in text(1200.0, eager_us=2400.0)
+    assert "Eager got faster too" in text(250.0, eager_us=500.0)
     assert "faster, 4.00× [3.62, 4.42]" in text(250.0, eager_us=500.0), "a smaller model"
     assert "slower, 0.50×" in text(2000.0)
     assert "no clear difference, 1.05× [0.95, 1.16]" in text(950.0)
@@ -97,6 +100,10 @@ def test_summaries_show_no_speedup_before_it_is_known(verdict: TimingVerdict) ->
 def test_undecided_verdict_shows_its_interval() -> None:
     snapshot = run("undecided")
     assert "vs. eager: undecided  [0.01, 4.50]" in verdict_row(Session(runs=(snapshot,))).text
+    assert "within the noise" not in verdict_row(Session(runs=(snapshot,))).text
+    assert snapshot.timing is not None
+    noisy = replace(snapshot, timing=replace(snapshot.timing, speedup=1.09, low=1.06, high=1.11, noise_floor=0.09))
+    assert "undecided  [1.06, 1.11]  within the noise of 9%" in verdict_row(Session(runs=(noisy,))).text
     assert "speed undecided" in history_row(Session(runs=(snapshot,)), 160).text
     many = tuple(replace(snapshot, run=number) for number in range(1, 9))
     assert "8 ✖1 2k ?×]" in history_row(Session(runs=many), 80).text

@@ -8,7 +8,7 @@ from tcexplore.documents.document import Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.guards_view import UNSAFE, filter_code
 from tcexplore.documents.guards.symbols_view import describe_fix
-from tcexplore.documents.line_facts import broken_expression
+from tcexplore.documents.line_facts import broken_expression, lines_of_fix
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.verdicts import recommend
@@ -160,10 +160,12 @@ def gain_span(step: NextStep) -> Span:
 
 
 def describe_gain(gain: Gain) -> str:
-    """Return `1.31× faster [1.25, 1.38]`, `at most 1.40×`, `at most 3.2 s`, or `not measured`."""
+    """Return `1.31× faster [1.25, 1.38]`, `1.10× slower [1.05, 1.27]`, `at most 1.40×`, `at most 3.2 s`, …"""
     if gain.unit == "seconds":
         return _describe_seconds(gain)
     if gain.measured and gain.value is not None and gain.low is not None:
+        if gain.high is not None and gain.high < 1:
+            return f"{1 / gain.value:.2f}× slower [{1 / gain.high:.2f}, {1 / gain.low:.2f}]"
         if not gain.helps:
             return f"no certain gain {_interval(gain)}"
         return f"{gain.value:.2f}× faster {_interval(gain)}"
@@ -394,6 +396,8 @@ def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
     """Yield what the trial of a step showed, as sentences."""
     tried = step.tried
     if tried is None:
+        if step.config is not None and (why := why_not_tried(step, snapshot)):
+            yield f"It cannot be tried here: {why}."
         if step.earlier is not None:
             gain = step.earlier.tried.problem or describe_gain(measured_gain(step, step.earlier.tried))
             when = ", before the file changed" if step.earlier.file_changed else ""
@@ -412,15 +416,21 @@ def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
     if tried.before_us is not None and tried.after_us is not None:
         each = f" for {step.number} items instead of {step.before}" if step.action == "larger_batch" else ""
         speed = f", {tried.verdict}" if tried.verdict in ("undecided", "no difference") else ""
-        slower = f", {1 / tried.speedup:.2f}× slower" if tried.verdict == "slower" and tried.speedup else ""
         calls = f"{duration(tried.after_us / 1e6)} instead of {duration(tried.before_us / 1e6)}"
         unit = "step" if snapshot.is_script else "call"
-        yield f"A compiled {unit} takes {calls}{each}{speed}{slower}."
+        yield f"A compiled {unit} takes {calls}{each}{speed}."
         if tried.speedups is not None:
             without, with_it = tried.speedups
             yield f"Each in its own process, compared over eager: {with_it:.2f}× with it, {without:.2f}× without."
     if tried.results is not None:
         yield describe_results(tried.results)
+
+
+def why_not_tried(step: NextStep, snapshot: Snapshot) -> str:
+    """Return why a step cannot be tried; empty if it can."""
+    if step.trial is not None:
+        return ""
+    return "the script compiles itself" if snapshot.is_script else "it is an edit of your file"
 
 
 def describe_results(checked: ChangeChecked) -> str:
@@ -439,7 +449,7 @@ def code_of(step: NextStep) -> str:
     """Return the code to write; empty if it depends on the file."""
     fix = step.fix
     codes: dict[StepAction, str] = {
-        "fix_break": fix.line if fix is not None else "",
+        "fix_break": "\n".join(lines_of_fix(fix)) if fix is not None else "",
         "cuda_graphs": "torch.compile(model, mode='reduce-overhead')" if step.config is not None else "",
         "mode": f"torch.compile(model, mode={step.target!r})",
         "autocast": f"with torch.autocast(device_type, torch.{step.target}): ...",

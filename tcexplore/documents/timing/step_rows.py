@@ -33,6 +33,8 @@ def step_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield from wrapped(describe_counts(steps), width, "muted")
     for note in step_notes(steps):
         yield from wrapped(note, width, "warn", lead="! ")
+    if text := pays_in_this_run(snapshot):
+        yield from wrapped(text, width, "strong")
     if text := epochs(snapshot):
         yield from wrapped(text, width)
     yield from _parts(snapshot, steps, width)
@@ -76,6 +78,17 @@ def step_notes(steps: StepsTimed) -> Iterator[str]:
         yield RANDOM
     if steps.varying:
         yield VARYING
+
+
+def pays_in_this_run(snapshot: Snapshot) -> str:
+    """Return that the script has fewer steps than the break-even point; empty if it has more, or has not ended."""
+    steps, calls = snapshot.steps, economics(snapshot).break_even_calls
+    if steps is None or not calls or not snapshot.complete:
+        return ""
+    number = round(steps.steps / (steps.repeats + 1))
+    if number >= calls:
+        return ""
+    return f"This script ends after {count(number, 'step')}: compiling most likely makes it take longer."
 
 
 def epochs(snapshot: Snapshot) -> str:

@@ -515,7 +515,12 @@ class Regions:
             inputs = self._queries.last_inputs(number)
         self._hooks.emit(
             RegionCompiled(
-                region=number, call=call.region.calls, at=call.at, seconds=seconds, graphs=graphs, inputs=inputs
+                region=number,
+                call=call.region.calls + call.region.eager,
+                at=call.at,
+                seconds=seconds,
+                graphs=graphs,
+                inputs=inputs,
             )
         )
 

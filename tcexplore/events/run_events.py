@@ -333,7 +333,7 @@ class RegionCompiled(Event):
 
     region: int
     call: int
-    """Counted from 1."""
+    """Counted from 1, eager calls included."""
     at: float
     """Start in seconds since the job arrived."""
     seconds: float

@@ -18,6 +18,7 @@ from tcexplore.events import (
     Output,
     Recompiled,
     RegionCalls,
+    RegionCompiled,
     RegionCreated,
     RunFact,
     StepsTimed,
@@ -270,4 +271,7 @@ async def test_a_call_that_may_compile_is_compiled_in_an_eager_step(runs: Runs) 
     assert isinstance(events[-1], Finished), events[-1]
     assert "last eager batch: 8" in "".join(event.text for event in only(events, Output))
     assert len(only(events, GraphCaptured)) == 3
-    assert [(calls.region, calls.eager > 0) for calls in only(events, RegionCalls)[-2:]] == [(0, True), (1, False)]
+    *_, last, _ = calls = only(events, RegionCalls)
+    assert [(each.region, each.eager > 0) for each in calls[-2:]] == [(0, True), (1, False)]
+    compiles = [compiled.call for compiled in only(events, RegionCompiled) if compiled.region == 0]
+    assert compiles[-1] == last.calls + last.eager, "eager calls count, as for the user"

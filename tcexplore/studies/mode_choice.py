@@ -52,7 +52,7 @@ def choose_mode(results: Sequence[RunFigures]) -> ModeChoice | None:
     return ModeChoice(
         best=best,
         equal=tuple(result for result in good if result is not best and _interval(result)[1] >= least),
-        dynamic=dynamic if best.run.config.dynamic is False else None,
+        dynamic=None if best.run.config.dynamic else dynamic,
     )
 
 

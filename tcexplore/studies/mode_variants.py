@@ -42,7 +42,7 @@ INACCURATE = ACCURACY_VERDICTS[ACCURACY_VERDICTS.index("less accurate than eager
 
 @dataclass(frozen=True, slots=True)
 class ModesOptions:
-    """Rows to compare. Empty: all modes that this torch has, the default backends, static and dynamic shapes."""
+    """Rows to compare. Empty: all modes of this torch, the default backends, shapes as in the file and dynamic."""
 
     modes: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
@@ -239,6 +239,12 @@ class Comparison:
         return Range(variant.speedup / base.speedup, variant.low / base.high, variant.high / base.low)
 
     @property
+    def timed(self) -> bool:
+        """Return whether both rows have enough pairs."""
+        rows = (self.base.run.timing, self.variant.run.timing)
+        return all(timing is not None and timing.verdict != "measuring" for timing in rows)
+
+    @property
     def decided(self) -> bool:
         """Return whether both rows have a verdict."""
         rows = (self.base.run.timing, self.variant.run.timing)
@@ -314,17 +320,17 @@ def tried_filter(comparison: Comparison) -> GuardFilterTried:
 
 
 def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, ...]:
-    """Return each mode of Inductor with a verdict against the model file's own mode, as a next step."""
+    """Return each mode of Inductor that was timed against the model file's own mode, as a next step."""
     if own.backend != INDUCTOR:
         return ()
     tried: dict[str, StepTried] = {}
     for comparison in _compare(results, lambda config: replace(config, mode=own.mode)):
         config, steady = comparison.variant.run.config, comparison.steady_ratio
-        fixed = config.backend == INDUCTOR and config.dynamic == bool(own.dynamic) and _is_plain(config)
-        if not fixed or steady is None or not comparison.decided or comparison.variant.summary.wrong:
+        fixed = config.backend == INDUCTOR and bool(config.dynamic) == bool(own.dynamic) and _is_plain(config)
+        if not fixed or steady is None or not comparison.timed or comparison.variant.summary.wrong:
             continue
-        step = f"mode {config.mode}"
-        tried[step] = step_tried(step, comparison, steady)
+        step = step_tried(f"mode {config.mode}", comparison, steady)
+        tried[step.step] = step if comparison.decided else replace(step, verdict="undecided")
     return tuple(tried.values())
 
 

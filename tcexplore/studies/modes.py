@@ -274,7 +274,8 @@ def _alternatives(choice: ModeChoice) -> Iterator[str]:
     if choice.dynamic is not None and choice.dynamic.run.timing is not None:
         speedup = f"{choice.dynamic.run.timing.speedup:.2f}×"
         config = describe_configuration(choice.dynamic.run.config)
-        yield f"It recompiles for each new size; with dynamic shapes: {config}, {speedup}."
+        when = "at the first new size" if choice.best.run.config.dynamic is None else "for each new size"
+        yield f"It recompiles {when}; with dynamic shapes: {config}, {speedup}."
 
 
 def _tuned_algorithms(good: Sequence[RunFigures]) -> Iterator[str]:
@@ -328,9 +329,6 @@ CPU_BACKENDS = ("eager", "aot_eager", "inductor")
 GPU_BACKENDS = (*CPU_BACKENDS, "cudagraphs")
 """Default backends, as far as this torch has them."""
 
-DYNAMIC_SHAPES = (False, True)
-"""Default of `dynamic`."""
-
 FIRST_CALL = "first call"
 """Steps of which each is a run in a new process."""
 
@@ -369,7 +367,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         )  # fmt: skip
         group.add_argument(
             "--dynamic", type=several(dynamic), default=(), metavar="A,B", dest="dynamics",
-            help=f"any of {', '.join(DYNAMIC.values())} (default: false,true)",
+            help=f"any of {', '.join(DYNAMIC.values())} (default: as in your file, and true)",
         )  # fmt: skip
         add_variant_options(group)
 
@@ -527,10 +525,11 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
     backends = options.backends or ((INDUCTOR,) if options.shapes else known) or (INDUCTOR,)
     modes = options.modes or (("default",) if options.shapes else machine.modes) or ("default",)
     pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
+    own = job.config.dynamic
     configs = [
         replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED)
         for (backend, mode), dynamic_shapes in product(
-            pairs, (None,) if options.shapes else options.dynamic or DYNAMIC_SHAPES
+            pairs, (None,) if options.shapes else options.dynamic or (own, None if own else True)
         )
     ]
     for vary in (with_shapes, with_regions, with_nested_breaks, with_numerics, with_guard_filters):

@@ -12,7 +12,7 @@ from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies import timed_cells
-from tcexplore.studies.mode_variants import ModesOptions
+from tcexplore.studies.mode_variants import ModesOptions, tried_modes
 from tcexplore.studies.modes import conclusions, planned_jobs
 from tcexplore.studies.study import StudyState
 from tests.studies.playback import JOB, MACHINE, Playback, failed, json_of, played, printed, timed
@@ -25,10 +25,10 @@ def planned(options: ModesOptions) -> list[tuple[str, str, bool | None]]:
 
 def test_the_plan_has_the_modes_of_this_torch_for_inductor_only():
     assert planned(ModesOptions()) == [
-        ("eager", "default", False), ("eager", "default", True),
-        ("aot_eager", "default", False), ("aot_eager", "default", True),
-        ("inductor", "default", False), ("inductor", "default", True),
-        ("inductor", "max-autotune", False), ("inductor", "max-autotune", True),
+        ("eager", "default", None), ("eager", "default", True),
+        ("aot_eager", "default", None), ("aot_eager", "default", True),
+        ("inductor", "default", None), ("inductor", "default", True),
+        ("inductor", "max-autotune", None), ("inductor", "max-autotune", True),
     ]  # fmt: skip
 
 
@@ -39,7 +39,11 @@ def test_the_plan_has_cudagraphs_on_a_gpu():
 
 def test_requested_modes_and_backends_are_planned_unchanged():
     options = ModesOptions(backends=("tvm",), modes=("lite",))
-    assert planned(options) == [("tvm", "default", False), ("tvm", "default", True)]
+    assert planned(options) == [("tvm", "default", None), ("tvm", "default", True)]
+    static = replace(JOB, config=ev.Config(dynamic=False))
+    assert [job.config.dynamic for job in planned_jobs(static, MACHINE, options)] == [False, True]
+    dynamic = replace(JOB, config=ev.Config(dynamic=True))
+    assert [job.config.dynamic for job in planned_jobs(dynamic, MACHINE, options)] == [True, None]
 
 
 def story(job: ev.Job) -> list[ev.Event]:
@@ -77,7 +81,7 @@ async def test_a_file_that_fails_is_not_tried_in_other_modes():
 
     state, player = await played("modes", story, ModesOptions())
     assert len(player.jobs) == 1
-    assert "✖ inductor, default, dynamic false: TypeError: no tensor" in " ".join(printed("modes", state).split())
+    assert "✖ inductor, default, dynamic auto: TypeError: no tensor" in " ".join(printed("modes", state).split())
     assert len(json_of("modes", state)["runs"]) == len(state.planned) == 1
 
 
@@ -177,6 +181,15 @@ def test_how_often_autotuning_took_the_call_of_the_library_is_said():
     autotuned = runs[1].run.apply(tuned("extern", "mm")).apply(tuned("template", "mm_1"))
     text = f"{name}: a library call was the fastest for 1 of 2 ops that were measured."
     assert text in list(conclusions([runs[0], RunFigures(autotuned)]))
+
+
+def test_the_next_steps_know_modes_that_were_timed_without_a_verdict():
+    runs = [finished(1.5, "default"), finished(1.4, "lite"), finished(1.2, "max-autotune", verdict="undecided")]
+    tried = tried_modes([*runs, finished(1.2, "reduce-overhead", verdict="measuring")], ev.Config())
+    assert [(step.step, step.verdict) for step in tried] == [
+        ("mode lite", "slower"),
+        ("mode max-autotune", "undecided"),
+    ]
 
 
 def test_a_mode_with_a_wrong_result_is_never_recommended():

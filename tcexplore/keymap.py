@@ -145,6 +145,8 @@ ACTIONS: tuple[Action, ...] = (
            lazygit="[,V"),
     Action("next", "a", "main", "show_next", "advice", "Show what to do next, the greatest gain first", MOVE,
            priority=4, keywords="next recommend improve faster step gain try", lazygit="ctrl+n", vim="ctrl+n"),
+    Action("compile-time", "", "main", "show_compile_time", "compile time", "Show where the compile time goes", MOVE,
+           keywords="phases dynamo inductor aotautograd triton slow spans cache"),
     Action("as-code", "", "main", "code", "as code", "Show the graph as code, or as rows again", PANES),
     Action("compare", "=", "main", "compare", "compare",
            "Compare two kernels or cache entries: mark one, go to another", KERNELS, panes="code guards",

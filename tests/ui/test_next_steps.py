@@ -114,3 +114,9 @@ async def test_enter_on_the_breaks_together_tries_all_their_fixes():
         await screen.study_task.ended()
         await ui.settle()
         assert ui.app.session.runs[-1].steps_tried[0].problem == "no fix could be verified"
+
+
+async def test_the_key_for_advice_goes_to_the_first_step():
+    async with run_app(fakes.session(with_guards())) as ui:
+        await ui.press("a")
+        assert ui.row("timing").lstrip().startswith("1 ")

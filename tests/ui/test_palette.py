@@ -230,3 +230,10 @@ async def test_the_id_of_the_row_is_copied(monkeypatch: pytest.MonkeyPatch):
         await ui.app.run_action("copy_id")
         (id_,) = copied
         assert links_with_id(fakes.complete(7), id_)
+
+
+async def test_the_phases_of_the_compile_are_found_by_name():
+    async with run_app(fakes.session(fakes.complete())) as ui:
+        await ui.press("colon", *"phases", "enter")
+        assert (ui.current, ui.pane("timing").view.name) == ("timing", "timing")
+        assert "▾ compiling took" in ui.row("timing")

@@ -307,6 +307,25 @@ class MainScreen(ReadingScreen):
     def action_show_next(self) -> None:
         self.navigation.leave()
         self.show_view("timing", "next")
+        rows = self.grid.pane.rows
+        if rows.cursor == 0:  # the first rows say whether to compile at all; the steps follow
+            first = (i for i in range(len(rows.document)) if step_of(rows.document.row(i).links) is not None)
+            rows.center_on(next(first, 0))
+
+    def action_show_compile_time(self) -> None:
+        from tcexplore.session.next_steps import COMPILE_FOLD
+
+        self.navigation.leave()
+        self.show_view("timing", "timing")
+        pane = self.grid.pane
+        pane.open_folds(frozenset({COMPILE_FOLD}), ())
+        rows = pane.rows
+        folds = (i for i in range(len(rows.document)) if rows.document.row(i).fold == COMPILE_FOLD)
+        if (row := next(folds, None)) is None:
+            self.say("The compile time is not known.")
+        else:
+            rows.move_to(len(rows.document) - 1, notify=False)  # so that what the fold holds is in view
+            rows.move_to(row)
 
     def action_code(self) -> None:
         pane = self.grid.panes["graph"]

@@ -75,6 +75,18 @@ def test_without_a_target_the_device_view_says_what_fills_it():
     assert "GPU only: T picks a target" in text
 
 
+def test_while_graphs_are_lowered_the_panes_say_so():
+    run = gpu.run()
+    begun = replace(run, graphs=(*run.graphs, replace(run.graphs[0], graph="9/0")))
+    assert " for l4 so far" in verdict_row(Session(runs=(begun,))).text
+    assert "so far" not in verdict_row(Session(runs=(run,))).text
+    bare = replace(begun, codes=tuple(replace(code, kernels=()) for code in begun.codes))
+    document = device_document(bare)
+    text = " ".join(" ".join(document.row(index).text for index in range(len(document))).split())
+    assert "Under way for l4: lowering, " in text
+    assert "T picks a target" not in text
+
+
 def test_a_section_of_the_device_view_can_be_closed():
     closed = [row.text for row in rows(device_document, frozenset({"device stages"}))]
     assert any(text.startswith("▸ stages") for text in closed)

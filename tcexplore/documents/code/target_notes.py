@@ -50,6 +50,7 @@ def count_kernels(snapshot: Snapshot) -> str:
     extern = sum(not kernel.generated for kernel in lowered)
     text = count(len(lowered) - extern, "kernel") + (f" + {extern} extern" if extern else "")
     text += snapshot.for_target
+    text += " so far" if _is_being_lowered(snapshot) else ""
     return text + (f", {len(kernels) - len(lowered)} for this machine" if len(lowered) < len(kernels) else "")
 
 
@@ -103,9 +104,8 @@ def _describe_loop(loop: ev.LoopVectorized) -> str:
 
 def format_progress(snapshot: Snapshot) -> str:
     """Return `h100: lowering, 2 of 5 graphs`, then `h100: 3 of 14 kernels assembled`."""
-    done = len(snapshot.code.lowered) + len(snapshot.code.not_lowered)
-    if done < len(snapshot.graphs):
-        return f"{snapshot.target}: lowering, {done} of {count(len(snapshot.graphs), 'graph')}"
+    if _is_being_lowered(snapshot):
+        return f"{snapshot.target}: lowering, {_graphs_lowered(snapshot)} of {count(len(snapshot.graphs), 'graph')}"
     wanted = count(_kernels_wanted(snapshot), "kernel")
     return f"{snapshot.target}: {_kernels_made(snapshot)} of {wanted} assembled"
 
@@ -114,8 +114,18 @@ def is_assembled(snapshot: Snapshot) -> bool:
     """Return whether no more machine code will come for the target in view."""
     if snapshot.target == NATIVE:
         return snapshot.complete
-    lowered = len(snapshot.code.lowered) + len(snapshot.code.not_lowered) >= len(snapshot.graphs)
-    return lowered and _kernels_made(snapshot) >= _kernels_wanted(snapshot)
+    return not _is_being_lowered(snapshot) and _kernels_made(snapshot) >= _kernels_wanted(snapshot)
+
+
+def _is_being_lowered(snapshot: Snapshot) -> bool:
+    """Return whether graphs wait for their code for the target in view."""
+    return snapshot.target != NATIVE and _graphs_lowered(snapshot) < len(snapshot.graphs)
+
+
+def _graphs_lowered(snapshot: Snapshot) -> int:
+    """Return how many graphs have code for the target in view, or cannot; a graph and its backward are two events."""
+    done = {end.graph for end in (*snapshot.code.lowered, *snapshot.code.not_lowered)}
+    return sum(captured.graph in done for captured in snapshot.graphs)
 
 
 def _kernels_made(snapshot: Snapshot) -> int:

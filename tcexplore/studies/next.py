@@ -114,7 +114,7 @@ class NextStudy(Study[NextOptions, StepResult]):
                     tried = await _try_fixes(step, run, state, runs, announce)
                 elif run.is_script:
                     assert step.config is not None
-                    tried = await _try_in_script(step, replace(state.job, config=step.config), state, runs)
+                    tried = await _try_in_script(step, replace(state.job, config=step.config), state, runs, announce)
                 else:
                     tried = await _try(step, state, runs, folder)
                 run = run.apply(replace(tried, run=run.run))
@@ -204,14 +204,17 @@ async def _try(step: NextStep, state: State, runs: Runs, folder: str) -> StepTri
     )
 
 
-async def _try_in_script(step: NextStep, job: Job, state: State, runs: Runs) -> StepTried:
+async def _try_in_script(step: NextStep, job: Job, state: State, runs: Runs, announce: Announce) -> StepTried:
     """Run a script without a step, and as `job` with it; compare the speedups of its steps over eager ones.
 
     A short script runs again until there are enough steps.
     """
     sides = (state.job, job)
     jobs = [replace(side, config=replace(side.config, repeat=True), profile=False) for side in sides]
-    figures = [RunFigures((await runs.run(each, state.timeout)).snapshot) for each in jobs]
+    figures = []
+    for number, (each, side) in enumerate(zip(jobs, ("without", "with"), strict=True), 1):
+        announce(f"run {number} of 2, {side} the step")
+        figures.append(RunFigures((await runs.run(each, state.timeout)).snapshot))
     comparison = Comparison(*figures)
     failed = next((side for side in figures if side.failure), None)
     ratio = comparison.steady_ratio
@@ -308,7 +311,7 @@ async def _try_fixes(step: NextStep, run: Snapshot, state: State, runs: Runs, an
     if not verified:
         return StepTried(step=step.key, problem="no fix could be verified")
     if run.is_script:
-        tried = await _try_in_script(step, files.fixed_job(), state, runs)
+        tried = await _try_in_script(step, files.fixed_job(), state, runs, announce)
     else:
         tried = _read_call(step, verified[-1].after)
     return replace(tried, fixes=(len(verified), len(breaks)))

@@ -55,6 +55,21 @@ def test_a_call_without_a_difference_names_the_noise_if_its_interval_excludes_1(
     assert "the difference may be noise" not in text(0.06, 0.99)
 
 
+def test_page_faults_of_the_steps_are_named_beside_the_calls_that_have_none():
+    def text(eager: float) -> str:
+        process = ev.TimedProcess(
+            memory="as the system does", pairs=9, speedup=1.1, low=1.0, high=1.2, eager_us=20_000, compiled_us=18_000,
+            eager_page_faults=eager, compiled_page_faults=0.0,
+        )  # fmt: skip
+        document = timing_document(script(replace(STEPS, processes=(process,)), FIRST), width=160)
+        return " ".join(" ".join(document.row(index).text for index in range(len(document))).split())
+
+    assert "An eager step takes 3,040 page faults, a compiled one 0: in the script, freed memory goes back" in text(
+        3040.0
+    )
+    assert "page fault" not in text(20.0)
+
+
 def padded(padding: Padding, us: float) -> ev.PaddedCall:
     return ev.PaddedCall(padding=padding, inputs=("i64[2, 8]",), us=us, exact_us=100.0)
 

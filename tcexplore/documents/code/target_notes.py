@@ -124,7 +124,7 @@ def _is_being_lowered(snapshot: Snapshot) -> bool:
 
 def _graphs_lowered(snapshot: Snapshot) -> int:
     """Return how many graphs have code for the target in view, or cannot; a graph and its backward are two events."""
-    done = {end.graph for end in (*snapshot.code.lowered, *snapshot.code.not_lowered)}
+    done = {end.graph for end in snapshot.code.lowered} | {end.graph for end in snapshot.code.not_lowered}
     return sum(captured.graph in done for captured in snapshot.graphs)
 
 

@@ -18,6 +18,9 @@ MEANING = "Calls of the script that were kept, and made again after its end, eag
 OF_STEPS = "A call is a part of a step, so its speedup differs from that of the steps above."
 FIRST = "Memory, the parts of a call and the times of lines are of the first one; of the results, the worst is shown."
 
+FEWEST_FAULTS = 100
+"""Difference in page faults between an eager and a compiled step from which on it is said: some tenths of a ms."""
+
 
 def captured_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the rows about the captured calls of a script, if there are any."""
@@ -27,10 +30,25 @@ def captured_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield BLANK
     yield row((" CAPTURED CALLS", "heading"))
     of_steps = snapshot.timing is not None and snapshot.timing.unit == "step"
-    sentences = (MEANING, OF_STEPS if of_steps else "", FIRST if len(calls) > 1 else "")
+    steps = (OF_STEPS, _page_faults(snapshot)) if of_steps else ()
+    sentences = (MEANING, *steps, FIRST if len(calls) > 1 else "")
     yield from wrapped(" ".join(filter(None, sentences)), width, "muted")
     for call in calls:
         yield from _call_rows(snapshot, call, width)
+
+
+def _page_faults(snapshot: Snapshot) -> str:
+    """Return the page faults of the steps if one side has more: captured calls have none."""
+    process = next(iter(snapshot.timing.processes), None) if snapshot.timing is not None else None
+    if process is None or process.eager_page_faults is None or process.compiled_page_faults is None:
+        return ""
+    eager, compiled = process.eager_page_faults, process.compiled_page_faults
+    if abs(eager - compiled) < FEWEST_FAULTS:
+        return ""
+    return (
+        f"An eager step takes {count(round(eager), 'page fault')}, a compiled one {compiled:,.0f}: in the script, "
+        "freed memory goes back to the system, and for these calls it is kept."
+    )
 
 
 def call_title(snapshot: Snapshot, call: CallExamined) -> str:

@@ -328,6 +328,35 @@ async def test_one_key_goes_to_the_guards_of_a_line_and_another_back(size: tuple
         assert ui.current == "source"
 
 
+async def test_the_guards_of_a_line_are_alone_until_another_line_is_chosen():
+    run = fakes.complete(7)
+    by_line = {guard.location.line for guard in run.guards[0].guards if guard.location and not guard.structural}
+    first, second = sorted(by_line)[:2]
+
+    def lines(ui: AppUnderTest) -> set[int]:
+        document = ui.view("guards").document
+        places = (document.row(index).location for index in range(len(document)))
+        return {place.line for place in places if place is not None}
+
+    async with run_app(fakes.session(run), (160, 50)) as ui:
+        await ui.press("1")
+        ui.view("source").move_to(first - 1)
+        await ui.press("i")
+        await ui.settle()
+        assert lines(ui) == {first}
+        assert f"line {first}" in ui.view("guards").document.row(0).text
+        assert "shows all" in ui.view("guards").document.row(0).text
+        await ui.press("home", "enter")
+        assert second in lines(ui), "enter on the first row shows all"
+        await ui.press("1", "i")
+        await ui.settle()
+        assert lines(ui) == {first}
+        await ui.press("1")
+        ui.view("source").move_to(second - 1)
+        await ui.settle()
+        assert {first, second} <= lines(ui), "another line is selected"
+
+
 async def test_the_guards_of_a_line_are_shown_while_a_kernel_of_it_is_selected():
     run = fakes.complete(7)
     guard = next(guard for guard in run.guards[0].guards if guard.location and not guard.structural)
@@ -351,11 +380,12 @@ async def test_guards_of_a_line_that_a_fold_hides_are_shown():
         await ui.press("1", "home")
         ui.view("source").move_to(guard.location.line - 1)
         await ui.settle()
-        assert "▾ 59 structural guards" not in ui.screen
         await ui.press("i", "z")
         await ui.settle()
-        assert "▾ 59 structural guards" in ui.screen
         assert guard.name in ui.screen
+        await ui.press("home", "enter")
+        await ui.settle()
+        assert "▾ 59 structural guards" in ui.screen
 
 
 async def test_views_of_the_code_open_at_the_same_statement():

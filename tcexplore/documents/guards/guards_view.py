@@ -15,7 +15,7 @@ from tcexplore.documents.guards.size_rows import size_rows
 from tcexplore.documents.guards.symbols_view import describe_fix, describe_useless
 from tcexplore.documents.locations import Places, explain_compile_id, places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
-from tcexplore.events import Guard, GuardFilterTried, GuardsInstalled, Recompiled
+from tcexplore.events import Guard, GuardFilterTried, GuardsInstalled, Location, Recompiled
 from tcexplore.events.config import SKIP_GUARD_EVAL
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
@@ -33,6 +33,8 @@ EMPTY_TEXT = (
 
 def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
+    if of_line := _of_chosen_line(snapshot, toggled, width):
+        return Parts(_title(snapshot), of_line)
     sizes = tuple(size_rows(snapshot, toggled, width))
     if not snapshot.guards and not snapshot.recompiles and not sizes:
         return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
@@ -40,6 +42,38 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     for installed in snapshot.guards:
         parts += _graph(installed, toggled, places(snapshot.file), width)
     return Parts(_title(snapshot), parts)
+
+
+OF_LINE = "guards of line "
+"""Start of the fold that leaves only the guards of a line in the pane, while it is toggled."""
+
+
+def fold_of_line(at: Location) -> str:
+    """Return the fold that leaves only the guards of a line."""
+    return f"{OF_LINE}{at.line} of {at.file}"
+
+
+def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> list[Part]:
+    """Return the guards of the line that the user asked for, of each graph; nothing without such a line."""
+    name = next((name for name in toggled if name.startswith(OF_LINE)), "")
+    own = {
+        installed.graph: [
+            guard for guard in installed.guards if guard.location and fold_of_line(guard.location) == name
+        ]
+        for installed in (snapshot.guards if name else ())
+    }
+    own = {graph: guards for graph, guards in own.items() if guards}
+    if not own:
+        return []
+    where = places(snapshot.file)
+    at = next(guard.location for guards in own.values() for guard in guards)
+    total = sum(len(installed.guards) for installed in snapshot.guards)
+    number = f"{sum(map(len, own.values())):,} of {count(total, 'guard')}"
+    shown = (f"  {number}, {hint('open')} shows all", "muted")
+    parts = [fixed([fold(name, True, (where.describe(at), "heading"), shown, indent=0)])]
+    for graph, guards in own.items():
+        parts += [fixed([row((f" {graph}", "title"))]), _rows(graph, _in_order(guards), toggled, where, width)]
+    return parts
 
 
 def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:

@@ -339,6 +339,8 @@ class MainScreen(ReadingScreen):
             self._show_peek()
             return  # a fold's heading has nothing to select
         self._assembly_awaited = False
+        if self.grid.current != "guards":
+            self._show_guards_of(None)
         self.selection.select(message.row.links, self.session)
         self._highlight(everywhere=False)
 
@@ -404,10 +406,23 @@ class MainScreen(ReadingScreen):
             self.say("No guard comes from this row." if pane else "No other pane has a row for this one.")
 
     def action_row_guards(self) -> None:
-        guards = self.grid.panes["guards"]
+        guards, row = self.grid.panes["guards"], self.reader.cursor_row
         if self._select_row(alone=True):
             guards.show_view(guards.spec.views[0])
+            self._show_guards_of(row.location if row is not None else None)
         self._follow("guards")
+
+    def _show_guards_of(self, at: ev.Location | None) -> None:
+        """Leave only the guards of a line in their pane; all if it is None."""
+        pane = self.grid.panes["guards"]
+        if at is None and not pane.toggled:
+            return
+        from tcexplore.documents.guards.guards_view import OF_LINE, fold_of_line
+
+        before = frozenset(name for name in pane.toggled if name.startswith(OF_LINE))
+        chosen = frozenset() if at is None else frozenset({fold_of_line(at)})
+        if chosen != before:
+            pane.open_folds(chosen, (), before - chosen)
 
     def action_next_chapter(self, by: int) -> None:
         self.reader.next_hit(by, chapter=True)

@@ -218,8 +218,7 @@ async def _try_in_script(step: NextStep, job: Job, state: State, runs: Runs, ann
     comparison = Comparison(*figures)
     failed = next((side for side in figures if side.failure), None)
     ratio = comparison.steady_ratio
-    measured = all(side.run.timing is not None and side.run.timing.verdict != "measuring" for side in figures)
-    if failed is not None or ratio is None or not measured:
+    if failed is not None or ratio is None or not comparison.timed:
         return StepTried(step=step.key, problem=failed.failure if failed is not None else NO_STEPS)
     recompiles = (figures[0].summary.recompiles, figures[1].summary.recompiles)
     return replace(

@@ -6,9 +6,9 @@ _UNITS = (("h", 3600.0, 7200.0), ("min", 60.0, 600.0), ("s", 1.0, 1.0), ("ms", 1
 """Units, their seconds, and the smallest durations in seconds to use them for."""
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, plural: str = "") -> str:
     """Format a number with a noun: `1 graph break`, `2 graph breaks`, `1,234 guards`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
 
 
 def factor(ratio: float, decimals: int = 2) -> str:

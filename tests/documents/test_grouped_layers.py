@@ -211,3 +211,19 @@ def test_library_code_is_in_the_order_of_execution_and_by_class():
     assert line_link(ev.Location("/lib/layers.py", 3)) in own_links(folded)
     opened = source_document(snapshot, frozenset([folded.fold or ""]), 120)
     assert "return x + 1" in "\n".join(row.text for row in rows(opened))
+
+
+def test_kernels_of_equal_layers_are_counted_by_launches_and_kinds(run: Snapshot):
+    row = with_text(kernels_document(run, frozenset(), 120), "those of equal layers once: opens all").text
+    launches = sum(max(1, len(kernel.calls)) for kernel in run.code.kernels)
+    assert launches > len(kernel_groups(run, run.code)) == 1
+    assert f"{launches} launches of 1 kind of kernels" in row
+
+
+def test_a_kernel_of_separate_loops_says_so():
+    complete = fakes.complete()
+    *others, last = complete.code.kernels
+    last = replace(last, scheduler_nodes=("op8", "op9"))
+    code = replace(complete.code, kernels=(*others, last))
+    document = fusion_document(replace(complete, codes=(code,)), frozenset(), 120)
+    assert with_text(document, "▐relu▌").text.startswith("▸ ▐2▌  2 loops, not fused")

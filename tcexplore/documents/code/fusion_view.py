@@ -50,7 +50,7 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         fixed(missing_rows(snapshot, (ev.RunFact.FUSION, ev.RunFact.FUSION_REFUSED), width)),
     ]
     if may_fold:
-        parts.append(fixed([grouping_row(toggled, len(folded), len(snapshot.code.kernels))]))
+        parts.append(fixed([grouping_row(toggled, len(folded), snapshot.code.kernels)]))
     breaks = order_breaks(snapshot.graphs, snapshot.breaks)
     before: Kernel | None = None
     for (graph, phase), of_graph in groups:
@@ -138,8 +138,10 @@ def _format_saved(saved: int) -> str:
 
 
 def _kinds(fused: FusedKernel) -> str:
+    """Return the kinds of fusion; a function of several loop nests has them one after the other."""
     inlined = ("ops inlined",) if fused.inlined else ()
-    return " · ".join((*fused.kinds, *inlined)) or "nothing fused"
+    nests = "nothing fused" if len(fused.groups) < 2 else f"{len(fused.groups)} loops, not fused"
+    return " · ".join((*fused.kinds, *inlined)) or nests
 
 
 def _details(kernel: Kernel, fused: FusedKernel, known: Labels, width: int) -> Iterator[Row]:

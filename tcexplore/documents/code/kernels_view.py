@@ -69,7 +69,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     if slowest := _slowest(snapshot, alike, known, grouped=GROUPED not in toggled):
         parts.append(fixed([slowest]))
     if any(len(group.kernels) > 1 for group in groups):
-        parts.append(fixed([grouping_row(toggled, len(groups), len(snapshot.code.kernels))]))
+        parts.append(fixed([grouping_row(toggled, len(groups), snapshot.code.kernels)]))
     if any(len(group.kernels) > 1 for group in groups) and GROUPED not in toggled:
         for group in groups:
             parts += _group(snapshot, group, known, toggled, width)
@@ -82,12 +82,13 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     return Parts(count_kernels(snapshot), parts)
 
 
-def grouping_row(toggled: frozenset[str], groups: int, kernels: int) -> Row:
+def grouping_row(toggled: frozenset[str], groups: int, kernels: Sequence[Kernel]) -> Row:
     """Return the row that shows all kernels one by one, and groups them again."""
     if GROUPED in toggled:
         text = "all kernels: closes to show those of equal layers once"
     else:
-        text = f"{kernels:,} kernels of {count(groups, 'kind')}, those of equal layers once: opens all kernels"
+        launches = count(launches_of(kernels), "launch", "launches")
+        text = f"{launches} of {count(groups, 'kind')} of kernels, those of equal layers once: opens all"
     return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)
 
 

@@ -11,6 +11,7 @@ from tcexplore.documents.strip import history_row, verdict_row
 from tcexplore.documents.timing.next_view import (
     describe_gain,
     evidence,
+    first_step,
     gain_span,
     next_document,
     next_rows,
@@ -305,8 +306,30 @@ def test_a_step_that_was_tried_in_an_earlier_run_says_so_and_comes_after_untried
     assert f"Tried in run {run.run}, before the file changed: 1.30× faster [1.20, 1.40]." in text
     assert actions(again)[-1] == "autocast"
     assert short_gain(step(again, "autocast")) == f"no gain in run {run.run}"
+    assert gain_span(step(again, "autocast")).text == f"no certain gain [0.90, 1.10] in run {run.run}"
+    assert gain_span(step(again, "mode")).text == f"1.30× faster [1.20, 1.40] in run {run.run}"
     other = session.begin(ev.Job(run=run.run + 3, file="/other.py", source=""))
     assert other.runs[-1].tried_before == ()
+
+
+def test_a_step_without_gain_in_an_earlier_run_is_not_what_to_do_next():
+    run = tried(product_heavy(), "autocast", 0.9, 1.0, 1.1)
+    session = Session(runs=(run,)).begin(ev.Job(run=run.run + 1, file=run.file, source=run.source))
+    repeated = replace(product_heavy(), tried_before=session.runs[-1].tried_before)
+    first = first_step(repeated)
+    assert first is not None
+    assert first.action != "autocast"
+    assert first_step(replace(repeated, breaks=(), call_account=None)) is None
+    only = replace(repeated, breaks=(), grad_mode=None)
+    assert all(step.earlier is None for step in (first_step(only),) if step is not None)
+
+
+def test_a_mode_of_the_modes_study_has_that_as_its_reason():
+    lite = ev.StepTried(step="mode lite", speedup=0.8, low=0.7, high=0.9, verdict="slower")
+    run = product_heavy().apply(replace(lite, run=product_heavy().run))
+    reasons = {known.target: evidence(known, run) for known in next_steps(run) if known.action == "mode"}
+    assert reasons["lite"].startswith("The study of modes timed it")
+    assert "in library calls" in reasons["max-autotune"]
 
 
 def test_a_program_that_is_worth_compiling_only_after_a_fix_says_so():

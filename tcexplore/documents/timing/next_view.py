@@ -151,6 +151,9 @@ def gain_span(step: NextStep) -> Span:
         return Span("cannot be measured", "muted")
     if step.action == "fix_break" and step.fix is not None and step.fix.state == "verified" and not step.gain.measured:
         return Span("verified, being timed", "running")
+    if step.earlier is not None:
+        gain = measured_gain(step, step.earlier.tried)
+        return Span(f"{describe_gain(gain)} in run {step.earlier.run}", "ok" if gain.helps else "muted")
     text = describe_gain(step.gain)
     if step.tried is not None and step.tried.verdict == "undecided" and not step.compiles and step.gain.measured:
         return Span(f"undecided {_interval(step.gain)}", "muted")
@@ -196,7 +199,10 @@ first_steps = by_identity(8)(next_steps)
 def first_step(snapshot: Snapshot) -> NextStep | None:
     """Return the first step of a run that is not known to be without gain; None if there is none."""
     first = next(iter(first_steps(snapshot)), None)
-    return first if first is not None and not first.gainless else None
+    if first is None or first.gainless:
+        return None
+    tried_before = first.earlier is not None and not measured_gain(first, first.earlier.tried).helps
+    return None if tried_before else first
 
 
 def short_gain(step: NextStep) -> str:
@@ -363,6 +369,13 @@ def _work_evidence(purpose: str) -> Callable[[NextStep, Snapshot], str]:
     return describe
 
 
+def _mode_evidence(step: NextStep, snapshot: Snapshot) -> str:
+    if step.number is None:
+        return f"The study of modes timed it ({hint('modes')})."
+    purpose = " in library calls; this mode also tries Inductor's own templates"
+    return _work_evidence(purpose)(step, snapshot)
+
+
 def _blocks_evidence(step: NextStep, snapshot: Snapshot) -> str:
     compiled = f"The compile takes {duration(step.gain.high)}" if not step.gain.measured and step.gain.high else ""
     kinds = snapshot.repeated_blocks.kinds if snapshot.repeated_blocks is not None else ()
@@ -380,7 +393,7 @@ _EVIDENCE: dict[StepAction, Callable[[NextStep, Snapshot], str]] = {
     "avoid_recompiles": _recompile_evidence,
     "run_eagerly": _eager_evidence,
     "cuda_graphs": _graphs_evidence,
-    "mode": _work_evidence(" in library calls; this mode also tries Inductor's own templates"),
+    "mode": _mode_evidence,
     "autocast": _work_evidence(" in float32"),
     "matmul_precision": _work_evidence(" in full float32"),
     "freezing": _work_evidence("; gradients are off, so their weights can be packed once"),

@@ -19,9 +19,14 @@ ERROR_MARK = "✖ "
 """Prefix of a sentence about an error."""
 
 
-def study_title(name: str, job: Job, state: StudyState[Any, Any] | None, answer: str, width: int) -> Row:
-    """Return the title line of a study on the screen: file, progress, and that timing is paused."""
+def study_title(name: str, job: Job, state: StudyState[Any, Any] | None, answer: str, newest: int, width: int) -> Row:
+    """Return the title line of a study on the screen: file, progress, and that timing is paused.
+
+    `newest` is the number of the newest run of the file, which may be another than that of the study.
+    """
     left = [piece(f" {name}", "title"), piece(display_path(job.file), "", 2), piece(f"run {job.run}", "muted", 3)]
+    if newest != job.run:
+        left.append(piece(f"the file was saved since: run {newest}", "warn", 1))
     if state is None:
         return fitted([*left, piece("begins once its question is answered", "warn")], width - 1)
     paused = [] if state.over else [piece("timing of your file is paused", "muted", 4)]

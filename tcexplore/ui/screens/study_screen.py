@@ -190,7 +190,7 @@ class StudyScreen(OverlayScreen):
         self._job = study_job(context.job)
         self._toggled: frozenset[str] = frozenset()
         self._zoomed = self.BEGINS_ZOOMED
-        self._title = RowLine(partial(study_title, study.title, self._job, None, ""), id="title")
+        self._title = RowLine(partial(study_title, study.title, self._job, None, "", self._job.run), id="title")
 
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
         """Return the document to show."""
@@ -323,7 +323,8 @@ class StudyScreen(OverlayScreen):
 
     def _show_title(self) -> None:
         answer = self.study.answer(self.state) if self.state is not None else ""
-        self._title.update(partial(study_title, self.study.title, self._job, self.state, answer))
+        newest = self._engine.job.run if self._engine.job is not None else self._job.run
+        self._title.update(partial(study_title, self.study.title, self._job, self.state, answer, newest))
 
     def _show_document(self) -> None:
         state = self.state

@@ -76,6 +76,8 @@ class Action(NamedTuple):
     """Its key in the menu of studies."""
     question: str = ""
     """What it answers, in that menu."""
+    of_gpu: bool = False
+    """Whether it needs a GPU in this machine."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -260,7 +262,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("counters", "", "app", "study('counters')", "counters",
            "Count what the GPU does in the kernel under the cursor, by line", STUDY,
            keywords="hardware counters nsight compute ncu stalls throughput occupancy profile kernel", live=True,
-           menu="H", question="What does this kernel wait for on the GPU?"),
+           menu="H", question="What does this kernel wait for on the GPU?", of_gpu=True),
     Action("artifacts", "", "app", "study('artifacts')", "artifacts",
            "Save compiled code and load it in a second process", STUDY, keywords="cache export ship deploy", menu="A",
            question="Does compiled code load in another process, and what does that save?"),

@@ -388,7 +388,8 @@ class RunActions(App[int]):
         from tcexplore.ui.screens.studies_screen import StudiesScreen
 
         if not self._trace_only():
-            self.push_screen(StudiesScreen(self._run_studies_action, self.studies.newest()))
+            on_gpu = self.standby is not None and self.standby.device != "cpu"
+            self.push_screen(StudiesScreen(self._run_studies_action, self.studies.newest(), on_gpu=on_gpu))
 
     def _run_studies_action(self, action: Action) -> None:
         """Run an action of the menu of studies, on the screen below it."""

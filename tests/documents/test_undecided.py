@@ -107,3 +107,14 @@ def test_undecided_verdict_shows_its_interval() -> None:
     assert "speed undecided" in history_row(Session(runs=(snapshot,)), 160).text
     many = tuple(replace(snapshot, run=number) for number in range(1, 9))
     assert "8 ✖1 2k ?×]" in history_row(Session(runs=many), 80).text
+
+
+def test_the_fold_of_notes_says_if_it_has_more_than_it_names():
+    def label(*notes: str) -> str:
+        snapshot = run("faster")
+        assert snapshot.timing is not None
+        document = timing_document(replace(snapshot, timing=replace(snapshot.timing, notes=notes)), width=160)
+        return next(row.text for row in all_rows(document) if "on the measurement" in row.text)
+
+    assert label("Noise: eager varies", "Warm-up had not stabilized").endswith(": noise, …")
+    assert label("Noise: eager varies").endswith(": noise")

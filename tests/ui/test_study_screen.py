@@ -18,7 +18,7 @@ from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.ui.run_actions import open_study
 from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen
 from tests import fakes
-from tests.studies.playback import failed
+from tests.studies.playback import MACHINE, failed
 from tests.ui.app_under_test import AppUnderTest, run_app
 
 
@@ -267,3 +267,14 @@ async def test_the_panes_stay_in_view_above_a_study_until_z_zooms_it(theme: str)
         assert "1 Source" not in ui.screen
         await ui.press("z")
         assert "1 Source" in ui.screen
+
+
+async def test_the_menu_says_which_study_needs_a_gpu():
+    async with run_app(fakes.session(fakes.complete(7)), (120, 40)) as ui:
+        await ui.press("S")
+        assert "needs a GPU in this machine" in ui.screen
+        await ui.press("escape")
+        ui.app.standby = replace(MACHINE, device="cuda: NVIDIA H200")
+        await ui.press("S")
+        assert "needs a GPU" not in ui.screen
+        assert "What does this kernel wait for on the GPU?" in ui.screen

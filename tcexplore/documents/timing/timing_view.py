@@ -228,7 +228,8 @@ def _conditions(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
         yield from wrapped(mode, width, "muted")
     if not estimate.notes:
         return
-    subjects = ", ".join(note.partition(":")[0].lower() for note in estimate.notes if ":" in note[:24])
+    named = [note.partition(":")[0].lower() for note in estimate.notes if ":" in note[:24]]
+    subjects = ", ".join([*named, *(["…"] if named and len(named) < len(estimate.notes) else [])])
     label = f"! {count(len(estimate.notes), 'note')} on the measurement"
     yield fold(NOTES, NOTES in toggled, (label, "warn"), (f": {subjects}" if subjects else "", "muted"))
     for note in estimate.notes if NOTES in toggled else ():

@@ -29,18 +29,21 @@ class StudiesScreen(BoxScreen):
     ]
     SCOPES = ("view", "reading", "studies")
 
-    def __init__(self, choose: Callable[[Action], None], begun: Mapping[StudyName, StudyTask]) -> None:
-        """Make the menu; `begun` has the newest study of each name, if there is one."""
+    def __init__(self, choose: Callable[[Action], None], begun: Mapping[StudyName, StudyTask], *, on_gpu: bool) -> None:
+        """Make the menu; `begun` has the newest study of each name, if there is one. `on_gpu`: this machine has one."""
         super().__init__("Studies: more runs that answer one question")
         self._choose = choose
         self._begun = begun
+        self._on_gpu = on_gpu
 
     @property
     def page(self) -> tuple[str, str]:
         return "studies", "Studies"
 
     def _show(self) -> None:
-        self._show_document(StaticDocument("", tuple(_row(action, self._begun) for action in STUDIES)))
+        self._show_document(
+            StaticDocument("", tuple(_row(action, self._begun, on_gpu=self._on_gpu) for action in STUDIES))
+        )
 
     def on_row_entered(self, _: RowEntered) -> None:
         self._run(STUDIES[self._view.cursor])
@@ -54,8 +57,10 @@ class StudiesScreen(BoxScreen):
         self.app.call_later(self._choose, action)
 
 
-def _row(action: Action, begun: Mapping[StudyName, StudyTask]) -> Row:
+def _row(action: Action, begun: Mapping[StudyName, StudyTask], *, on_gpu: bool) -> Row:
     """Return the row of an action: its question, or how far the study is or its answer."""
     task = next((task for name, task in begun.items() if action.run == f"study('{name}')"), None)
     about = (action.question, "") if task is None else (task.status, "muted" if task.state.over else "running")
+    if action.of_gpu and not on_gpu:
+        about = ("needs a GPU in this machine", "dim")
     return row((f" {action.menu}  ", "key"), (f"{action.label:<12}", "strong"), about)

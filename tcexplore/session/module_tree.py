@@ -267,6 +267,14 @@ class _TreeBuilder:
         self.root = Module(())
         self._of_node: dict[tuple[str, str], Path] = {}
         """Path of each Dynamo node, by graph and name: of one in a subgraph, in the first module that calls it."""
+        self._outside = {
+            (captured.graph, node.name)
+            for captured in facts.graphs
+            if captured.module is None and captured.modules
+            for node in captured.all_nodes
+            if node.module is None
+        }
+        """Nodes of functions that call modules, outside of these."""
         self._callers: dict[tuple[str, str], list[Path]] = {}
         """Paths of the calls of each subgraph, by graph and name."""
         self._modules = self._modules_of_graphs()
@@ -399,18 +407,23 @@ class _TreeBuilder:
             yield from self._read_account(account, parts)
         for kernel in self._facts.kernels:
             us = parts.pop((kernel.graph, kernel.phase, kernel.name), None)
-            weights: dict[Path, float] = defaultdict(float)
+            weights: dict[Path | None, float] = defaultdict(float)
             for call in kernel.calls or (kernel,):
                 for caller in callers.get((kernel.graph, kernel.phase, subgraph_of(call.nodes)), [None]):
                     of_call = self._weights(kernel, call.nodes, nodes, caller)
                     compiled_for = frames.get(kernel.graph, unknown)
                     for module, times in modules.get(kernel.graph, {unknown: 1}).items():
-                        moved = {_moved(path, compiled_for, module): w * times for path, w in of_call.items()}
+                        moved = {
+                            None if path is None else _moved(path, compiled_for, module): w * times
+                            for path, w in of_call.items()
+                        }
                         for path, weight in moved.items():
                             weights[path] += weight
-                        self._count_launch(tuple(moved), kernel, call.ops, times)
-            own = self._add_time(weights, us) if us is not None else 0.0
-            yield RestTime(OWN if weights and self._is_module else OUTSIDE, None, own)
+                        inside = tuple(path for path in moved if path is not None)
+                        self._count_launch(inside, kernel, call.ops, times)
+            own, outside = self._add_time(weights, us) if us is not None else (0.0, 0.0)
+            yield RestTime(OWN if self._is_module else OUTSIDE, None, own)
+            yield RestTime(OUTSIDE, None, outside)
         yield RestTime(OUTSIDE, None, sum(parts.values()))
 
     def _read_account(self, account: CallAccount, kernels: dict[NodeKey, float]) -> Iterator[RestTime]:
@@ -424,7 +437,8 @@ class _TreeBuilder:
             elif part.module is not None and part.root in self._roots:
                 path = self._paths.of_place(part.root, part.module)
                 self._module(path)
-                yield RestTime(OWN if self._is_module else OUTSIDE, None, self._add_time({path: 1.0}, part.us))
+                own, _ = self._add_time({path: 1.0}, part.us)
+                yield RestTime(OWN if self._is_module else OUTSIDE, None, own)
             else:
                 yield RestTime(_rest_name(part.kind), None, part.us)
         self.root.compiled_us = (self.root.compiled_us or 0.0) + account.total_us
@@ -441,21 +455,25 @@ class _TreeBuilder:
         return callers
 
     def _path_in(self, graph: str, origin: str, caller: Path | None) -> Path | None:
-        """Return the path of a Dynamo node; of one in a subgraph, inside the module that calls it."""
+        """Return the path of a Dynamo node; of one in a subgraph, inside the module that calls it; None outside."""
+        if (graph, origin) in self._outside:
+            return None
         path, first = self._of_node.get((graph, origin)), self._callers.get((graph, subgraph_of([origin])))
         return path if path is None or caller is None or first is None else _moved(path, first[0], caller)
 
     def _weights(
         self, kernel: ev.Kernel, names: Iterable[str], nodes: Mapping[NodeKey, ev.FxNode], caller: Path | None
-    ) -> dict[Path, float]:
-        """Return the weight of each module in a call of a kernel, in a subgraph that the module `caller` calls."""
-        weights: dict[Path, float] = defaultdict(float)
+    ) -> dict[Path | None, float]:
+        """Return the weight of each module in a call of a kernel, in a subgraph that the module `caller` calls.
+
+        None stands for ops outside of all modules, as those of a function that calls the model.
+        """
+        weights: dict[Path | None, float] = defaultdict(float)
         for name in names:
             node = nodes.get((kernel.graph, kernel.phase, name))
             origins = [self._path_in(kernel.graph, origin, caller) for origin in node.origins] if node else []
-            known = [path for path in origins if path is not None]
-            for path in known:
-                weights[path] += (node_weight(kernel, node, nodes) if node else 0.0) / len(known) or 1e-9
+            for path in origins:
+                weights[path] += (node_weight(kernel, node, nodes) if node else 0.0) / len(origins) or 1e-9
         return weights
 
     def _count_launch(self, paths: Sequence[Path], kernel: ev.Kernel, ops: Sequence[str], times: int) -> None:
@@ -465,18 +483,18 @@ class _TreeBuilder:
             if all(path[: len(module.path)] == module.path for path in paths):
                 module.inner_kernels[_kernel_name(kernel, ops)] += times
 
-    def _add_time(self, weights: Mapping[Path, float], us: float) -> float:
-        """Add the time of a kernel to its modules; return what is that of none but the root."""
+    def _add_time(self, weights: Mapping[Path | None, float], us: float) -> tuple[float, float]:
+        """Add the time of a kernel to its modules; return what is that of the root alone, and of no module."""
         total = sum(weights.values())
         if not total:
-            return us
-        own = 0.0
+            return 0.0, us
+        own = us * weights.get((), 0.0) / total
+        outside = us * weights.get(None, 0.0) / total
         for path, weight in weights.items():
-            own += 0.0 if path else us * weight / total
-            for module in self._with_parents(path):
+            for module in self._with_parents(path or ()):
                 if module.path:
                     module.compiled_us = (module.compiled_us or 0.0) + us * weight / total
-        return own
+        return own, outside
 
     # ---- time of the eager call
 

@@ -274,6 +274,25 @@ def test_modules_have_the_launches_of_their_kernels_and_add_up_to_the_call():
     assert sum(rest.compiled_us or 0.0 for rest in tree.rest) == pytest.approx(50.0)
 
 
+def test_the_part_of_a_kernel_that_computes_an_op_outside_of_the_modules_is_outside():
+    """As a loss that is fused with the last op of the model."""
+    snapshot, profiled = profiled_layers(1)
+    loss = ev.FxNode(name="loss", op="call_function", target="mul", dtype="f32", shape=("2", "4"))
+    captured = snapshot.graphs[0]
+    modules = tuple(replace(module, root="Model") for module in captured.modules)
+    graph = replace(captured, nodes=(*captured.nodes, loss), module=None, modules=modules, run=1)
+    (aten,) = snapshot.code.aten_graphs
+    post = replace(aten.nodes[0], name="post_loss", origins=("loss",))
+    (kernel,) = snapshot.code.kernels
+    fused = replace(kernel, nodes=("post0", "post_loss"), run=1)
+    snapshot = start_snapshot(ev.Job(run=1, file="/m/model.py", source=""))
+    for event in (graph, replace(aten, nodes=(*aten.nodes, post), run=1), fused, profiled):
+        snapshot = snapshot.apply(event)
+    tree = timed_tree(snapshot)
+    assert [row.compiled_us for row in tree.rows if row.path == "layers.0"] == [pytest.approx(17.5)]
+    assert {rest.name: rest.compiled_us for rest in tree.rest}["outside the modules"] == pytest.approx(17.5)
+
+
 def test_an_eager_module_that_runs_in_no_graph_is_outside_the_modules():
     timed = ev.EagerLinesTimed(
         run=1, call_us=100.0, lines=(),

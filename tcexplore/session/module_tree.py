@@ -471,7 +471,12 @@ class _TreeBuilder:
         weights: dict[Path | None, float] = defaultdict(float)
         for name in names:
             node = nodes.get((kernel.graph, kernel.phase, name))
-            origins = [self._path_in(kernel.graph, origin, caller) for origin in node.origins] if node else []
+            origins = [
+                path
+                for origin in (node.origins if node else ())
+                for path in [self._path_in(kernel.graph, origin, caller)]
+                if path is not None or (kernel.graph, origin) in self._outside
+            ]
             for path in origins:
                 weights[path] += (node_weight(kernel, node, nodes) if node else 0.0) / len(origins) or 1e-9
         return weights

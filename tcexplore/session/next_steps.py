@@ -245,12 +245,12 @@ def _breaks(snapshot: Snapshot) -> Iterator[NextStep]:
 
 
 def _all_breaks(steps: Sequence[NextStep]) -> NextStep:
-    """Return the step that fixes all breaks with a fix; their gaps do not overlap."""
-    known = [(step.share, step.us) for step in steps if step.share is not None and step.us is not None]
-    whole = len(known) == len(steps)
+    """Return the step that fixes all breaks with a fix; its share is unknown if that of a break is."""
+    shares = [step.share for step in steps if step.share is not None]
+    known = len(shares) == len(steps) and sum(shares) <= 1
     return NextStep(
         action="fix_breaks", target=f"{len(steps)} breaks", number=len(steps),
-        share=sum(share for share, _ in known) if whole else None, us=sum(us for _, us in known) if whole else None,
+        share=sum(shares) if known else None, us=sum(step.us or 0.0 for step in steps) if known else None,
         location=steps[0].location, links=tuple(link for step in steps for link in step.links),
         view=("breaks", "breaks"), trial="fixes",
     )  # fmt: skip

@@ -56,13 +56,11 @@ def fold_of_line(at: Location) -> str:
 def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> list[Part]:
     """Return the guards of the line that the user asked for, of each graph; nothing without such a line."""
     name = next((name for name in toggled if name.startswith(OF_LINE)), "")
-    own = {
-        installed.graph: [
-            guard for guard in installed.guards if guard.location and fold_of_line(guard.location) == name
-        ]
-        for installed in (snapshot.guards if name else ())
-    }
-    own = {graph: guards for graph, guards in own.items() if guards}
+    own: dict[str, list[Guard]] = {}
+    for installed in snapshot.guards if name else ():
+        for guard in installed.guards:
+            if guard.location is not None and fold_of_line(guard.location) == name:
+                own.setdefault(installed.graph, []).append(guard)
     if not own:
         return []
     where = places(snapshot.file)

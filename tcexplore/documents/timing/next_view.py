@@ -151,7 +151,7 @@ def gain_span(step: NextStep) -> Span:
         return Span("cannot be measured", "muted")
     if step.action == "fix_break" and step.fix is not None and step.fix.state == "verified" and not step.gain.measured:
         return Span("verified, being timed", "running")
-    if step.earlier is not None:
+    if step.earlier is not None and not step.earlier.tried.problem:
         gain = measured_gain(step, step.earlier.tried)
         return Span(f"{describe_gain(gain)} in run {step.earlier.run}", "ok" if gain.helps else "muted")
     text = describe_gain(step.gain)
@@ -409,7 +409,7 @@ def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
     """Yield what the trial of a step showed, as sentences."""
     tried = step.tried
     if tried is None:
-        if step.config is not None and (why := why_not_tried(step, snapshot)):
+        if step.config is not None and not snapshot.trace and (why := why_not_tried(step, snapshot)):
             yield f"It cannot be tried here: {why}."
         if step.earlier is not None:
             gain = step.earlier.tried.problem or describe_gain(measured_gain(step, step.earlier.tried))

@@ -144,7 +144,7 @@ def test_a_float_in_the_state_has_the_tolerance_of_a_tensor():
     returned = "def model(x):\n    return x * 2, 0.25 + %s\n"
     assert compare(returned % "0", returned % "7e-9").verdict == "close to eager"
     assert compare(returned % "0", returned % "7e-3").verdict == "wrong"
-    assert compare(text % "float('nan')", text % "float('nan')").verdict == "close to eager"
+    assert compare(text % "float('nan')", text % "float('nan')").verdict == "identical"
     assert compare(text % "float('nan')", text % "1.0").verdict == "wrong"
 
 

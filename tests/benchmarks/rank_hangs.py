@@ -111,6 +111,8 @@ class Job:
         variables = {
             "TORCH_TRACE": str(self.trace), "HANG_BEGAN": str(self.began), "WORLD_SIZE": str(seed.ranks),
             "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
+            # A choice that an earlier job measured would be taken from its cache: nothing would hang.
+            "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1", "HANG_S": str(seed.late_s),
             "HANG_BACKEND": "nccl" if seed.on_gpu else "gloo", **recorder_variables(str(self.trace), {}),
         }  # fmt: skip

@@ -81,14 +81,19 @@ def step_notes(steps: StepsTimed) -> Iterator[str]:
 
 
 def pays_in_this_run(snapshot: Snapshot) -> str:
-    """Return that the script has fewer steps than the break-even point; empty if it has more, or has not ended."""
-    steps, calls = snapshot.steps, economics(snapshot).break_even_calls
-    if steps is None or not calls or not snapshot.complete:
+    """Return that the script has fewer steps than the break-even point; empty if it has more, or has not ended.
+
+    Not all of its steps are observed, but all calls of its regions are counted.
+    """
+    steps, needed = snapshot.steps, economics(snapshot).break_even_calls
+    if steps is None or not needed or not snapshot.complete:
         return ""
-    number = round(steps.steps / (steps.repeats + 1))
-    if number >= calls:
+    calls = {seen.region: seen.calls + seen.eager for seen in snapshot.region_calls}
+    made = [calls.get(region.region, 0) / region.calls for region in steps.regions if region.calls]
+    number = round(max(made, default=0) / (steps.repeats + 1))
+    if not number or number >= needed:
         return ""
-    return f"This script ends after {count(number, 'step')}: compiling most likely makes it take longer."
+    return f"This script has about {count(number, 'step')}: compiling most likely makes it take longer."
 
 
 def epochs(snapshot: Snapshot) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 import random
-from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -208,6 +207,9 @@ wider, in 98%.
 TAIL = (1 - CONFIDENCE) / 2 * (RESAMPLES - 1)
 """Position of the interval's ends among the medians of the resamples, counted from either end."""
 
+_ENDMOST = math.floor(TAIL) + 2
+"""Medians at either end that decide the end of the interval."""
+
 SEED = 0
 
 MIN_FOR_CORRELATION = 10
@@ -309,11 +311,11 @@ def bootstrap_median(values: Sequence[float], effective: int | None = None) -> I
         raise ValueError("no samples")
     ordered, count = sorted(values), len(values)
     ordered.append(ordered[-1])  # for a rank that is rounded to 1
-    lows, highs = _resampled_middles(effective_sample_size(values) if effective is None else effective)
-    medians = sorted(
-        (ordered[int(low * count)] + ordered[int(high * count)]) / 2 for low, high in zip(lows, highs, strict=True)
+    smallest, greatest = (
+        [(ordered[int(low * count)] + ordered[int(high * count)]) / 2 for low, high in ranks]
+        for ranks in _endmost_middles(effective_sample_size(values) if effective is None else effective)
     )
-    return Interval(_interpolate(medians, TAIL), _interpolate(medians[::-1], TAIL))
+    return Interval(_interpolate(sorted(smallest), TAIL), _interpolate(sorted(greatest, reverse=True), TAIL))
 
 
 def effective_sample_size(values: Sequence[float]) -> int:
@@ -361,18 +363,39 @@ def _lowest_rank(count: int) -> int:
     return max(0, rank - 1)
 
 
-@lru_cache(maxsize=256)  # 8 MB; to draw them again would take half of an estimate's time
-def _resampled_middles(count: int) -> tuple[array[float], array[float]]:
-    """Return the lower and the upper ranks (0 to 1) of the two samples whose mean is the median, of each resample.
+class _Middle(NamedTuple):
+    """The two samples whose mean is the median of a resample, as ranks (0 to 1) among all samples."""
+
+    low: float
+    high: float
+
+
+@lru_cache(maxsize=256)  # to draw them again would take most of an estimate's time
+def _endmost_middles(count: int) -> tuple[list[_Middle], list[_Middle]]:
+    """Return the resamples of which the `_ENDMOST` smallest medians are, and those of which the greatest are.
+
+    Whatever the samples are, `_ENDMOST` medians are no greater than the sample at the `_ENDMOST`-th smallest upper
+    rank, and no median of a resample whose lower rank is as great is smaller than it.
+    """
+    middles = _resampled_middles(count)
+    low_limit = sorted(middle.high for middle in middles)[_ENDMOST - 1]
+    high_limit = sorted(middle.low for middle in middles)[-_ENDMOST]
+    return (
+        [middle for middle in middles if middle.low <= low_limit],
+        [middle for middle in middles if middle.high >= high_limit],
+    )
+
+
+def _resampled_middles(count: int) -> list[_Middle]:
+    """Return the middle of each resample.
 
     The k-th smallest of `count` uniform draws follows Beta(k, count - k + 1), and the next smaller one is the largest
     of k - 1 uniform draws below it. Scaled to ranks, this is equivalent to drawing and sorting `count` samples.
     """
     rng = random.Random(SEED)
     upper = count // 2 + 1
-    lows, highs = array("d"), array("d")
+    middles: list[_Middle] = []
     for _ in range(RESAMPLES):
         high = rng.betavariate(upper, count - upper + 1)
-        highs.append(high)
-        lows.append(high if count % 2 else high * rng.random() ** (1 / (upper - 1)))
-    return lows, highs
+        middles.append(_Middle(high if count % 2 else high * rng.random() ** (1 / (upper - 1)), high))
+    return middles

@@ -71,7 +71,7 @@ def test_resampled_middles_match_drawing_with_replacement(count: int):
     for _ in range(RESAMPLES):
         ranks = sorted(rng.randrange(count) for _ in range(count))
         drawn.append((ranks[(count - 1) // 2] + ranks[count // 2]) / 2)
-    direct = [(int(low * count) + int(high * count)) / 2 for low, high in zip(*_resampled_middles(count), strict=True)]
+    direct = [(int(low * count) + int(high * count)) / 2 for low, high in _resampled_middles(count)]
     tolerance = 4 * stdlib.stdev(drawn) * math.sqrt(2 / RESAMPLES)
     assert stdlib.mean(direct) == pytest.approx(stdlib.mean(drawn), abs=tolerance)
     assert stdlib.stdev(direct) == pytest.approx(stdlib.stdev(drawn), rel=0.1)
@@ -81,7 +81,7 @@ def test_resampled_middles_match_drawing_with_replacement(count: int):
 def test_the_bootstrap_interval_is_that_of_all_resamples(count: int):
     rng = random.Random(4)
     values = sorted(round(rng.gauss(0, 1), 1) for _ in range(count))
-    middles = zip(*_resampled_middles(effective_sample_size(values)), strict=True)
+    middles = _resampled_middles(effective_sample_size(values))
     medians = [(values[int(low * count)] + values[int(high * count)]) / 2 for low, high in middles]
     expected = percentile(medians, (1 - CONFIDENCE) / 2), percentile(medians, (1 + CONFIDENCE) / 2)
     assert bootstrap_median(values) == pytest.approx(expected)

@@ -217,7 +217,15 @@ def _reader(name: str, schema: Schema, record: Any) -> Convert:
 
 def _file(record: Any) -> str | None:
     location = _location(record)
-    return display_path(location.file) if location is not None else None
+    return shown_path(location.file) if location is not None else None
+
+
+@lru_cache(
+    maxsize=4096
+)  # a large report names a few files a million times, and each would ask for the working directory
+def shown_path(file: str) -> str:
+    """Return the display path of a file, which is kept: a report begins with `shown_path.cache_clear()`."""
+    return display_path(file)
 
 
 def _location(record: Any) -> Location | None:
@@ -277,7 +285,7 @@ def _untyped(value: Any) -> Any:
 
 
 def _pair(location: Location) -> list[str | int]:
-    return [display_path(location.file), location.line]
+    return [shown_path(location.file), location.line]
 
 
 def _sizes(texts: Sequence[str]) -> list[int | str]:

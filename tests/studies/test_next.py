@@ -162,13 +162,15 @@ def test_a_trial_times_both_configurations_of_the_same_text():
 async def tried(
     action: StepAction, config: ev.Config, source: str, folder: Path, runs: SharedRuns, **more: Any
 ) -> ev.StepTried:
-    """Try a step of a program, and return the result."""
+    """Try a step of a program, and return the result. It is timed for half a second instead of `TIMING_S`."""
     job = ev.Job(run=1, file=str(folder / "model.py"), source=source, time_for=0.5, timing_processes=1)
     step = NextStep(action=action, target="it", config=config, trial="run", **more)
     graph = fakes.one_graph(1)
     state = StudyState[NextOptions, StepResult](job, NextOptions(only=step.key, run=graph, step=step), 120.0)
-    async with Runs(runs.supervisor.study_queue) as study_runs:
-        await run_study(STUDY, state, study_runs, lambda _: None, lambda _: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tcexplore.studies.next.TIMING_S", job.time_for)
+        async with Runs(runs.supervisor.study_queue) as study_runs:
+            await run_study(STUDY, state, study_runs, lambda _: None, lambda _: None)
     (known,) = state.results[-1].run.steps_tried
     assert known.problem == ""
     return known

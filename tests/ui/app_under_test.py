@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
@@ -20,11 +21,14 @@ from tcexplore.ui.appearance import Appearance
 from tcexplore.ui.engine import Deliver, Engine
 from tcexplore.ui.pane import Pane
 from tcexplore.ui.row_view import RowView
+from tcexplore.ui.screens.study_screen import StudyScreen
 from tests.documents.golden import check
 from tests.studies.playback import JOB, Playback, Story
 
 GOLDENS = Path(__file__).parent / "goldens"
 PATIENCE_S = 60
+
+ShownStudy = TypeVar("ShownStudy", bound=StudyScreen)
 
 
 def _not_started(_: Job | Event) -> None:
@@ -118,6 +122,19 @@ class AppUnderTest:
             except WorkerCancelled:
                 await self.pilot.pause()
         await self.pilot.pause()
+
+    async def study_ended(self, kind: type[ShownStudy]) -> ShownStudy:
+        """Wait for the study on the screen, which is of a class, and return the screen."""
+        screen = self.app.screen
+        assert isinstance(screen, kind)
+        await self.ended(screen)
+        return screen
+
+    async def ended(self, screen: StudyScreen) -> None:
+        """Wait for the study of a screen, which may be closed."""
+        assert screen.study_task is not None
+        await screen.study_task.ended()
+        await self.settle()
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Let the app run until a condition holds. Raises `TimeoutError`."""

@@ -18,11 +18,7 @@ async def test_saved_artifacts_and_their_gain(size: tuple[int, int]):
         assert "artifacts" in [command.note for command in CommandProvider(ui.app.screen).commands()]
         await ui.app.run_action("study('artifacts')")
         await ui.pilot.pause()
-        screen = ui.app.screen
-        assert isinstance(screen, StudyScreen)
-        assert screen.study_task is not None
-        await screen.study_task.ended()
-        await ui.settle()
+        screen = await ui.study_ended(StudyScreen)
         document = screen.reader.document
         text = " ".join(" ".join(document.row(index).text for index in range(len(document))).split())
         assert "Second process: 1 hit, first call 4.90 s faster" in text

@@ -32,12 +32,7 @@ def wrong(job: ev.Job) -> Sequence[ev.Event]:
 
 async def opened(ui: AppUnderTest) -> BisectScreen:
     await ui.press("S", "L")
-    screen = ui.app.screen
-    assert isinstance(screen, BisectScreen)
-    assert screen.study_task is not None
-    await screen.study_task.ended()
-    await ui.settle()
-    return screen
+    return await ui.study_ended(BisectScreen)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)

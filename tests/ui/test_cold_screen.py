@@ -17,29 +17,24 @@ async def opened(ui: AppUnderTest) -> StudyScreen:
     return screen
 
 
-async def over(ui: AppUnderTest, screen: StudyScreen) -> None:
-    assert screen.study_task is not None
-    await screen.study_task.ended()
-    await ui.settle()
-
-
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 async def test_both_runs_and_their_caches(size: tuple[int, int]):
     async with run_app(fakes.session(fakes.complete(7)), size) as ui:
         ui.engine.story = cold_story
-        await over(ui, await opened(ui))
+        await opened(ui)
+        await ui.study_ended(StudyScreen)
         check_screen(f"cold_{size[0]}x{size[1]}", ui)
 
 
 async def test_the_folder_is_removed_when_the_study_is_stopped():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda job: cold_story(job) if job.run == 1 else ()
-        screen = await opened(ui)
+        await opened(ui)
         await ui.until(lambda: len(ui.engine.queues[0].jobs) == 2)
         folder = ui.engine.queues[0].jobs[0].caches
         assert exists(folder)
         await ui.press("x")
-        await over(ui, screen)
+        await ui.study_ended(StudyScreen)
         assert not exists(folder)
         await ui.press("z")
         assert "Stopped before the warm run" in ui.screen

@@ -44,12 +44,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[ev.Job]:
 
 
 async def finished(ui: AppUnderTest) -> EnvironmentsScreen:
-    screen = ui.app.screen
-    assert isinstance(screen, EnvironmentsScreen)
-    assert screen.study_task is not None
-    await screen.study_task.ended()
-    await ui.settle()
-    return screen
+    return await ui.study_ended(EnvironmentsScreen)
 
 
 async def test_several_environments_are_compared_at_once(jobs: list[ev.Job]):

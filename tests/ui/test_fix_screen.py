@@ -16,12 +16,7 @@ async def fixed(ui: AppUnderTest, file: Path) -> FixScreen:
     ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
     await ui.pilot.press("3", "h")
     await ui.pilot.pause()
-    screen = ui.app.screen
-    assert isinstance(screen, FixScreen)
-    assert screen.study_task is not None
-    await screen.study_task.ended()
-    await ui.settle()
-    return screen
+    return await ui.study_ended(FixScreen)
 
 
 def shown(screen: FixScreen) -> str:

@@ -49,11 +49,7 @@ async def test_a_key_tries_the_filters_and_the_pane_shows_gain_and_risk():
         await ui.press("4", "home")
         assert "Checking guards takes 30.0 µs" in ui.row("guards")
         await ui.press("h")
-        screen = ui.app.screen
-        assert isinstance(screen, ModesScreen)
-        assert screen.study_task is not None
-        await screen.study_task.ended()
-        await ui.settle()
+        screen = await ui.study_ended(ModesScreen)
         assert screen.state is not None
         assert [result.run.config.guard_filter for result in screen.state.results] == ["", *GUARD_FILTERS]
         await ui.press("escape", "z")

@@ -36,12 +36,7 @@ def backends(ui: AppUnderTest, first: int) -> list[str]:
 
 async def opened(ui: AppUnderTest) -> ModesScreen:
     await ui.press("S", "M")
-    screen = ui.app.screen
-    assert isinstance(screen, ModesScreen)
-    assert screen.study_task is not None
-    await screen.study_task.ended()
-    await ui.settle()
-    return screen
+    return await ui.study_ended(ModesScreen)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
@@ -82,9 +77,7 @@ async def test_reopening_shows_the_results_and_enter_adds_a_backend():
         assert isinstance(screen, ModesScreen)
         queues = len(ui.engine.queues)
         await ui.press("slash", *"+ cuda", "enter", "enter")
-        assert screen.study_task is not None
-        await screen.study_task.ended()
-        await ui.settle()
+        await ui.study_ended(ModesScreen)
         assert backends(ui, queues) == ["cudagraphs", "cudagraphs"]
         assert screen.state is not None
         assert len(screen.state.results) == 10
@@ -101,7 +94,6 @@ async def test_a_stopped_study_continues():
         assert "Use torch" not in ui.screen
         ui.engine.story, queues = story, len(ui.engine.queues)
         await ui.press("home", *["down"] * 4, "enter")
-        await screen.study_task.ended()
-        await ui.settle()
+        await ui.study_ended(ModesScreen)
         assert sorted(backends(ui, queues)) == ["aot_eager", "aot_eager", "eager", "eager", "inductor"]
         assert len(screen.state.results) == 8

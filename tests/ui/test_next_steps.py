@@ -48,11 +48,7 @@ async def test_enter_tries_a_step_and_the_list_has_the_gain():
         await go_to_first_step(ui)
         assert "at most" in ui.row("timing") + " ".join(ui.screen.split())
         await ui.press("enter")
-        screen = ui.app.screen
-        assert isinstance(screen, NextScreen)
-        assert screen.study_task is not None
-        await screen.study_task.ended()
-        await ui.settle()
+        await ui.study_ended(NextScreen)
         (tried,) = ui.app.session.runs[-1].steps_tried
         assert (tried.low, tried.speedup, tried.high) == (1.9, 2.0, 2.1)
         assert next_steps(ui.app.session.runs[-1])[0].gain.helps
@@ -108,11 +104,7 @@ async def test_enter_on_the_breaks_together_tries_all_their_fixes():
         await go_to_first_step(ui)
         assert "Remove 2 graph breaks together" in ui.row("timing")
         await ui.press("enter")
-        screen = ui.app.screen
-        assert isinstance(screen, NextScreen)
-        assert screen.study_task is not None
-        await screen.study_task.ended()
-        await ui.settle()
+        await ui.study_ended(NextScreen)
         assert ui.app.session.runs[-1].steps_tried[0].problem == "no fix could be verified"
 
 

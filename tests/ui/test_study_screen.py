@@ -67,16 +67,10 @@ async def opened(ui: AppUnderTest, study: TwoRuns | None = None) -> StudyScreen:
     return screen
 
 
-async def over(ui: AppUnderTest, screen: StudyScreen) -> None:
-    assert screen.study_task is not None
-    await screen.study_task.ended()
-    await ui.settle()
-
-
 async def test_timing_pauses_while_a_study_runs():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        screen = await opened(ui)
-        await over(ui, screen)
+        await opened(ui)
+        await ui.study_ended(StudyScreen)
         assert "run 1: ok" in ui.screen
         assert "run 2: ok" in ui.screen
         assert "done" in ui.screen
@@ -86,7 +80,8 @@ async def test_timing_pauses_while_a_study_runs():
 async def test_a_failing_run_is_a_result():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda job: (failed() if job.run == 1 else Finished(),)
-        await over(ui, await opened(ui))
+        await opened(ui)
+        await ui.study_ended(StudyScreen)
         assert "run 1: failed" in ui.screen
         assert "run 2: ok" in ui.screen
 
@@ -100,7 +95,7 @@ async def test_x_stops_the_study_and_keeps_its_results():
         assert "2 of 2" in ui.screen
         assert "is paused" in ui.screen
         await ui.press("x")
-        await over(ui, screen)
+        await ui.study_ended(StudyScreen)
         assert "run 1: ok" in ui.screen
         assert "stopped after 1 result" in ui.screen
         assert (ui.engine.pauses, ui.engine.queues[0].closed) == (0, 1)
@@ -111,11 +106,11 @@ async def test_x_stops_the_study_and_keeps_its_results():
 async def test_r_restarts_the_study():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda _: ()
-        screen = await opened(ui)
+        await opened(ui)
         await ui.press("r")
         assert len(ui.engine.queues) == 2
         await ui.press("x")
-        await over(ui, screen)
+        await ui.study_ended(StudyScreen)
         assert [lane.closed for lane in ui.engine.queues] == [1, 1]
         assert ui.engine.pauses == 0
 
@@ -133,7 +128,7 @@ async def test_a_study_goes_on_when_its_screen_is_closed():
         assert "run 1: ok" in ui.screen
         assert "2 of 2" in ui.screen
         await ui.press("x")
-        await over(ui, again)
+        await ui.study_ended(StudyScreen)
         assert ui.engine.pauses == 0
 
 
@@ -160,7 +155,7 @@ async def test_results_reach_the_app_after_the_screen_is_closed():
 async def test_a_study_that_is_over_is_shown_again_while_the_file_is_the_same():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         screen = await opened(ui)
-        await over(ui, screen)
+        await ui.study_ended(StudyScreen)
         await ui.press("escape")
         again = await opened(ui)
         assert (again.state, len(ui.engine.queues)) == (screen.state, 1)
@@ -168,8 +163,8 @@ async def test_a_study_that_is_over_is_shown_again_while_the_file_is_the_same():
         await ui.press("escape")
         assert ui.engine.job is not None
         ui.engine.job = replace(ui.engine.job, source="# changed")
-        other = await opened(ui)
-        await over(ui, other)
+        await opened(ui)
+        await ui.study_ended(StudyScreen)
         assert len(ui.engine.queues) == 2
 
 
@@ -185,7 +180,7 @@ async def test_the_title_and_the_menu_show_a_study_whose_screen_is_closed():
         assert "2 of 2" in next(line for line in ui.screen.splitlines() if "cold run" in line)
         await ui.press("escape")
         ui.app.studies.stop()
-        await over(ui, screen)
+        await ui.ended(screen)
         assert "◐" not in ui.screen.splitlines()[0]
         assert ui.notifications[-1] == "two runs stopped after 1 result. S shows it."
 
@@ -217,7 +212,7 @@ async def test_a_new_run_stops_the_study_whose_screen_is_closed():
         await ui.settle()
         assert ui.engine.job is not None
         ui.app.deliver(replace(ui.engine.job, run=8))
-        await over(ui, screen)
+        await ui.ended(screen)
         assert screen.state is not None
         assert screen.state.stopped
         assert ui.engine.pauses == 0
@@ -227,7 +222,8 @@ async def test_an_exception_in_a_study_is_shown():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         study = TwoRuns()
         study.broken = True
-        await over(ui, await opened(ui, study))
+        await opened(ui, study)
+        await ui.study_ended(StudyScreen)
         assert "ValueError: no good" in ui.screen
 
 

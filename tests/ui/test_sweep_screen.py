@@ -38,12 +38,10 @@ async def prompted(ui: AppUnderTest) -> StudyScreen:
 async def test_suggested_sizes_are_run(size: tuple[int, int]):
     async with run_app(fakes.session(fakes.complete(7)), size) as ui:
         ui.engine.story = story
-        screen = await prompted(ui)
+        await prompted(ui)
         check_screen(f"sweep_prompt_{size[0]}x{size[1]}", ui)
         await ui.press("enter", "enter")
-        assert screen.study_task is not None
-        await screen.study_task.ended()
-        await ui.settle()
+        await ui.study_ended(StudyScreen)
         check_screen(f"sweep_{size[0]}x{size[1]}", ui)
         jobs = sorted((job for queue in ui.engine.queues for job in queue.jobs), key=lambda job: job.run)
         over = [job.config.sizes for job in jobs]
@@ -59,8 +57,7 @@ async def test_an_invalid_size_has_a_message():
         assert "Sizes are whole numbers above 0" in ui.screen
         await ui.press("backspace", "backspace", "enter")
         assert ui.app.screen is screen
-        assert screen.study_task is not None
-        await screen.study_task.ended()
+        await ui.study_ended(StudyScreen)
         assert {job.config.sizes for queue in ui.engine.queues for job in queue.jobs} == {(1,), (2,), (1, 2)}
 
 

@@ -16,6 +16,11 @@ def factor(ratio: float, decimals: int = 2) -> str:
     return f"{max(ratio, 1 / ratio):.{decimals}f}×"
 
 
+def factor_range(low: float, high: float, *, slower: bool = False) -> str:
+    """Format the interval of such a ratio: `[1.25, 1.38]`; if it is of something slower, of how many times slower."""
+    return f"[{1 / high:.2f}, {1 / low:.2f}]" if slower else f"[{low:.2f}, {high:.2f}]"
+
+
 def size(number: int) -> str:
     """Format a number of bytes with a binary unit: `768 B`, `2.0 KiB`, `1.5 MiB`."""
     amount, unit = float(number), "B"

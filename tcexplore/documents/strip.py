@@ -13,7 +13,7 @@ from tcexplore.documents.empty_states import NOT_IN_PROFILE, PHASES, describe_ph
 from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import Piece, fits, fitted, piece
 from tcexplore.keymap import hint
-from tcexplore.quantities import count, factor
+from tcexplore.quantities import count, factor, factor_range
 from tcexplore.session import RunSummary, Session, changes, summarize
 from tcexplore.session.ranked_breaks import rank_breaks
 from tcexplore.targets.target_names import NATIVE
@@ -302,9 +302,8 @@ def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
         yield piece(text, "running" if going else "muted", 1)
     elif timing is not None:
         slower = timing.verdict == "slower"
-        ends = (1 / timing.high, 1 / timing.low) if slower else (timing.low, timing.high)
         speedup = f"{factor(timing.speedup) if slower else f'{timing.speedup:.2f}×'} "
-        interval = f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+        interval = factor_range(timing.low, timing.high, slower=slower)
         differs = timing.verdict in ("faster", "slower")
         # The load itself is the first thing that a narrow line leaves out.
         verdict = f"{'≈' if timing.load else ''}{speedup}{timing.verdict}" if differs else timing.verdict

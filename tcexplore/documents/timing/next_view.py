@@ -14,7 +14,7 @@ from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.verdicts import recommend
 from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked
 from tcexplore.keymap import hint
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, factor, factor_range
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, step_link
 from tcexplore.session.next_steps import (
@@ -168,7 +168,7 @@ def describe_gain(gain: Gain) -> str:
         return _describe_seconds(gain)
     if gain.measured and gain.value is not None and gain.low is not None:
         if gain.high is not None and gain.high < 1:
-            return f"{1 / gain.value:.2f}× slower [{1 / gain.high:.2f}, {1 / gain.low:.2f}]"
+            return f"{factor(gain.value)} slower {factor_range(gain.low, gain.high, slower=True)}"
         if not gain.helps:
             return f"no certain gain {_interval(gain)}"
         return f"{gain.value:.2f}× faster {_interval(gain)}"

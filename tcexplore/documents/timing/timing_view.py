@@ -32,7 +32,7 @@ from tcexplore.documents.timing.step_rows import step_rows
 from tcexplore.documents.verdicts import describe_noise, format_reservation, recommend
 from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
-from tcexplore.quantities import count, duration, factor
+from tcexplore.quantities import count, duration, factor, factor_range
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.call_account import CallAccount
@@ -154,9 +154,8 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
         yield from wrapped(means, width, "muted")
         return
     slower = estimate.verdict == "slower"
-    ends = (1 / estimate.high, 1 / estimate.low) if slower else (estimate.low, estimate.high)
     figure = f"  {factor(estimate.speedup) if slower else f'{estimate.speedup:.2f}×'}"
-    interval = f"  [{ends[0]:.2f}, {ends[1]:.2f}]"
+    interval = f"  {factor_range(estimate.low, estimate.high, slower=slower)}"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(f"{describe_noise(estimate) or means} {estimate.load}".rstrip(), width, "muted")

@@ -241,14 +241,18 @@ class Comparison:
     @property
     def timed(self) -> bool:
         """Return whether both rows have enough pairs."""
-        rows = (self.base.run.timing, self.variant.run.timing)
-        return all(timing is not None and timing.verdict != "measuring" for timing in rows)
+        return all(verdict not in ("", "measuring") for verdict in self._verdicts)
 
     @property
     def decided(self) -> bool:
         """Return whether both rows have a verdict."""
-        rows = (self.base.run.timing, self.variant.run.timing)
-        return all(timing is not None and timing.verdict in DECIDED for timing in rows)
+        return all(verdict in DECIDED for verdict in self._verdicts)
+
+    @property
+    def _verdicts(self) -> list[str]:
+        """The verdicts of both rows; empty for one that was not timed."""
+        timings = (row.run.timing for row in (self.base, self.variant))
+        return [timing.verdict if timing is not None else "" for timing in timings]
 
 
 def compare_regions(results: Sequence[RunFigures]) -> list[Comparison]:

@@ -267,14 +267,6 @@ class _TreeBuilder:
         self.root = Module(())
         self._of_node: dict[tuple[str, str], Path] = {}
         """Path of each Dynamo node, by graph and name: of one in a subgraph, in the first module that calls it."""
-        self._outside = {
-            (captured.graph, node.name)
-            for captured in facts.graphs
-            if captured.module is None and captured.modules
-            for node in captured.all_nodes
-            if node.module is None
-        }
-        """Nodes of functions that call modules, outside of these."""
         self._callers: dict[tuple[str, str], list[Path]] = {}
         """Paths of the calls of each subgraph, by graph and name."""
         self._modules = self._modules_of_graphs()
@@ -453,6 +445,17 @@ class _TreeBuilder:
                 path = next((self._of_node.get((aten.graph, origin)) for origin in node.origins), None)
                 callers[aten.graph, aten.phase, called].append(path)
         return callers
+
+    @cached_property
+    def _outside(self) -> set[tuple[str, str]]:
+        """Nodes of functions that call modules, outside of these."""
+        return {
+            (captured.graph, node.name)
+            for captured in self._facts.graphs
+            if captured.module is None and captured.modules
+            for node in captured.all_nodes
+            if node.module is None
+        }
 
     def _path_in(self, graph: str, origin: str, caller: Path | None) -> Path | None:
         """Return the path of a Dynamo node; of one in a subgraph, inside the module that calls it; None outside."""

@@ -151,17 +151,17 @@ class Divergence:
 
     @property
     def subject(self) -> str:
-        """`rank 1 differs`, `ranks 0 and 1 differ`, `rank 1 ended early`, `rank 2 cannot be compared`."""
+        """`rank 1 first differs`, `ranks 0 and 1 first differ`, `rank 1 ended early`, `rank 2 cannot be compared`."""
         return f"{name_ranks(self.ranks)} {self.verb}"
 
     @property
     def verb(self) -> str:
-        """What the ranks do: `differs`."""
+        """What the ranks do: `first differs`."""
         if self.kind == "unfinished rank":
             return "ended early"
         if self.kind == "missing rank":
             return "cannot be compared"
-        return "differs" if len(self.ranks) == 1 else "differ"
+        return "first differs" if len(self.ranks) == 1 else "first differ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,15 +193,15 @@ class RanksCompared(Event):
 
 
 def name_ranks(ranks: Sequence[int]) -> str:
-    """Return `rank 3`, `ranks 0 to 2, 5`."""
+    """Return `rank 3`, `ranks 2 and 3`, `ranks 0 to 2, 5`, `ranks 0, 2, 3`."""
     spans: list[list[int]] = []
     for number in ranks:
         if spans and number == spans[-1][-1] + 1:
-            spans[-1] = [spans[-1][0], number]
+            spans[-1].append(number)
         else:
             spans.append([number])
     if len(ranks) == 2 and len(spans) == 1:
         return f"ranks {ranks[0]} and {ranks[1]}"
-    texts = [" to ".join(map(str, span)) for span in spans]
+    texts = [f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(map(str, span)) for span in spans]
     cut = [*texts[:MOST_RANKS_NAMED], *(["…"] if len(texts) > MOST_RANKS_NAMED else [])]
     return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(cut)}"

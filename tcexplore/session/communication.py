@@ -51,7 +51,12 @@ class CollectiveCall(NamedTuple):
 
 def is_collective(node: ev.FxNode) -> bool:
     """Return whether a node communicates; waiting for the result is another node."""
-    return node.op in ("call_function", "call_method") and _COLLECTIVE.match(node.target) is not None
+    return node.op in ("call_function", "call_method") and names_collective(node.target)
+
+
+def names_collective(call: str) -> bool:
+    """Return whether the text of a call begins with the name of a collective."""
+    return _COLLECTIVE.match(call) is not None
 
 
 def is_wait(node: ev.FxNode) -> bool:

@@ -105,7 +105,11 @@ def _node_difference(
         if is_collective(a) or is_collective(b):
             both = is_collective(a) and is_collective(b)
             kind = "collective order" if both or _same_collectives(mine.nodes, other.nodes) else "branch"
-        detail = "the collectives have another order" if kind == "collective order" else "the traced code differs"
+        detail = (
+            "the collectives are called in different orders"
+            if kind == "collective order"
+            else "the traced code differs"
+        )
         constants = a.target == b.target and _LITERAL.sub("#", my_text) == _LITERAL.sub("#", other_text)
         return Difference(kind, "", detail, _call(a), _call(b), a.location, b.location, constants_only=constants)
     value = _value_kind(a, b)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tcexplore.events import Location
 from tcexplore.events.rank_events import WARNINGS, Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
+from tcexplore.session.communication import names_collective
 from tcexplore.traces.environment_differences import Difference, stable_variables
 from tcexplore.traces.rank_differences import Digests, first_difference
 from tcexplore.traces.rank_fingerprint import CacheTimes, RankCounts, RankFingerprint, RecordKey, last_phase
@@ -332,16 +333,22 @@ class _Comparison:
             compile_id=difference.graph or None,
             location=difference.condition_line or difference.my_line or difference.other_line,
             condition=difference.condition,
-            detail=_detail(difference, ranks if difference.alone == "mine" else others),
+            detail=describe(difference, ranks, others),
             sides=sides if odd else tuple(sorted(sides, key=lambda side: side.ranks)),
         )
 
 
-def _detail(difference: Difference, alone: tuple[int, ...]) -> str:
-    """Return what differs; one rank that is alone is named."""
-    if not difference.alone or len(alone) > 1:
-        return difference.detail
-    return difference.detail.replace("one side", name_ranks(alone), 1)
+def describe(difference: Difference, ranks: tuple[int, ...], others: tuple[int, ...]) -> str:
+    """Return what differs between `ranks` and `others`; a rank that is alone is named, and who communicates next."""
+    detail = difference.detail
+    alone = ranks if difference.alone == "mine" else others
+    if difference.alone and len(alone) == 1:
+        detail = detail.replace("one side", name_ranks(alone), 1)
+    calls, other_calls = (names_collective(text) for text in (difference.mine, difference.other))
+    if difference.kind == "branch" and calls != other_calls:
+        communicate = ranks if calls else others
+        detail += f"; only {name_ranks(communicate)} {'communicates' if len(communicate) == 1 else 'communicate'} next"
+    return detail
 
 
 def _urgency(pair: tuple[RankFingerprint, Difference]) -> tuple[bool, bool, int]:

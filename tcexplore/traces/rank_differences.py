@@ -11,7 +11,7 @@ from pathlib import PurePath
 from tcexplore import events as ev
 from tcexplore.events.python_source import without_comment
 from tcexplore.events.rank_events import WARNINGS, DivergenceKind
-from tcexplore.session.communication import is_collective
+from tcexplore.session.communication import is_collective, names_collective
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source, resumed_line
 from tcexplore.torch_text.guard_text import cause_of_text, split_check
 from tcexplore.traces.branch_conditions import condition_at, condition_between, conditions_around
@@ -223,9 +223,11 @@ class _Pair:
                 if unequal.kind == "branch" and unequal.constants_only and (guard := self._guards(graph)) is not None:
                     return guard._replace(detail=f"{guard.detail}, and a constant of the graph with it")
                 lines = [unequal.my_line, unequal.other_line]
-                if unequal.kind == "collective order":
-                    known = (self._collective_line(self._mine, graph, a), self._collective_line(self._other, graph, b))
-                    lines = [line or guess for line, guess in zip(known, lines, strict=True)]
+                sides = ((self._mine, a, unequal.mine), (self._other, b, unequal.other))
+                known = (
+                    self._collective_line(side, item) if names_collective(text) else None for side, item, text in sides
+                )
+                lines = [line or guess for line, guess in zip(known, lines, strict=True)]
                 # The line of the function would say nothing of where its code ends.
                 ends = [text == GRAPH_ENDS and any(lines) for text in (unequal.mine, unequal.other)]
                 users = zip(lines, self._lines(graph), ends, strict=True)
@@ -341,8 +343,9 @@ class _Pair:
                         return at
         return None
 
-    def _collective_line(self, side: RankFingerprint, graph: str, item: ComparedRecord) -> ev.Location | None:
-        """Return the user's line of the first collective that differs."""
+    def _collective_line(self, side: RankFingerprint, item: ComparedRecord) -> ev.Location | None:
+        """Return the user's line of the first collective of a graph that differs."""
+        graph = item.record.graph
         frame = side.frames.get(graph)
         if frame is None or not side.sources.owns(frame.file):
             return None

@@ -16,7 +16,7 @@ from tcexplore import events as ev
 from tcexplore.events.python_source import parse_source
 from tcexplore.session.communication import is_collective, is_wait
 from tcexplore.torch_text.break_text import RegistryEntry, read_registry
-from tcexplore.torch_text.dynamo_names import describe_carried, function_name, readable_source
+from tcexplore.torch_text.dynamo_names import describe_carried, function_name, is_resumed, readable_source
 from tcexplore.torch_text.guard_text import (
     ARITHMETIC,
     ComparedValues,
@@ -382,18 +382,20 @@ def collective_lines(source: str, frame: ev.Location, calls: Sequence[ev.FxNode]
 
 
 def _function_calls(source: str, frame: ev.Location) -> list[tuple[int, str]]:
-    """Return line and text of each call in the function that begins at a line."""
+    """Return line and text of each call of a frame: in the function that begins at its line, or resumes there."""
     try:
         tree = parse_source(source)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
-            if first == frame.line or function.lineno == frame.line:
-                calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-                return sorted((call.lineno, ast.unparse(call)) for call in calls)
-    return []
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    if is_resumed(frame.function):
+        around = [one for one in functions if one.lineno <= frame.line <= (one.end_lineno or one.lineno)]
+    else:
+        around = [one for one in functions if frame.line in (one.lineno, *(each.lineno for each in one.decorator_list))]
+    if not around:
+        return []
+    calls = (node for node in ast.walk(max(around, key=lambda one: one.lineno)) if isinstance(node, ast.Call))
+    return sorted((call.lineno, ast.unparse(call)) for call in calls if call.lineno >= frame.line)
 
 
 def _fits(node: ev.FxNode, call: str) -> bool:

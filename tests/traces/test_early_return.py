@@ -66,7 +66,7 @@ def test_the_condition_of_an_early_return_is_on_the_main_screen(tmp_path: Path):
     session = run_ranks(tmp_path, PROGRAM)
     assert session.shown is not None
     assert session.shown.source == PROGRAM  # whose guarded line ends with a comment
-    assert f" ✖ BRANCH   ranks 0 and 1 differ at line {CONDITION}" in verdict_row(session).text
+    assert f" ✖ BRANCH   ranks 0 and 1 first differ at line {CONDITION}" in verdict_row(session).text
     assert "graph break" not in verdict_row(session, 200).text  # that would be of the rank in view alone
     comparison = session.shown.rank_comparison
     assert comparison is not None

@@ -146,7 +146,7 @@ def test_the_first_difference_has_its_cause_and_both_sides_on_the_main_screen():
         sides=sides,
     )  # fmt: skip
     session = session_with(RanksCompared(run=1, rows=(WAITING, other()), divergence=divergence))
-    assert "✖ BRANCH   ranks 0 and 1 differ at line 9" in verdict_row(session).text
+    assert "✖ BRANCH   ranks 0 and 1 first differ at line 9" in verdict_row(session).text
     text = alert_row(session).text
     assert "The ranks take different sides of `if scale > 0.5:`." in text
     assert "rank 1: cos(x)  line 12" in text

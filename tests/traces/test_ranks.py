@@ -15,10 +15,11 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.events import Location
-from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared
+from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared, name_ranks
 from tcexplore.session.run_diff import without_device
+from tcexplore.traces.environment_differences import Difference
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
-from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints, compare_ranks
+from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints, compare_ranks, describe
 from tcexplore.traces.rank_fingerprint import RankCounts, RankFingerprint
 from tcexplore.traces.rank_normalization import follows_rank, normalize
 from tcexplore.traces.trace_context import collective_lines, with_waits
@@ -371,6 +372,41 @@ def test_collectives_have_the_lines_of_the_users_calls():
     straight = collective_lines(SEEDED.read_text(), frame, swapped[::-1])
     assert straight is not None
     assert [line - lines[0] for line in straight] == [3, 4]
+
+
+def test_a_collective_after_a_break_has_the_line_of_the_users_call():
+    source = """\
+def step(x):
+    y = collectives.all_reduce(x, "sum", group)
+    if y.max() > 0.5:
+        y = collectives.all_reduce(y, "sum", group)
+    return y
+"""
+    whole = ev.Location("model.py", 1, "step")
+    resumed = ev.Location("model.py", 3, "torch_dynamo_resume_in_step_at_3")
+    assert collective_lines(source, whole, [_all_reduce("sum")]) == [2]
+    assert collective_lines(source, resumed, [_all_reduce("sum")]) == [4]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [
+        ((3,), "rank 3"), ((0, 1), "ranks 0 and 1"), ((0, 2), "ranks 0, 2"), ((0, 2, 3), "ranks 0, 2, 3"),
+        ((0, 1, 2, 5), "ranks 0 to 2, 5"),
+    ],
+)  # fmt: skip
+def test_ranks_are_named_briefly(ranks: tuple[int, ...], text: str):
+    assert name_ranks(ranks) == text
+
+
+def test_a_branch_with_a_collective_on_one_side_says_who_communicates():
+    reduced, other = "_c10d_functional.all_reduce(l_x_, 'sum', '1')", "relu(l_x_)"
+    branch = Difference("branch", "6/0", "the ranks take different sides of `if a:`", reduced, other)
+    assert describe(branch, (1,), (0, 2)).endswith("`if a:`; only rank 1 communicates next")
+    assert describe(branch._replace(mine=other, other=reduced), (1,), (0, 2)).endswith(
+        "; only ranks 0, 2 communicate next"
+    )
+    assert describe(branch._replace(other=reduced), (1,), (0, 2)) == branch.detail
 
 
 def test_a_wait_has_the_line_of_the_collective_before_it():

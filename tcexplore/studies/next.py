@@ -118,6 +118,7 @@ class NextStudy(Study[NextOptions, StepResult]):
                 else:
                     tried = await _try(step, state, runs, folder)
                 run = run.apply(replace(tried, run=run.run))
+                runs.steps.finish(name)  # what a trial announced last may be a part of it
                 yield StepResult(run, tried)
 
     def add_result(self, state: State, result: StepResult) -> None:

@@ -15,6 +15,7 @@ from tcexplore.studies.fix import FixOptions
 from tcexplore.studies.next import STUDY, NextOptions, StepResult, difference_interval, trial_job
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
+from tcexplore.studies.study_text import stopped_text
 from tests import fakes
 from tests.snapshots.runs import grow
 from tests.studies.playback import JOB, json_of, played, printed, timed
@@ -149,6 +150,14 @@ async def test_without_a_verified_fix_there_is_no_gain_of_all_together():
     assert all(known.action != "fix_breaks" for known in next_steps(run))
 
 
+def test_a_stopped_study_says_how_many_steps_were_tried():
+    """It keeps only its newest result."""
+    state = StudyState[NextOptions, StepResult](JOB, NextOptions(), steps="3 of 4 · about 2 min left", stopped=True)
+    assert stopped_text(state) == "stopped after 3 of 4 steps"
+    state.steps = "compiling: 3 of 4"
+    assert stopped_text(state) == "stopped after 0 results"
+
+
 def test_a_trial_times_both_configurations_of_the_same_text():
     config = replace(JOB.config, autocast="bfloat16")
     job = trial_job(JOB, NextStep(action="autocast", target="bfloat16", config=config))
@@ -239,3 +248,4 @@ async def test_a_step_of_a_script_is_tried_by_the_arguments_of_its_own_calls():
     assert (known.low, known.high) == pytest.approx((2.99 / 2.01, 3.01 / 1.99))
     assert known.verdict == "faster"
     assert [job.baseline for job in player.jobs] == [None, None]
+    assert state.steps.startswith("1 of 1")

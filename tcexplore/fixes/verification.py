@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from tcexplore.documents.timing.accuracy_rows import FAITHFUL_VERDICTS, describe_accuracy, format_errors
 from tcexplore.events import TIMEOUT, ChangeChecked, ChangeTimed, Failed, GraphBreak
 from tcexplore.fixes.fix import Change
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, factor_range
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import UNDECIDED
 
@@ -388,7 +388,7 @@ def speed_text(timed: ChangeTimed) -> str:
     """Return `Compiled call: 142 µs before, 96 µs now: 1.48× [1.40, 1.55], faster`, with the load, if there is any."""
     before, after = duration(timed.before_us / 1e6), duration(timed.after_us / 1e6)
     speedup = "" if timed.verdict in UNDECIDED else f"{timed.speedup:.2f}× "
-    interval = f"[{timed.low:.2f}, {timed.high:.2f}]"
+    interval = factor_range(timed.low, timed.high)
     verdict = f"{timed.verdict} {timed.load}".rstrip()
     return f"Compiled call: {before} before, {after} now: {speedup}{interval}, {verdict}"
 

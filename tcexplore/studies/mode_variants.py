@@ -14,7 +14,7 @@ from tcexplore.documents import configurations
 from tcexplore.documents.guards.guards_view import UNSAFE, describe_guard_cost, describe_guard_filter
 from tcexplore.events import ACCURACY_VERDICTS, Config, GuardFilterTried, Job, StepTried
 from tcexplore.events.config import INDUCTOR, REGIONS, Regions
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, factor_range
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED, GUARD_FILTERS, Range, RunFigures, guard_cost, needs_guard_filter
 from tcexplore.studies.study import StudyState
@@ -308,7 +308,7 @@ def _regions_sentence(comparison: Comparison) -> str:
     if steady is not None and not comparison.decided:
         parts.append("then undecided because of noise")
     elif steady is not None:
-        parts.append(f"then {steady.value:.2f}× its speed [{steady.low:.2f}, {steady.high:.2f}]")
+        parts.append(f"then {steady.value:.2f}× its speed {factor_range(steady.low, steady.high)}")
     parts.append(f"{variant.summary.kernels} instead of {count(comparison.base.summary.kernels, 'kernel')}")
     accuracy = variant.run.accuracy
     return ", ".join([*parts, *([accuracy.verdict] if accuracy else [])])

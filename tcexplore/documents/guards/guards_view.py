@@ -18,7 +18,7 @@ from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import Guard, GuardFilterTried, GuardsInstalled, Location, Recompiled
 from tcexplore.events.config import SKIP_GUARD_EVAL
 from tcexplore.keymap import hint
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, factor_range
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.economics import VISIBLE_GUARD_SHARE, GuardCost, guard_cost
@@ -419,7 +419,7 @@ def describe_guard_filter(tried: GuardFilterTried) -> str:
         return f"{name}: the result is wrong."
     if not tried.speed:
         return f"{name}: not timed. Unsafe: {unsafe}."
-    interval = f"{tried.speed:.2f}× the speed [{tried.low:.2f}, {tried.high:.2f}]"
+    interval = f"{tried.speed:.2f}× the speed {factor_range(tried.low, tried.high)}"
     if not tried.decided:
         gain = f"undecided because of noise ({interval})"
     else:

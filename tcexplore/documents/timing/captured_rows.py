@@ -10,7 +10,7 @@ from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_SENTENCES, FAITHFUL_VERDICTS
 from tcexplore.documents.verdicts import MARKS, VERDICT_STYLES, describe_noise
 from tcexplore.events import CallExamined
-from tcexplore.quantities import count, duration, size
+from tcexplore.quantities import count, duration, factor_range, size
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links
 
@@ -69,7 +69,7 @@ def _call_rows(snapshot: Snapshot, call: CallExamined, width: int) -> Iterator[R
         times = f"{duration(timing.eager_us / 1e6)} → {duration(timing.compiled_us / 1e6)}"
         yield row((f"  {timing.speedup:.2f}× {MARKS.get(timing.verdict, ' ')}",
                    VERDICT_STYLES.get(timing.verdict, "muted")),
-                  (f"  [{timing.low:.2f}, {timing.high:.2f}]", "interval"), (f"  {times}", ""))  # fmt: skip
+                  (f"  {factor_range(timing.low, timing.high)}", "interval"), (f"  {times}", ""))  # fmt: skip
         if noise := describe_noise(timing):
             yield from wrapped(noise, width, "muted")
     for text, style in describe_results(call):

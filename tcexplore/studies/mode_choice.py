@@ -24,9 +24,10 @@ class ModeChoice:
     """
 
     best: RunFigures
-    """Of the runs that are certain to be as fast as the fastest, the first with a short compile, or with its code."""
+    """Of the runs that are certain to be as fast as the fastest, the first with a short compile; of those that may be,
+    the first with its code."""
     equal: tuple[RunFigures, ...]
-    """Other runs that may be as fast, within `SPEEDUP_TOLERANCE`."""
+    """Other runs that may be as fast as the fastest, within `SPEEDUP_TOLERANCE`."""
     dynamic: RunFigures | None
     """The fastest run with dynamic shapes, if `best` recompiles for each size; None if none is faster than eager."""
 
@@ -46,8 +47,9 @@ def choose_mode(results: Sequence[RunFigures]) -> ModeChoice | None:
     certain = [result for result in results if is_faster(result) and _interval(result)[0] >= least]
     longest = COMPILE_TIME_TOLERANCE * min(map(_compile_s, certain))
     short = next(result for result in certain if _compile_s(result) <= longest)
-    # What compiles first also compiles headers: a later mode with the same code is no better one.
-    best = next((result for result in certain if has_same_code(result, short)), short)
+    # What compiles first also compiles headers: a later mode with the same code is no better one, unless it is faster.
+    as_fast = [result for result in results if is_faster(result) and _interval(result)[1] >= least]
+    best = next((result for result in as_fast if has_same_code(result, short)), short)
     dynamic = next((result for result in good if result.run.config.dynamic), None)
     return ModeChoice(
         best=best,

@@ -22,14 +22,13 @@ from tcexplore.events import TIMEOUT, Config, Job, Standby
 from tcexplore.events.config import INDUCTOR
 from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
-from tcexplore.quantities import count, duration, rounded, size
+from tcexplore.quantities import count, duration, factor_range, rounded, size
 from tcexplore.report.json_report import configuration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import RunFigures, economics, may_be_faster
 from tcexplore.session.links import Link
 from tcexplore.studies.environments import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.mode_choice import (
-    SPEEDUP_TOLERANCE,
     ModeChoice,
     choose_mode,
     has_same_code,
@@ -257,7 +256,7 @@ def _use(choice: ModeChoice, *, more: bool) -> str:
     timing, costs = choice.best.run.timing, economics(choice.best.run)
     assert timing is not None
     so_far = "So far: use" if more else "Use"
-    figures = f"{timing.speedup:.2f}× eager's speed [{timing.low:.2f}, {timing.high:.2f}]"
+    figures = f"{timing.speedup:.2f}× eager's speed {factor_range(timing.low, timing.high)}"
     calls = costs.break_even_calls
     pays = "" if calls is None else f"; break-even after about {rounded(calls)} calls"
     return f"{so_far} {format_compile_call(choice.best.run.config)}: {figures}{pays}."
@@ -270,7 +269,7 @@ def _alternatives(choice: ModeChoice) -> Iterator[str]:
         seconds = choice.best.compile_s
         fastest = seconds is not None and choice.compiles_fastest
         why = f" Its compile is the shortest: {duration(seconds)}." if fastest and seconds is not None else ""
-        yield f"Within {100 * (SPEEDUP_TOLERANCE - 1):.0f}% of it: {_names(others)}.{why}"
+        yield f"May be as fast: {_names(others)}.{why}"
     if choice.dynamic is not None and choice.dynamic.run.timing is not None:
         speedup = f"{choice.dynamic.run.timing.speedup:.2f}×"
         config = describe_configuration(choice.dynamic.run.config)

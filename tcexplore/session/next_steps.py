@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -146,6 +146,10 @@ class NextStep:
     fix: ev.BreakFix | None = None
     """What is known of the fix, of a break."""
     recompile_fix: RecompileFix | None = None
+    recompiles: int = 0
+    """Recompiles that the removal of a break avoids, too."""
+    recompile_s: float = 0.0
+    """What they took in this run."""
 
     @property
     def key(self) -> str:
@@ -166,9 +170,24 @@ def next_steps(snapshot: Snapshot) -> tuple[NextStep, ...]:
     """
     if not snapshot.compiled:
         return ()
-    steps = [_with_result(step, snapshot) for make in _SOURCES for step in make(snapshot)]
-    steps = list({step.key: step for step in steps}.values())
+    made = _joined_to_breaks(step for make in _SOURCES for step in make(snapshot))
+    steps = list({step.key: _with_result(step, snapshot) for step in made}.values())
     return tuple(sorted(steps, key=lambda step: _rank(step, snapshot)))
+
+
+def _joined_to_breaks(steps: Iterable[NextStep]) -> list[NextStep]:
+    """Return the steps; recompiles that the removal of a break avoids are no step beside the one that removes it."""
+    of_break: dict[Link, list[NextStep]] = {}
+    others: list[NextStep] = []
+    for step in steps:
+        fix = step.recompile_fix
+        (of_break.setdefault(break_link(fix.graph_break), []) if fix and fix.graph_break else others).append(step)
+    joined: list[NextStep] = []
+    for step in others:
+        avoided = of_break.pop(step.links[0], []) if step.action == "fix_break" else []
+        recompiles = len({link for each in avoided for link in each.links})
+        joined.append(replace(step, recompiles=recompiles, recompile_s=sum(each.gain.high or 0.0 for each in avoided)))
+    return [*joined, *(step for rest in of_break.values() for step in rest)]
 
 
 def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
@@ -189,7 +208,7 @@ def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
     elif step.gain.high is not None:
         saved_s = _saved_s(step.gain.high, step.gain, snapshot)
     else:  # the most that it could save: all of the time that it is about
-        saved_s = (step.share or 0.0) * _call_s(snapshot)
+        saved_s = (step.share or 0.0) * _call_s(snapshot) + step.recompile_s
     return order, -saved_s, without_edit
 
 

@@ -345,7 +345,10 @@ def _frames(
 
 
 def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
-    """Return `at least 64 µs per call (16%)`, with a timed fix `164 µs [150 µs, 178 µs] per call (40%)`."""
+    """Return `at least 64 µs per call (16%)`, with a timed fix `164 µs [150 µs, 178 µs] per call (40% of 410 µs)`.
+
+    The latter are those of the calls that were timed with and without the fix.
+    """
     if costed.us is None or costed.share is None or costed.contradicted:
         return ""
     if costed.high_us is None or costed.low_us is None:
@@ -355,7 +358,8 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     low, high = (duration(end / 1e6) for end in (costed.low_us, costed.high_us))
     if costed.is_undecided:
         return f"undecided, between {low} and {high} {_unit(snapshot)}"
-    return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({format_share(costed.share)})"
+    of = f" of {duration(costed.us / costed.share / 1e6)}" if costed.share else ""
+    return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({format_share(costed.share)}{of})"
 
 
 def explain_cost(costed: RankedBreak) -> str:

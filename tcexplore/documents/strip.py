@@ -293,7 +293,7 @@ def _breaks(shown: Snapshot) -> Piece:
 
 
 def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
-    from tcexplore.documents.verdicts import describe_noise  # not imported before the first frame
+    from tcexplore.documents.verdicts import describe_noise, so_far  # not imported before the first frame
 
     timing = shown.timing
     if timing is not None and timing.verdict == "measuring":
@@ -303,7 +303,7 @@ def _speed(shown: Snapshot, label: str) -> Iterator[Piece]:
     elif timing is not None:
         slower = timing.verdict == "slower"
         speedup = f"{factor(timing.speedup) if slower else f'{timing.speedup:.2f}×'} "
-        interval = factor_range(timing.low, timing.high, slower=slower)
+        interval = factor_range(timing.low, timing.high, slower=slower) + so_far(timing)
         differs = timing.verdict in ("faster", "slower")
         # The load itself is the first thing that a narrow line leaves out.
         verdict = f"{'≈' if timing.load else ''}{speedup}{timing.verdict}" if differs else timing.verdict

@@ -6,7 +6,7 @@ from tcexplore.documents.document import Span
 from tcexplore.events import TimingEstimate
 from tcexplore.events.timing_events import MemoryReturned, TimedUnit
 from tcexplore.keymap import hint
-from tcexplore.quantities import count, duration, rounded
+from tcexplore.quantities import count, duration, factor_range, rounded
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Payback, RunFigures, economics, payback
 from tcexplore.session.history import wrong_result
@@ -41,7 +41,12 @@ def interval_text(timing: TimingEstimate | MemoryReturned) -> str:
     """Return `[1.31, 1.60]`; no figures for one that is too wide to say anything, as that of two pairs."""
     if timing.high > WIDEST or timing.low < 1 / WIDEST:
         return "[too few pairs]"
-    return f"[{timing.low:.2f}, {timing.high:.2f}]"
+    return factor_range(timing.low, timing.high)
+
+
+def so_far(timing: TimingEstimate) -> str:
+    """Return ` so far` while an interval is that of one process, and others are still to be timed."""
+    return " so far" if timing.processes_to_come else ""
 
 
 LEAST_NOISE = 0.01

@@ -270,7 +270,7 @@ def _helps(
     )
     undecided = f"{'size' if len(unknown) == 1 else 'sizes'} {_listed(unknown)} undecided" if unknown else ""
     done, of = len(sweep.measured(form)), len(sweep.sizes)
-    measured = "" if done == of else f"{done} of {of} sizes measured"
+    measured, so_far = ("", "") if done == of else (f"{done} of {of} sizes measured", " so far")
     if size is not None:
         clauses = [f"compiling helps from size {size} up", undecided]
     elif some:
@@ -280,9 +280,9 @@ def _helps(
         clauses = [f"compiling helps at size {_listed(some)}{but}", undecided]
     elif unknown:
         timed = sweep.sizes_where(form, lambda figures: figures.run.timing is not None)
-        clauses = [undecided, "compiling helps at no other size" if len(timed) > len(unknown) else ""]
+        clauses = [undecided, f"compiling helps at no other size{so_far}" if len(timed) > len(unknown) else ""]
     else:
-        clauses = ["compiling helps at no size"]
+        clauses = [f"compiling helps at no size{so_far}"]
     return "; ".join(filter(None, (*clauses, measured)))
 
 

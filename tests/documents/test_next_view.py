@@ -209,6 +209,29 @@ def test_recompiles_are_avoided_by_what_was_tried():
         assert evidence(seconds, run).endswith(took)
 
 
+def test_recompiles_that_the_removal_of_a_break_avoids_are_no_step_of_their_own():
+    run = fakes.complete()
+    (graph_break,) = run.breaks
+    assert graph_break.location is not None
+    entered = tuple(ev.FrameEntered(graph=graph, frame=graph_break.location, resumed=True) for graph in ("1/1", "1/2"))
+    recompiles = tuple(
+        ev.Recompiled(
+            graph=graph, failed_entry="1/0", failed_guard="___stack0 == 1.5", reason="", old="1.5", new="2.5",
+            kind="float", name=name, origin="break",
+        )
+        for graph, name in (("1/1", "___stack0"), ("1/2", "___stack1"))
+    )  # fmt: skip
+    compiled = tuple(
+        ev.PhaseTimed(name="compile", seconds=2.0, depth=0, graph=graph, at=0.0) for graph in ("1/1", "1/2")
+    )
+    carried = replace(run, frames=entered, recompiles=recompiles, phase_times=compiled)
+    assert "avoid_recompiles" not in actions(carried)
+    removal = step(carried, "fix_break")
+    assert (removal.recompiles, removal.recompile_s) == (2, 4.0)
+    assert "Without it, 2 recompiles would not happen, which took 4.00 s here." in evidence(removal, carried)
+    assert step(run, "fix_break").recompiles == 0
+
+
 @pytest.mark.parametrize(
     ("name", "mark"), [("args[1]", "1.0"), ("kwargs['mask']", "mask.0"), ("x", "x.0"), ("a.b", "")]
 )
@@ -482,8 +505,16 @@ def test_next_view():
 def test_nothing_is_to_do_only_once_the_parts_of_a_call_are_known():
     unknown = replace(fakes.complete(), breaks=(), recompiles=(), phase_times=(), call_account=None)
     known = replace(unknown, call_account=call_account(ev.CallProfiled(total_us=100.0, repeats=5, parts=()), None))
-    heads = [rows(next_document, run, width=80)[2].text for run in (unknown, known)]
-    assert heads == [" nothing to do so far", " ✔ nothing to do "]
+    shown = [[row.text for row in rows(next_document, run, width=80)] for run in (unknown, known)]
+    assert " nothing to do so far" in shown[0]
+    assert " ✔ nothing to do " in shown[1]
+
+
+def test_the_break_even_point_has_the_reservation_that_caches_were_warm():
+    cold = fakes.complete()
+    warm = replace(cold, phase_times=())
+    shown = [" ".join(row.text.strip() for row in rows(next_document, run, width=80)) for run in (warm, cold)]
+    assert ["a cold compile takes longer" in text for text in shown] == [True, False]
 
 
 @pytest.mark.parametrize("run", [fakes.complete, fakes.running, fakes.failed, fakes.nothing_compiled, measured_list])

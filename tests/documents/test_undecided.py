@@ -104,6 +104,9 @@ def test_undecided_verdict_shows_its_interval() -> None:
     assert snapshot.timing is not None
     noisy = replace(snapshot, timing=replace(snapshot.timing, speedup=1.09, low=1.06, high=1.11, noise_floor=0.09))
     assert "undecided  [1.06, 1.11]  within the noise of 9%" in verdict_row(Session(runs=(noisy,))).text
+    more = replace(snapshot, timing=replace(snapshot.timing, processes_to_come=3))
+    assert "undecided  [0.01, 4.50] so far" in verdict_row(Session(runs=(more,))).text
+    assert "so far" not in verdict_row(Session(runs=(snapshot,))).text
     assert "speed undecided" in history_row(Session(runs=(snapshot,)), 160).text
     many = tuple(replace(snapshot, run=number) for number in range(1, 9))
     assert "8 ✖1 2k ?×]" in history_row(Session(runs=many), 80).text

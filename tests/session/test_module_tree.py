@@ -379,9 +379,9 @@ def test_the_view_names_the_longest_module_and_whether_any_repeat():
     snapshot, profiled = profiled_layers(3)
     shown = text(snapshot.apply(profiled), 120).splitlines()
     assert shown[0].strip() == (
-        "Longest, with 2 that are equal to it: layers.0.mlp.up, 35.0 µs compiled each. 1 group of equal modules."
+        "Longest submodule, with 2 that are equal to it: layers.0.mlp.up, 35.0 µs compiled each. 1 group of equal modules."
     )
-    assert text(run(layer(0))).splitlines()[0].strip() == "No two modules in a list are equal."
+    assert text(run(layer(0))).splitlines()[0].strip() == "No module repeats."
 
 
 def test_a_narrow_view_explains_only_the_columns_that_it_has():

@@ -91,6 +91,8 @@ async def test_conclusions_count_the_measured_sizes():
     whole = await sweep()
     some = Sweep(0, SIZES, tuple(step for step in whole.steps if step.size != 64))
     assert next(conclusions(some)) == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
+    smallest = Sweep(0, SIZES, tuple(step for step in whole.steps if step.size == 1))
+    assert next(conclusions(smallest)) == "static: compiling helps at no size so far; 1 of 3 sizes measured"
 
 
 async def test_sizes_that_are_compiled_but_not_yet_timed_are_not_called_worse():

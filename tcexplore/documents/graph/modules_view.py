@@ -87,9 +87,9 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
 
 
 def _summary(tree: ModuleTree) -> str:
-    """Return which modules repeat, and which one without modules in it takes longest, with those that are equal."""
+    """Return which modules repeat, and which of those inside the model takes longest, with those that are equal."""
     equals = {module.same_as: module.repeats for module in tree.rows if module.same_as}
-    text = f"{count(len(equals), 'group')} of equal modules." if equals else "No two modules in a list are equal."
+    text = f"{count(len(equals), 'group')} of equal modules." if equals else "No module repeats."
     following = (*(module.depth for module in tree.rows[1:]), 0)
     timed = [
         (module.compiled_us * (1 + more), more, module)
@@ -101,7 +101,8 @@ def _summary(tree: ModuleTree) -> str:
         return text
     _, more, longest = max(timed, key=lambda each: each[0])
     like, each = (f", with {more} that are equal to it", " each") if more else ("", "")
-    return f"Longest{like}: {longest.path}, {_duration(longest.compiled_us)} compiled{each}. {text}"
+    inside = " submodule" if longest.depth else ""
+    return f"Longest{inside}{like}: {longest.path}, {_duration(longest.compiled_us)} compiled{each}. {text}"
 
 
 def _deepest(modules: Sequence[ModuleRow]) -> int:

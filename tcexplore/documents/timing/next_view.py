@@ -11,7 +11,7 @@ from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.documents.line_facts import broken_expression, lines_of_fix
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.verdicts import recommend
+from tcexplore.documents.verdicts import format_reservation, recommend
 from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, factor, factor_range
@@ -81,6 +81,8 @@ def _recommendation(snapshot: Snapshot, steps: Sequence[NextStep], width: int) -
         yield from wrapped(advice, width, "strong")
         if text := _with_first_step(snapshot, steps):
             yield from wrapped(text, width, "strong")
+        if caveat := format_reservation(snapshot):
+            yield from wrapped(caveat, width, "muted")
         yield BLANK
 
 
@@ -314,6 +316,9 @@ def _break_evidence(step: NextStep, snapshot: Snapshot) -> str:
         cost = " The gap between the graphs is too short to be measured."
     if step.contradicted and not step.gain.measured:
         cost = f" Its cost is unclear: {step.contradicted}."
+    if step.recompiles:
+        took = f", which took {duration(step.recompile_s)} here" if step.recompile_s else ""
+        cost += f" Without it, {count(step.recompiles, 'recompile')} would not happen{took}."
     return f"{step.detail.rstrip('.')}.{cost} {_fix_state(step.fix, snapshot)}".rstrip()
 
 

@@ -29,7 +29,7 @@ from tcexplore.documents.timing.memory_peak_rows import memory_peak_rows
 from tcexplore.documents.timing.profile_rows import profile_rows
 from tcexplore.documents.timing.regions_view import region_rows
 from tcexplore.documents.timing.step_rows import step_rows
-from tcexplore.documents.verdicts import describe_noise, format_reservation, recommend
+from tcexplore.documents.verdicts import describe_noise, format_reservation, recommend, so_far
 from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, factor, factor_range
@@ -157,7 +157,7 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     figure = f"  {factor(estimate.speedup) if slower else f'{estimate.speedup:.2f}×'}"
     interval = f"  {factor_range(estimate.low, estimate.high, slower=slower)}"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
-              (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
+              (f" 95% interval{so_far(estimate)}" if width >= 50 else so_far(estimate), "muted"))  # fmt: skip
     yield from wrapped(f"{describe_noise(estimate) or means} {estimate.load}".rstrip(), width, "muted")
     of_medians = estimate.eager_us / estimate.compiled_us
     if not 1 / VARIED <= of_medians / estimate.speedup <= VARIED:
@@ -220,7 +220,7 @@ def _conditions(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
     facts = (
         unit, f"{count(estimate.pairs, 'interleaved pair')}", f"noise floor {100 * estimate.noise_floor:.1f}%",
         estimate.device, count(estimate.threads, "thread"),
-        *([_processes(estimate.processes_timed)] if estimate.processes else []),
+        *([_processes(estimate)] if estimate.processes else []),
     )  # fmt: skip
     yield from wrapped(" · ".join(facts), width, "muted")
     if mode := describe_grad_mode(snapshot.grad_mode):
@@ -235,8 +235,9 @@ def _conditions(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
         yield from wrapped(note, width, "warn", lead="! ")
 
 
-def _processes(number: int) -> str:
-    return "1 process" if number == 1 else f"{number} processes"
+def _processes(estimate: TimingEstimate) -> str:
+    to_come = f", {estimate.processes_to_come} to come" if estimate.processes_to_come else ""
+    return ("1 process" if estimate.processes_timed == 1 else f"{estimate.processes_timed} processes") + to_come
 
 
 SHOWN_IMPORT_S = 0.1

@@ -193,15 +193,15 @@ class RanksCompared(Event):
 
 
 def name_ranks(ranks: Sequence[int]) -> str:
-    """Return `rank 3`, `ranks 2 and 3`, `ranks 0 to 2, 5`, `ranks 0, 2, 3`."""
+    """Return `rank 3`, `ranks 1 and 3`, `ranks 0 to 2, 5`, `ranks 0, 2, 3`."""
+    if len(ranks) == 2:
+        return f"ranks {ranks[0]} and {ranks[1]}"
     spans: list[list[int]] = []
     for number in ranks:
         if spans and number == spans[-1][-1] + 1:
             spans[-1].append(number)
         else:
             spans.append([number])
-    if len(ranks) == 2 and len(spans) == 1:
-        return f"ranks {ranks[0]} and {ranks[1]}"
     texts = [f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(map(str, span)) for span in spans]
     cut = [*texts[:MOST_RANKS_NAMED], *(["…"] if len(texts) > MOST_RANKS_NAMED else [])]
     return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(cut)}"

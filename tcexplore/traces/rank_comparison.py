@@ -333,12 +333,12 @@ class _Comparison:
             compile_id=difference.graph or None,
             location=difference.condition_line or difference.my_line or difference.other_line,
             condition=difference.condition,
-            detail=describe(difference, ranks, others),
+            detail=describe_difference(difference, ranks, others),
             sides=sides if odd else tuple(sorted(sides, key=lambda side: side.ranks)),
         )
 
 
-def describe(difference: Difference, ranks: tuple[int, ...], others: tuple[int, ...]) -> str:
+def describe_difference(difference: Difference, ranks: tuple[int, ...], others: tuple[int, ...]) -> str:
     """Return what differs between `ranks` and `others`; a rank that is alone is named, and who communicates next."""
     detail = difference.detail
     alone = ranks if difference.alone == "mine" else others

@@ -19,7 +19,7 @@ from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared, na
 from tcexplore.session.run_diff import without_device
 from tcexplore.traces.environment_differences import Difference
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
-from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints, compare_ranks, describe
+from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints, compare_ranks, describe_difference
 from tcexplore.traces.rank_fingerprint import RankCounts, RankFingerprint
 from tcexplore.traces.rank_normalization import follows_rank, normalize
 from tcexplore.traces.trace_context import collective_lines, with_waits
@@ -391,7 +391,7 @@ def step(x):
 @pytest.mark.parametrize(
     ("ranks", "text"),
     [
-        ((3,), "rank 3"), ((0, 1), "ranks 0 and 1"), ((0, 2), "ranks 0, 2"), ((0, 2, 3), "ranks 0, 2, 3"),
+        ((3,), "rank 3"), ((0, 1), "ranks 0 and 1"), ((0, 2), "ranks 0 and 2"), ((0, 2, 3), "ranks 0, 2, 3"),
         ((0, 1, 2, 5), "ranks 0 to 2, 5"),
     ],
 )  # fmt: skip
@@ -402,11 +402,11 @@ def test_ranks_are_named_briefly(ranks: tuple[int, ...], text: str):
 def test_a_branch_with_a_collective_on_one_side_says_who_communicates():
     reduced, other = "_c10d_functional.all_reduce(l_x_, 'sum', '1')", "relu(l_x_)"
     branch = Difference("branch", "6/0", "the ranks take different sides of `if a:`", reduced, other)
-    assert describe(branch, (1,), (0, 2)).endswith("`if a:`; only rank 1 communicates next")
-    assert describe(branch._replace(mine=other, other=reduced), (1,), (0, 2)).endswith(
-        "; only ranks 0, 2 communicate next"
+    assert describe_difference(branch, (1,), (0, 2)).endswith("`if a:`; only rank 1 communicates next")
+    assert describe_difference(branch._replace(mine=other, other=reduced), (1,), (0, 2)).endswith(
+        "; only ranks 0 and 2 communicate next"
     )
-    assert describe(branch._replace(other=reduced), (1,), (0, 2)) == branch.detail
+    assert describe_difference(branch._replace(other=reduced), (1,), (0, 2)) == branch.detail
 
 
 def test_a_wait_has_the_line_of_the_collective_before_it():

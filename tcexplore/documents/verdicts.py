@@ -122,6 +122,11 @@ def format_recommendation(
     if estimate.verdict == "slower":
         longer = f"{duration(-gain.saved_us.value / 1e6)} longer{_mean(estimate.calls)}"
         return f"Not worth compiling: a compiled {estimate.unit} takes {longer}."
+    if estimate.verdict in ("no difference", "undecided") and calls is not None:
+        net = gain.net_seconds(calls)
+        if net.high < 0:
+            loss, least = duration(-net.value), duration(-net.high)
+            return f"Not worth compiling for {calls:,} {estimate.unit}s: net loss {loss}, at least {least}."
     if estimate.verdict == "no difference" and calls is not None:
         return f"No measurable difference: {_likely_net(gain, calls, estimate.unit)}."
     if estimate.verdict == "no difference":

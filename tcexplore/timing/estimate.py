@@ -205,7 +205,8 @@ def _drift(e: TimingEstimate, _: Conditions) -> str:
     ]
     if not drifts:
         return ""
-    return f"Drift between the first and second half: {', '.join(drifts)}. Interleaving cancels most of it"
+    where = " of the run's own process" if e.processes_timed > 1 else ""
+    return f"Drift between the first and second half{where}: {', '.join(drifts)}. Interleaving cancels most of it"
 
 
 def _outliers(e: TimingEstimate, _: Conditions) -> str:

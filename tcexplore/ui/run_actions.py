@@ -176,7 +176,9 @@ class RunActions(App[int]):
 
         current = self.session.expected_calls
         value = "" if current is None else str(current)
-        field = PromptField("Number of calls? Empty for any number", value, parse_calls)
+        timing = self.session.shown.timing if self.session.shown is not None else None
+        unit = timing.unit if timing is not None else "call"
+        field = PromptField(f"Number of {unit}s? Empty for any number", value, parse_calls)
         prompt = Prompt("Does compiling pay off?", (field,), "The answer is also in the timing pane (6).")
 
         def answered(answer: str) -> None:

@@ -17,6 +17,7 @@ from tcexplore.documents.timing.next_view import (
     next_rows,
     results,
     short_gain,
+    why_not_tried,
 )
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.call_account import call_account
@@ -413,6 +414,8 @@ def test_a_step_that_cannot_be_tried_in_a_script_says_so_in_the_list():
     assert script.is_script
     assert "It cannot be tried here: the script compiles itself." in list(results(step(script, "autocast"), script))
     assert not list(results(step(product_heavy(), "autocast"), product_heavy()))
+    marked = replace(step(script, "autocast"), action="avoid_recompiles")
+    assert why_not_tried(marked, script).endswith("`tcexplore recompiles` (S W) varies its calls")
 
 
 def test_measured_gains_come_first_and_steps_without_gain_last():

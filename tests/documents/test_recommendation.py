@@ -8,6 +8,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.verdicts import format_recommendation, format_reservation, interval_text, recommend
+from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session import Snapshot
 from tests.snapshots.estimates import EQUAL, FASTER, SLOWER
 from tests.snapshots.mlp_timing import RETURNED
@@ -52,6 +53,14 @@ def test_an_undecided_timing_has_the_likely_gain_of_a_number_of_calls():
     assert text.startswith(
         "Undecided: over 1,000,000 calls, the net gain is most likely 70.0 s, within [-110 s, 190 s]."
     )
+
+
+@pytest.mark.parametrize("verdict", ["undecided", "no difference"])
+def test_an_undecided_timing_is_a_loss_over_few_calls(verdict: TimingVerdict):
+    undecided = replace(FASTER, speedup=1.05, low=0.99, high=1.11, verdict=verdict)
+    text = format_recommendation(undecided, 10.0, 400)
+    assert text.startswith("Not worth compiling for 400 calls: net loss 9.9")
+    assert ", at least 9.9" in text
 
 
 def test_no_difference_has_the_likely_gain_of_a_number_of_calls():

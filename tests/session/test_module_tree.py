@@ -379,7 +379,7 @@ def test_the_view_names_the_longest_module_and_whether_any_repeat():
     snapshot, profiled = profiled_layers(3)
     shown = text(snapshot.apply(profiled), 120).splitlines()
     assert shown[0].strip() == (
-        "Longest submodule, with 2 that are equal to it: layers.0.mlp.up, 35.0 µs compiled each. 1 group of equal modules."
+        "Most time: layers.0.mlp.up and 2 that are equal to it, 35.0 µs compiled each. 1 group of equal modules."
     )
     assert text(run(layer(0))).splitlines()[0].strip() == "No module repeats."
 

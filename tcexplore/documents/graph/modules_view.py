@@ -100,9 +100,10 @@ def _summary(tree: ModuleTree) -> str:
     if not timed:
         return text
     _, more, longest = max(timed, key=lambda each: each[0])
-    like, each = (f", with {more} that are equal to it", " each") if more else ("", "")
-    inside = " submodule" if longest.depth else ""
-    return f"Longest{inside}{like}: {longest.path}, {_duration(longest.compiled_us)} compiled{each}. {text}"
+    time = f"{_duration(longest.compiled_us)} compiled"
+    if more:
+        return f"Most time: {longest.path} and {more} that are equal to it, {time} each. {text}"
+    return f"Longest{' submodule' if longest.depth else ''}: {longest.path}, {time}. {text}"
 
 
 def _deepest(modules: Sequence[ModuleRow]) -> int:

@@ -448,7 +448,10 @@ def why_not_tried(step: NextStep, snapshot: Snapshot) -> str:
     """Return why a step cannot be tried; empty if it can."""
     if step.trial is not None:
         return ""
-    return "the script compiles itself" if snapshot.is_script else "it is an edit of your file"
+    if not snapshot.is_script:
+        return "it is an edit of your file"
+    study = f"; `tcexplore recompiles` ({hint('recompiles')}) varies its calls" * (step.action == "avoid_recompiles")
+    return f"the script compiles itself{study}"
 
 
 def describe_results(checked: ChangeChecked) -> str:

@@ -111,7 +111,8 @@ def _node_difference(
             else "the traced code differs"
         )
         constants = a.target == b.target and _LITERAL.sub("#", my_text) == _LITERAL.sub("#", other_text)
-        return Difference(kind, "", detail, _call(a), _call(b), a.location, b.location, constants_only=constants)
+        texts = call_text(a), call_text(b)
+        return Difference(kind, "", detail, *texts, a.location, b.location, constants_only=constants)
     value = _value_kind(a, b)
     if value is not None:
         detail = f"the result of {a.target} has another {value}"
@@ -124,7 +125,8 @@ def _same_collectives(mine: tuple[ev.FxNode, ...], other: tuple[ev.FxNode, ...])
     return next(sides) == next(sides)
 
 
-def _call(node: ev.FxNode) -> str:
+def call_text(node: ev.FxNode) -> str:
+    """Return a node as a call: `_c10d_functional.all_reduce(x, 'sum', '0')`."""
     return f"{node.target}({node.args})"
 
 
@@ -140,7 +142,7 @@ def _extra(mine: list[ev.FxNode], other: list[ev.FxNode], my_side: RankNodes, ot
     if extra is not None and is_collective(extra) and _same_collectives(my_side.nodes, other_side.nodes):
         kind = "collective order"
     return Difference(
-        kind, "", "one graph has more ops", _call(a) if a else GRAPH_ENDS, _call(b) if b else GRAPH_ENDS,
+        kind, "", "one graph has more ops", call_text(a) if a else GRAPH_ENDS, call_text(b) if b else GRAPH_ENDS,
         a.location if a else None, b.location if b else None,
     )  # fmt: skip
 

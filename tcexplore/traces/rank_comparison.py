@@ -13,6 +13,7 @@ from tcexplore.events import Location
 from tcexplore.events.rank_events import WARNINGS, Divergence, DivergenceSide, RankRow, RanksCompared, name_ranks
 from tcexplore.session.communication import names_collective
 from tcexplore.traces.environment_differences import Difference, stable_variables
+from tcexplore.traces.graph_differences import GRAPH_ENDS
 from tcexplore.traces.rank_differences import Digests, first_difference
 from tcexplore.traces.rank_fingerprint import CacheTimes, RankCounts, RankFingerprint, RecordKey, last_phase
 from tcexplore.traces.trace_inputs import MOST_FILES
@@ -321,6 +322,7 @@ class _Comparison:
         ranks = tuple(sorted(rank for rank, group in self.groups.items() if group == number))
         others = tuple(sorted(rank for rank, group in self.groups.items() if group == 0))
         odd = len(ranks) < len(others)
+        communicates = collective_on_one_side(difference, ranks, others) if len(set(self.groups.values())) == 2 else ""
         sides = (
             DivergenceSide(ranks=ranks, text=difference.mine, location=difference.my_line, values=difference.my_values),
             DivergenceSide(
@@ -333,22 +335,25 @@ class _Comparison:
             compile_id=difference.graph or None,
             location=difference.condition_line or difference.my_line or difference.other_line,
             condition=difference.condition,
-            detail=describe_difference(difference, ranks, others),
+            detail=_detail(difference, ranks if difference.alone == "mine" else others) + communicates,
             sides=sides if odd else tuple(sorted(sides, key=lambda side: side.ranks)),
         )
 
 
-def describe_difference(difference: Difference, ranks: tuple[int, ...], others: tuple[int, ...]) -> str:
-    """Return what differs between `ranks` and `others`; a rank that is alone is named, and who communicates next."""
-    detail = difference.detail
-    alone = ranks if difference.alone == "mine" else others
-    if difference.alone and len(alone) == 1:
-        detail = detail.replace("one side", name_ranks(alone), 1)
+def _detail(difference: Difference, alone: tuple[int, ...]) -> str:
+    """Return what differs; one rank that is alone is named."""
+    if not difference.alone or len(alone) > 1:
+        return difference.detail
+    return difference.detail.replace("one side", name_ranks(alone), 1)
+
+
+def collective_on_one_side(difference: Difference, ranks: tuple[int, ...], others: tuple[int, ...]) -> str:
+    """Return which of two groups of ranks calls a collective where the other calls another op; else an empty text."""
     calls, other_calls = (names_collective(text) for text in (difference.mine, difference.other))
-    if difference.kind == "branch" and calls != other_calls:
-        communicate = ranks if calls else others
-        detail += f"; only {name_ranks(communicate)} {'communicates' if len(communicate) == 1 else 'communicate'} next"
-    return detail
+    if difference.kind != "branch" or calls == other_calls or GRAPH_ENDS in (difference.mine, difference.other):
+        return ""
+    callers = ranks if calls else others
+    return f"; only {name_ranks(callers)} {'calls' if len(callers) == 1 else 'call'} a collective there"
 
 
 def _urgency(pair: tuple[RankFingerprint, Difference]) -> tuple[bool, bool, int]:

@@ -16,7 +16,7 @@ from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readabl
 from tcexplore.torch_text.guard_text import cause_of_text, split_check
 from tcexplore.traces.branch_conditions import condition_at, condition_between, conditions_around
 from tcexplore.traces.environment_differences import Alone, Difference, environment_difference
-from tcexplore.traces.graph_differences import GRAPH_ENDS, InductorPair, RankNodes, graph_difference
+from tcexplore.traces.graph_differences import GRAPH_ENDS, InductorPair, RankNodes, call_text, graph_difference
 from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.guard_records import GuardCheck, guard_checks
 from tcexplore.traces.rank_fingerprint import CacheTimes, ComparedRecord, RankFingerprint, RecordKey
@@ -223,9 +223,9 @@ class _Pair:
                 if unequal.kind == "branch" and unequal.constants_only and (guard := self._guards(graph)) is not None:
                     return guard._replace(detail=f"{guard.detail}, and a constant of the graph with it")
                 lines = [unequal.my_line, unequal.other_line]
-                sides = ((self._mine, a, unequal.mine), (self._other, b, unequal.other))
                 known = (
-                    self._collective_line(side, item) if names_collective(text) else None for side, item, text in sides
+                    self._collective_line(self._mine, a, unequal.mine),
+                    self._collective_line(self._other, b, unequal.other),
                 )
                 lines = [line or guess for line, guess in zip(known, lines, strict=True)]
                 # The line of the function would say nothing of where its code ends.
@@ -241,7 +241,7 @@ class _Pair:
         """Return the difference that only one side has ops to compile."""
         side = self._mine if mine else self._other
         first = next((node for node in self._nodes(side, graph, items[0]) if node.op in CALLS), None)
-        texts = (f"{first.target}({first.args})" if first else "has a graph", "has no ops in this function")
+        texts = (call_text(first) if first else "has a graph", "has no ops in this function")
         line = (first.location if first else None) or side.user_line(graph)
         sides, lines = (texts, (line, None)) if mine else (texts[::-1], (None, line))
         difference = Difference("branch", graph, "only one side has ops in this function", *sides, *lines)
@@ -343,20 +343,18 @@ class _Pair:
                         return at
         return None
 
-    def _collective_line(self, side: RankFingerprint, item: ComparedRecord) -> ev.Location | None:
-        """Return the user's line of the first collective of a graph that differs."""
+    def _collective_line(self, side: RankFingerprint, item: ComparedRecord, call: str) -> ev.Location | None:
+        """Return the user's line of a call of a graph; None if it is no collective, or its line is unknown."""
         graph = item.record.graph
         frame = side.frames.get(graph)
-        if frame is None or not side.sources.owns(frame.file):
+        if frame is None or not names_collective(call) or not side.sources.owns(frame.file):
             return None
-        other = self._other if side is self._mine else self._mine
-        calls, others = (
-            [node for node in self._nodes(known, graph, record) if is_collective(node)]
-            for known, record in ((side, item), (other, (other.of(graph, "dynamo_output_graph") or [item])[0]))
-        )
-        at = next((n for n, (a, b) in enumerate(zip(calls, others, strict=False)) if a.args != b.args), 0)
+        calls = [node for node in self._nodes(side, graph, item) if is_collective(node)]
         lines = collective_lines(side.sources.text(frame.file), frame, calls)
-        return ev.Location(frame.file, lines[at], function_name(frame.function)) if lines else None
+        at = next((n for n, node in enumerate(calls) if call_text(node) == call), None)
+        if lines is None or at is None:
+            return None
+        return ev.Location(frame.file, lines[at], function_name(frame.function))
 
     def _side(self, side: RankFingerprint, graph: str, item: ComparedRecord) -> RankNodes:
         """Return the nodes of a graph. Below Dynamo, equal code may contain the rank: DTensor shards by it."""

@@ -363,11 +363,16 @@ MOST_CALLS = 12
 
 
 def collective_lines(source: str, frame: ev.Location, calls: Sequence[ev.FxNode]) -> list[int] | None:
-    """Return the line of each collective, None unless the function has calls that fit; the closest together win."""
+    """Return the line of each collective, None unless the function has calls that fit; the closest together win.
+
+    After a graph break, several calls that fit may be those of a branch that was not taken: then None.
+    """
     body = _function_calls(source, frame)
     if not body or not calls or len(calls) > MOST_CALLS:
         return None
     candidates = [[line for line, text in body if _fits(node, text)] for node in calls]
+    if is_resumed(frame.function) and any(len(options) > len(calls) for options in candidates):
+        return None
     best: list[int] | None = None
     for start in candidates[0]:
         lines = [start]

@@ -18,8 +18,8 @@ from tcexplore.events import Location
 from tcexplore.events.rank_events import ENDED_EARLY, RankRow, RanksCompared, name_ranks
 from tcexplore.session.run_diff import without_device
 from tcexplore.traces.environment_differences import Difference
-from tcexplore.traces.graph_differences import RankNodes, graph_difference
-from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints, compare_ranks, describe_difference
+from tcexplore.traces.graph_differences import GRAPH_ENDS, RankNodes, graph_difference
+from tcexplore.traces.rank_comparison import RankEnd, collective_on_one_side, compare_fingerprints, compare_ranks
 from tcexplore.traces.rank_fingerprint import RankCounts, RankFingerprint
 from tcexplore.traces.rank_normalization import follows_rank, normalize
 from tcexplore.traces.trace_context import collective_lines, with_waits
@@ -386,6 +386,13 @@ def step(x):
     resumed = ev.Location("model.py", 3, "torch_dynamo_resume_in_step_at_3")
     assert collective_lines(source, whole, [_all_reduce("sum")]) == [2]
     assert collective_lines(source, resumed, [_all_reduce("sum")]) == [4]
+    both = source.replace(
+        "    return y",
+        """    else:
+        y = collectives.all_reduce(-y, "sum", group)
+    return y""",
+    )
+    assert collective_lines(both, resumed, [_all_reduce("sum")]) is None
 
 
 @pytest.mark.parametrize(
@@ -399,14 +406,14 @@ def test_ranks_are_named_briefly(ranks: tuple[int, ...], text: str):
     assert name_ranks(ranks) == text
 
 
-def test_a_branch_with_a_collective_on_one_side_says_who_communicates():
+def test_a_branch_with_a_collective_on_one_side_says_who_calls_it():
     reduced, other = "_c10d_functional.all_reduce(l_x_, 'sum', '1')", "relu(l_x_)"
     branch = Difference("branch", "6/0", "the ranks take different sides of `if a:`", reduced, other)
-    assert describe_difference(branch, (1,), (0, 2)).endswith("`if a:`; only rank 1 communicates next")
-    assert describe_difference(branch._replace(mine=other, other=reduced), (1,), (0, 2)).endswith(
-        "; only ranks 0 and 2 communicate next"
-    )
-    assert describe_difference(branch._replace(other=reduced), (1,), (0, 2)) == branch.detail
+    assert collective_on_one_side(branch, (1,), (0, 2)) == "; only rank 1 calls a collective there"
+    swapped = branch._replace(mine=other, other=reduced)
+    assert collective_on_one_side(swapped, (1,), (0, 2)) == "; only ranks 0 and 2 call a collective there"
+    for same in (branch._replace(other=reduced), branch._replace(other=GRAPH_ENDS), branch._replace(kind="shape")):
+        assert not collective_on_one_side(same, (1,), (0, 2))
 
 
 def test_a_wait_has_the_line_of_the_collective_before_it():

@@ -158,9 +158,9 @@ class NextStep:
 
     @property
     def gainless(self) -> bool:
-        """Whether it was measured, and is no certain gain."""
+        """Whether it was measured, and is no certain gain, nor avoids a recompile."""
         measured = self.gain.measured or (self.tried is not None and bool(self.tried.problem))
-        return measured and not self.gain.helps
+        return measured and not self.gain.helps and not self.recompiles
 
 
 def next_steps(snapshot: Snapshot) -> tuple[NextStep, ...]:
@@ -170,8 +170,8 @@ def next_steps(snapshot: Snapshot) -> tuple[NextStep, ...]:
     """
     if not snapshot.compiled:
         return ()
-    made = _joined_to_breaks(step for make in _SOURCES for step in make(snapshot))
-    steps = list({step.key: _with_result(step, snapshot) for step in made}.values())
+    made = {step.key: step for make in _SOURCES for step in make(snapshot)}
+    steps = [_with_result(step, snapshot) for step in _joined_to_breaks(made.values())]
     return tuple(sorted(steps, key=lambda step: _rank(step, snapshot)))
 
 
@@ -185,8 +185,14 @@ def _joined_to_breaks(steps: Iterable[NextStep]) -> list[NextStep]:
     joined: list[NextStep] = []
     for step in others:
         avoided = of_break.pop(step.links[0], []) if step.action == "fix_break" else []
-        recompiles = len({link for each in avoided for link in each.links})
-        joined.append(replace(step, recompiles=recompiles, recompile_s=sum(each.gain.high or 0.0 for each in avoided)))
+        joined.append(
+            replace(
+                step,
+                recompiles=sum(each.number or 0 for each in avoided),
+                recompile_s=sum(each.gain.high or 0.0 for each in avoided),
+                links=(*step.links, *(link for each in avoided for link in each.links)),
+            )
+        )
     return [*joined, *(step for rest in of_break.values() for step in rest)]
 
 
@@ -208,8 +214,8 @@ def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
     elif step.gain.high is not None:
         saved_s = _saved_s(step.gain.high, step.gain, snapshot)
     else:  # the most that it could save: all of the time that it is about
-        saved_s = (step.share or 0.0) * _call_s(snapshot) + step.recompile_s
-    return order, -saved_s, without_edit
+        saved_s = (step.share or 0.0) * _call_s(snapshot)
+    return order, -saved_s - step.recompile_s, without_edit
 
 
 def _saved_s(gain: float | None, of: Gain, snapshot: Snapshot) -> float:

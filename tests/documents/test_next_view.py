@@ -229,7 +229,9 @@ def test_recompiles_that_the_removal_of_a_break_avoids_are_no_step_of_their_own(
     assert "avoid_recompiles" not in actions(carried)
     removal = step(carried, "fix_break")
     assert (removal.recompiles, removal.recompile_s) == (2, 4.0)
-    assert "Without it, 2 recompiles would not happen, which took 4.00 s here." in evidence(removal, carried)
+    assert "2 recompiles guard a value that crosses the break and took 4.00 s here: " in evidence(removal, carried)
+    timed = replace(removal, gain=Gain(0.9, 1.0, 1.1, measured=True))
+    assert not timed.gainless, "it avoids recompiles"
     assert step(run, "fix_break").recompiles == 0
 
 

@@ -317,8 +317,9 @@ def _break_evidence(step: NextStep, snapshot: Snapshot) -> str:
     if step.contradicted and not step.gain.measured:
         cost = f" Its cost is unclear: {step.contradicted}."
     if step.recompiles:
-        took = f", which took {duration(step.recompile_s)} here" if step.recompile_s else ""
-        cost += f" Without it, {count(step.recompiles, 'recompile')} would not happen{took}."
+        guarded = "1 recompile guards" if step.recompiles == 1 else f"{step.recompiles} recompiles guard"
+        took = f" and took {duration(step.recompile_s)} here" if step.recompile_s else ""
+        cost += f" {guarded} a value that crosses the break{took}: one that stays in the graph is not guarded."
     return f"{step.detail.rstrip('.')}.{cost} {_fix_state(step.fix, snapshot)}".rstrip()
 
 

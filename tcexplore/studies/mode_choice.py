@@ -20,12 +20,13 @@ COMPILE_TIME_TOLERANCE = 1.25
 class ModeChoice:
     """The mode to use.
 
-    Runs are compared by the lower end of their intervals, so that a noisy measurement does not win by chance.
+    Runs are compared by the lower end of their intervals, so that a noisy measurement does not win by chance; of runs
+    with the same code, one with a wider interval may be chosen.
     """
 
     best: RunFigures
-    """Of the runs that are certain to be as fast as the fastest, the first with a short compile; of those that may be,
-    the first with its code."""
+    """Of the runs that are certain to be as fast as the fastest, the first with a short compile; the first run with its
+    code, if that may be as fast."""
     equal: tuple[RunFigures, ...]
     """Other runs that may be as fast as the fastest, within `SPEEDUP_TOLERANCE`."""
     dynamic: RunFigures | None
@@ -48,7 +49,7 @@ def choose_mode(results: Sequence[RunFigures]) -> ModeChoice | None:
     longest = COMPILE_TIME_TOLERANCE * min(map(_compile_s, certain))
     short = next(result for result in certain if _compile_s(result) <= longest)
     # What compiles first also compiles headers: a later mode with the same code is no better one, unless it is faster.
-    as_fast = [result for result in results if is_faster(result) and _interval(result)[1] >= least]
+    as_fast = [result for result in results if is_faster(result) and _interval(result)[1] >= _interval(short)[0]]
     best = next((result for result in as_fast if has_same_code(result, short)), short)
     dynamic = next((result for result in good if result.run.config.dynamic), None)
     return ModeChoice(

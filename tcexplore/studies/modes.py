@@ -29,6 +29,7 @@ from tcexplore.session.economics import RunFigures, economics, may_be_faster
 from tcexplore.session.links import Link
 from tcexplore.studies.environments import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.mode_choice import (
+    SPEEDUP_TOLERANCE,
     ModeChoice,
     choose_mode,
     has_same_code,
@@ -268,8 +269,9 @@ def _alternatives(choice: ModeChoice) -> Iterator[str]:
     if others := [result for result in choice.equal if not has_same_code(result, choice.best)]:
         seconds = choice.best.compile_s
         fastest = seconds is not None and choice.compiles_fastest
-        why = f" Its compile is the shortest: {duration(seconds)}." if fastest and seconds is not None else ""
-        yield f"May be as fast: {_names(others)}.{why}"
+        yield f"May be within {100 * (SPEEDUP_TOLERANCE - 1):.0f}% of it, or faster: {_names(others)}."
+        if fastest and seconds is not None:
+            yield f"The recommended compile is the shortest: {duration(seconds)}."
     if choice.dynamic is not None and choice.dynamic.run.timing is not None:
         speedup = f"{choice.dynamic.run.timing.speedup:.2f}×"
         config = describe_configuration(choice.dynamic.run.config)

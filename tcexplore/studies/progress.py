@@ -85,6 +85,11 @@ class StudyProgress:
         return None if None in parts else min(sum(filter(None, parts)), self.budget_left_s)
 
     @property
+    def done(self) -> int | None:
+        """Return how many steps are done; None if there are none, or several kinds of them."""
+        return len(steps.done) if (steps := self._kinds.get("")) is not None else None
+
+    @property
     def skipped(self) -> tuple[str, ...]:
         """Return the steps that are not done, with their kind: of each name only the first one."""
         first: dict[str, str] = {}

@@ -71,6 +71,8 @@ class StudyState(Generic[Options, Result]):
     """The current step, as text."""
     steps: str = ""
     """How many steps are done, and the time left: `3 of 12 · about 40 s left`."""
+    steps_done: int | None = None
+    """How many steps are done; None if they are unknown, or of several kinds."""
     run: Snapshot | None = None
     """The run under way."""
     active: frozenset[Any] = frozenset()
@@ -250,7 +252,7 @@ async def run_study(
         async for result in results:
             study.add_result(state, result)
             steps.finish(name)
-            state.steps = steps.text()
+            state.steps, state.steps_done = steps.text(), steps.done
             if not study.several_machines:
                 state.machine = await runs.machine(0)
             on_result(result)

@@ -70,9 +70,9 @@ def heading_rows(state: StudyState[Any, Any], width: int) -> Iterator[Row]:
 
 
 def stopped_text(state: StudyState[Any, Any]) -> str:
-    """Return `stopped after 3 of 4 steps`; of steps of several kinds, or unknown ones, `stopped after 3 results`."""
-    done = state.steps.partition(" · ")[0]
-    return f"stopped after {f'{done} steps' if done and ':' not in done else count(len(state.results), 'result')}"
+    """Return `stopped after 3 steps`; `stopped after 3 results` if steps are unknown, or of several kinds."""
+    steps = state.steps_done
+    return f"stopped after {count(len(state.results), 'result') if steps is None else count(steps, 'step')}"
 
 
 def skipped_text(state: StudyState[Any, Any]) -> str:

@@ -347,7 +347,7 @@ def _frames(
 def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     """Return `at least 64 µs per call (16%)`, with a timed fix `164 µs [150 µs, 178 µs] per call (40% of 410 µs)`.
 
-    The latter are those of the calls that were timed with and without the fix.
+    With a timed fix, the share is that of the call that was timed without the fix.
     """
     if costed.us is None or costed.share is None or costed.contradicted:
         return ""

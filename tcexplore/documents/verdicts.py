@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tcexplore.documents.document import Span
 from tcexplore.events import TimingEstimate
 from tcexplore.events.timing_events import MemoryReturned, TimedUnit
@@ -123,10 +125,12 @@ def format_recommendation(
         longer = f"{duration(-gain.saved_us.value / 1e6)} longer{_mean(estimate.calls)}"
         return f"Not worth compiling: a compiled {estimate.unit} takes {longer}."
     if estimate.verdict in ("no difference", "undecided") and calls is not None:
-        net = gain.net_seconds(calls)
-        if net.high < 0:
-            loss, least = duration(-net.value), duration(-net.high)
-            return f"Not worth compiling for {calls:,} {estimate.unit}s: net loss {loss}, at least {least}."
+        # What the noise may hide could be a gain, too.
+        most = payback(replace(estimate, high=max(estimate.high, 1 + estimate.noise_floor)), compile_s)
+        loss, least = -gain.net_seconds(calls).value, -most.net_seconds(calls).high
+        if least > 0 and not estimate.processes_to_come:
+            text = f"net loss {duration(loss)}, at least {duration(least)}"
+            return f"Not worth compiling for {calls:,} {estimate.unit}s: {text}."
     if estimate.verdict == "no difference" and calls is not None:
         return f"No measurable difference: {_likely_net(gain, calls, estimate.unit)}."
     if estimate.verdict == "no difference":

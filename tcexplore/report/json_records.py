@@ -217,14 +217,15 @@ def _reader(name: str, schema: Schema, record: Any) -> Convert:
 
 def _file(record: Any) -> str | None:
     location = _location(record)
-    return shown_path(location.file) if location is not None else None
+    return cached_display_path(location.file) if location is not None else None
 
 
-@lru_cache(
-    maxsize=4096
-)  # a large report names a few files a million times, and each would ask for the working directory
-def shown_path(file: str) -> str:
-    """Return the display path of a file, which is kept: a report begins with `shown_path.cache_clear()`."""
+@lru_cache(maxsize=4096)
+def cached_display_path(file: str) -> str:
+    """Return the display path of a file, kept for one report: it begins with `cached_display_path.cache_clear()`.
+
+    A large report names a few files a million times, and each would ask for the working directory.
+    """
     return display_path(file)
 
 
@@ -285,7 +286,7 @@ def _untyped(value: Any) -> Any:
 
 
 def _pair(location: Location) -> list[str | int]:
-    return [shown_path(location.file), location.line]
+    return [cached_display_path(location.file), location.line]
 
 
 def _sizes(texts: Sequence[str]) -> list[int | str]:

@@ -17,7 +17,7 @@ from tcexplore.documents.rank_alert import hang_sentence
 from tcexplore.documents.timing.next_view import code_of, describe_step, evidence, risk_of
 from tcexplore.documents.verdicts import recommend
 from tcexplore.fixes.known_fix import known_fix
-from tcexplore.report.json_records import Fields, definitions, fields, selected_fields, shown_path
+from tcexplore.report.json_records import Fields, cached_display_path, definitions, fields, selected_fields
 from tcexplore.report.json_text import LongList
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import cache_entries, graphless_compiles
@@ -59,7 +59,7 @@ def report(
     `machine` is None if no worker started, `exceeded` names the limits that the run exceeds, and the recommendation
     is for `calls` calls (None: any number). With `keys`, only these are computed and returned.
     """
-    shown_path.cache_clear()
+    cached_display_path.cache_clear()
     wanted = set(definitions()["report"]["properties"] if keys is None else keys)
     values: Fields = {
         "schema": SCHEMA,

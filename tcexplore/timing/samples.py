@@ -372,10 +372,10 @@ class _Middle(NamedTuple):
 
 @lru_cache(maxsize=256)  # to draw them again would take most of an estimate's time
 def _endmost_middles(count: int) -> tuple[list[_Middle], list[_Middle]]:
-    """Return the resamples of which the `_ENDMOST` smallest medians are, and those of which the greatest are.
+    """Return the resamples that can have one of the `_ENDMOST` smallest medians, and those with one of the greatest.
 
-    Whatever the samples are, `_ENDMOST` medians are no greater than the sample at the `_ENDMOST`-th smallest upper
-    rank, and no median of a resample whose lower rank is as great is smaller than it.
+    Whatever the samples are, `_ENDMOST` medians are at most the sample at the rank `low_limit`. A resample whose lower
+    rank is greater has no smaller median.
     """
     middles = _resampled_middles(count)
     low_limit = sorted(middle.high for middle in middles)[_ENDMOST - 1]

@@ -381,7 +381,7 @@ def test_the_view_names_the_longest_module_and_whether_any_repeat():
     assert shown[0].strip() == (
         "Most time: layers.0.mlp.up and 2 that are equal to it, 35.0 µs compiled each. 1 group of equal modules."
     )
-    assert text(run(layer(0))).splitlines()[0].strip() == "No module repeats."
+    assert text(run(layer(0))).splitlines()[0].strip() == "No modules of a list are equal."
 
 
 def test_a_narrow_view_explains_only_the_columns_that_it_has():

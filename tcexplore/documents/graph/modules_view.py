@@ -87,9 +87,9 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
 
 
 def _summary(tree: ModuleTree) -> str:
-    """Return which modules repeat, and which of those inside the model takes longest, with those that are equal."""
+    """Return which modules repeat, and which one without modules in it takes longest, with those that are equal."""
     equals = {module.same_as: module.repeats for module in tree.rows if module.same_as}
-    text = f"{count(len(equals), 'group')} of equal modules." if equals else "No module repeats."
+    text = f"{count(len(equals), 'group')} of equal modules." if equals else "No modules of a list are equal."
     following = (*(module.depth for module in tree.rows[1:]), 0)
     timed = [
         (module.compiled_us * (1 + more), more, module)
@@ -103,7 +103,7 @@ def _summary(tree: ModuleTree) -> str:
     time = f"{_duration(longest.compiled_us)} compiled"
     if more:
         return f"Most time: {longest.path} and {more} that are equal to it, {time} each. {text}"
-    return f"Longest{' submodule' if longest.depth else ''}: {longest.path}, {time}. {text}"
+    return f"Longest innermost module: {longest.path}, {time}. {text}"
 
 
 def _deepest(modules: Sequence[ModuleRow]) -> int:

@@ -133,7 +133,7 @@ def test_a_summary_or_a_report_follows_the_output(traces: Path, tmp_path: Path):
         out, err = process.communicate(timeout=60)
     assert out == b"done\n"
     assert b"2 ranks, 5 graphs" in err
-    assert b"ranks 0 and 1 differ: shape at" in err
+    assert b"ranks 0 and 1 first differ: shape at" in err
     assert f"tcexplore open {tmp_path}".encode() in err
 
     again = tmp_path / "again"

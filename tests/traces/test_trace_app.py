@@ -47,7 +47,7 @@ async def test_a_trace_fills_the_panes_and_its_ranks_can_be_opened_and_diffed(tr
         assert "torch 2.13.0" in panes
         assert "x = self.linear(x)" in panes
         assert "SHAPE" in panes
-        assert "ranks 0 and 1 differ" in panes
+        assert "ranks 0 and 1 first differ" in panes
         assert "o ranks" in panes
         assert "h fix" not in panes
         assert "M modes" not in panes

@@ -9,6 +9,8 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from tcexplore.session.run_diff import without_device
 from tcexplore.traces.environment_differences import Difference
 from tcexplore.traces.graph_differences import GRAPH_ENDS, RankNodes, graph_difference
 from tcexplore.traces.rank_comparison import RankEnd, collective_on_one_side, compare_fingerprints, compare_ranks
+from tcexplore.traces.rank_differences import _Pair
 from tcexplore.traces.rank_fingerprint import RankCounts, RankFingerprint
 from tcexplore.traces.rank_normalization import follows_rank, normalize
 from tcexplore.traces.trace_context import collective_lines, with_waits
@@ -404,6 +407,38 @@ def step(x):
 )  # fmt: skip
 def test_ranks_are_named_briefly(ranks: tuple[int, ...], text: str):
     assert name_ranks(ranks) == text
+
+
+def test_the_line_is_that_of_the_collective_that_differs():
+    """Ranks may agree on the collectives before it."""
+    source = """\
+def step(x, y):
+    x = collectives.all_reduce(x, "sum", group)
+    x = x.relu()
+    y = collectives.all_reduce(y, "sum", group)
+    return x + y
+"""
+    graph = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4]", L_y_: "f32[4]"):
+        l_x_ = L_x_
+        l_y_ = L_y_
+        tensor: "f32[4]" = torch.ops._c10d_functional.all_reduce(l_x_, 'sum', '0')
+        relu: "f32[4]" = tensor.relu()
+        tensor_1: "f32[4]" = torch.ops._c10d_functional.all_reduce(l_y_, 'sum', '0')
+        return (relu, tensor_1)
+"""
+    sources = SimpleNamespace(owns=lambda _: True, text=lambda _: source, place=lambda *_: None)
+    frames = {"0/0": Location("model.py", 1, "step")}
+    side: Any = SimpleNamespace(frames=frames, sources=sources, user_line=lambda _: None, payload=lambda _: graph)
+    item: Any = SimpleNamespace(record=SimpleNamespace(graph="0/0"))
+    pair = _Pair.__new__(_Pair)
+    lines = [
+        pair._collective_line(side, item, f"_c10d_functional.all_reduce({name}, 'sum', '0')")
+        for name in ("l_x_", "l_y_")
+    ]
+    assert lines == [Location("model.py", line, "step") for line in (2, 4)]
+    assert pair._collective_line(side, item, "relu(tensor)") is None
 
 
 def test_a_branch_with_a_collective_on_one_side_says_who_calls_it():

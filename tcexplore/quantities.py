@@ -21,6 +21,11 @@ def factor_range(low: float, high: float, *, slower: bool = False) -> str:
     return f"[{1 / high:.2f}, {1 / low:.2f}]" if slower else f"[{low:.2f}, {high:.2f}]"
 
 
+def speedup_range(value: float, low: float, high: float) -> str:
+    """Format a speedup with its interval: `1.46× [1.31, 1.60]`."""
+    return f"{value:.2f}× {factor_range(low, high)}"
+
+
 def size(number: int) -> str:
     """Format a number of bytes with a binary unit: `768 B`, `2.0 KiB`, `1.5 MiB`."""
     amount, unit = float(number), "B"

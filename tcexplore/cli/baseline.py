@@ -14,7 +14,7 @@ from tcexplore.cli.file_argument import BadFileError
 from tcexplore.events.config import Config
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.files import NotWrittenError, read
-from tcexplore.quantities import count, duration, factor_range
+from tcexplore.quantities import count, duration, speedup_range
 
 # ---- figures of a report
 
@@ -348,12 +348,12 @@ def _compare_speed(old: SpeedFigures | None, new: SpeedFigures | None) -> TimeCo
         return TimeComparison("not compared", note=f"the speed is not compared: {reason}")
     if old is None or new is None:
         return TimeComparison("not compared")
-    value = f"{new.speedup:.2f}× {factor_range(new.low, new.high)}"
+    value = speedup_range(new.speedup, new.low, new.high)
     if _is_slower(old, new):
         best = f", in its fastest blocks {new.best:.2f}×, was {old.best:.2f}×" if old.best and new.best else ""
         if old.fastest and new.fastest:
             best = f", in its fastest calls {new.fastest:.2f}×, was {old.fastest:.2f}×"
-        was = f"{old.speedup:.2f}× {factor_range(old.low, old.high)}"
+        was = speedup_range(old.speedup, old.low, old.high)
         sentence = f"compiled is {value} as fast as eager, {was} in the baseline{best}"
         return TimeComparison("worse", sentence, value, certain=max(old.noise_floor, new.noise_floor) <= STEADY)
     note = ""

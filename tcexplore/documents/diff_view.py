@@ -14,7 +14,7 @@ from tcexplore.documents.text_diff import Numbered, text_rows
 from tcexplore.documents.timing.cache_miss_rows import cache_miss_rows
 from tcexplore.documents.verdicts import VERDICT_STYLES, format_interval
 from tcexplore.events import Kernel, Location
-from tcexplore.quantities import count, duration, factor_range
+from tcexplore.quantities import count, duration, speedup_range
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.economics import call_ratio
@@ -280,7 +280,7 @@ def _call_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
     verdict = "no clear difference" if ratio.verdict == "undecided" else ratio.verdict
     yield row(
         (f" compiled {after.timing.unit} {times}: ", "muted"),
-        (f"{verdict}, {ratio.value:.2f}× {factor_range(ratio.low, ratio.high)}", VERDICT_STYLES.get(verdict, "strong")),
+        (f"{verdict}, {speedup_range(ratio.value, ratio.low, ratio.high)}", VERDICT_STYLES.get(verdict, "strong")),
         rest=((f"  eager {eager}", "muted"),),
     )
     eager_ratio = before.timing.eager_us / after.timing.eager_us

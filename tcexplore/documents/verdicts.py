@@ -46,6 +46,16 @@ def interval_text(timing: TimingEstimate | MemoryReturned) -> str:
     return factor_range(timing.low, timing.high)
 
 
+VARIED = 1.05
+"""Ratio of the medians over the speedup from which on the difference is explained."""
+
+
+def of_medians(timing: TimingEstimate) -> float | None:
+    """Return the ratio of both medians if it is another than the speedup, which is that of calls next to each other."""
+    ratio = timing.eager_us / timing.compiled_us
+    return None if 1 / VARIED <= ratio / timing.speedup <= VARIED else ratio
+
+
 def so_far(timing: TimingEstimate) -> str:
     """Return ` so far` while an interval is that of one process, and others are still to be timed."""
     return " so far" if timing.processes_to_come else ""

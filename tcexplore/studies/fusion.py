@@ -15,7 +15,7 @@ from tcexplore.documents.prose import BLANK, Column, table, wrapped
 from tcexplore.documents.verdicts import VERDICT_STYLES
 from tcexplore.events import ChangeTimed, FusionDecision, Job, Kernel, MemoryRates
 from tcexplore.events.config import FusionChoice
-from tcexplore.quantities import count, duration, factor_range, size
+from tcexplore.quantities import count, duration, size, speedup_range
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import Fusions, between, paired_calls
@@ -490,10 +490,10 @@ def _conclusion(trial: FusionTrial) -> str:
     if timing is None:
         return ""
     done = "fused" if choice.together else "apart"
+    effect = f"a call is {timing.verdict}"
     if timing.verdict not in ("faster", "slower"):
-        meaning = "makes no difference" if timing.verdict == "no difference" else "undecided"
-        return f"{done}: {meaning}, {timing.speedup:.2f}× {factor_range(timing.low, timing.high)}"
-    return f"{done}: a call is {timing.verdict}, {timing.speedup:.2f}× {factor_range(timing.low, timing.high)}"
+        effect = "makes no difference" if timing.verdict == "no difference" else "undecided"
+    return f"{done}: {effect}, {speedup_range(timing.speedup, timing.low, timing.high)}"
 
 
 def _fields(trial: FusionTrial) -> dict[str, Any]:

@@ -56,7 +56,7 @@ from tcexplore.studies.mode_variants import (
 from tcexplore.studies.runs import Runs, has_ended
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import run_fields
-from tcexplore.studies.study_text import ERROR_MARK, load_warning, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, load_warning, uneven_eager, varied_times
 from tcexplore.studies.timed_cells import Cell, Matters, TimedCells, plan_cells, settled
 
 State = StudyState[ModesOptions, RunFigures]
@@ -227,8 +227,7 @@ def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterato
     if warning := uneven_eager(good):
         yield warning
     timings = {describe_configuration(result.run.config): timing for result in good if (timing := result.run.timing)}
-    if warning := load_warning(timings):
-        yield warning
+    yield from filter(None, (load_warning(timings), varied_times(timings)))
 
 
 def recommendation(results: Sequence[RunFigures], *, more: bool) -> str:

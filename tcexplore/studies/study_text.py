@@ -10,6 +10,7 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.empty_states import PHASES
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import Piece, fitted, piece, row, wrapped
+from tcexplore.documents.verdicts import of_medians
 from tcexplore.events import Job, TimingEstimate
 from tcexplore.quantities import count, duration
 from tcexplore.session.economics import EVEN_RATIO, RunFigures
@@ -103,4 +104,15 @@ def uneven_eager(results: Iterable[RunFigures], where: str = "") -> str:
     return (
         f"Eager took {duration(times[0])} to {duration(times[-1])}{where}: the load of the machine changed between "
         "runs. Compare speedups, which are interleaved, rather than times."
+    )
+
+
+def varied_times(timings: Mapping[str, TimingEstimate]) -> str:
+    """Return the named timings whose median times give another ratio than their speedup; empty without one."""
+    ratios = [f"{name} {ratio:.2f}×" for name, timing in timings.items() if (ratio := of_medians(timing)) is not None]
+    if not ratios:
+        return ""
+    return (
+        "Speedups are those of calls next to each other, times are medians of all calls. They give another ratio where "
+        f"times varied: {'; '.join(ratios)}."
     )

@@ -28,7 +28,7 @@ from tcexplore.session.economics import DECIDED, EVEN_RATIO, UNDECIDED, RunFigur
 from tcexplore.studies.runs import Runs, has_ended
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
-from tcexplore.studies.study_text import ERROR_MARK, load_warning, uneven_eager
+from tcexplore.studies.study_text import ERROR_MARK, load_warning, uneven_eager, varied_times
 from tcexplore.studies.timed_cells import Cell, TimedCells, may_become_certain, plan_cells, settled
 
 Form = Literal["static", "dynamic", "auto"]
@@ -232,8 +232,7 @@ def conclusions(sweep: Sweep) -> Iterator[str]:
         for step in sweep.steps
         if (timing := step.figures.run.timing) is not None
     }
-    if warning := load_warning(timings):
-        yield warning
+    yield from filter(None, (load_warning(timings), varied_times(timings)))
     yield from islice(_faster_when_larger(sweep), 1)
 
 

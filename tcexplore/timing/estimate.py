@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tcexplore.events import TimingEstimate
 from tcexplore.events.timing_events import LAUNCH_BOUND, MemoryReturned, MemoryState, TimedProcess
-from tcexplore.quantities import count, duration, factor_range
+from tcexplore.quantities import count, duration, speedup_range
 from tcexplore.timing.process_statistics import GPU_PROCESS_SPREAD, LAUNCH_PROCESS_SPREAD, combine
 from tcexplore.timing.samples import Conditions, Samples, count_outliers, half_medians, mad, median
 from tcexplore.timing.steady_state import DUTY, FULL_SPEED_S, MAX_SPREAD
@@ -248,7 +248,7 @@ def _memory_returned(e: TimingEstimate, _: Conditions) -> str:
         f"Memory: freed memory was kept for the next call. Returned to the system, as glibc does by default, an eager "
         f"call takes {duration(other.eager_us / 1e6)} ({count(round(other.eager_page_faults), 'page fault')}) and a "
         f"compiled one {duration(other.compiled_us / 1e6)} ({other.compiled_page_faults:,.0f}): "
-        f"{other.speedup:.2f}× {factor_range(other.low, other.high)}"
+        f"{speedup_range(other.speedup, other.low, other.high)}"
     )
 
 

@@ -113,7 +113,7 @@ def finished(
     speedup: float, mode: str, compile_s: float = 1.0, verdict: TimingVerdict | None = None, **changed: Any
 ) -> RunFigures:
     """Return a finished run of Inductor; `changed` are fields of its estimate or of its configuration."""
-    estimate = {name: value for name, value in changed.items() if name in ("low", "high", "eager_us")}
+    estimate = {name: value for name, value in changed.items() if name in ("low", "high", "eager_us", "compiled_us")}
     config = {name: value for name, value in changed.items() if name not in estimate}
     run = start_snapshot(replace(JOB, config=replace(ev.Config(mode=mode, dynamic=False), **config)))
     events = [
@@ -228,5 +228,14 @@ def test_eager_is_recommended_if_nothing_is_faster_and_undecided_runs_are_counte
 
 
 def test_eager_times_that_differ_between_runs_cause_a_warning():
-    *_, warning = conclusions([finished(0.7, "default"), finished(0.7, "lite", eager_us=71_000.0)])
+    slower_machine = finished(0.7, "lite", eager_us=71_000.0, compiled_us=101_400.0)
+    *_, warning = conclusions([finished(0.7, "default"), slower_machine])
     assert warning.startswith("Eager took 100 µs to 71.0 ms: the load of the machine changed between runs.")
+
+
+def test_times_that_do_not_give_the_speedup_beside_them_are_explained():
+    varied = finished(1.17, "lite", eager_us=110.0, compiled_us=109.0)
+    assert list(conclusions([finished(1.5, "default"), varied]))[-1] == (
+        "Speedups are those of calls next to each other, times are medians of all calls. They give another ratio where "
+        "times varied: inductor, lite, dynamic false 1.01×."
+    )

@@ -29,7 +29,7 @@ from tcexplore.documents.timing.memory_peak_rows import memory_peak_rows
 from tcexplore.documents.timing.profile_rows import profile_rows
 from tcexplore.documents.timing.regions_view import region_rows
 from tcexplore.documents.timing.step_rows import step_rows
-from tcexplore.documents.verdicts import describe_noise, format_reservation, recommend, so_far
+from tcexplore.documents.verdicts import describe_noise, format_reservation, of_medians, recommend, so_far
 from tcexplore.events import CallPart, TimingEstimate
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, factor, factor_range
@@ -59,9 +59,6 @@ MOST = 8
 
 NOTES = "timing notes"
 """The fold with what reduces the trust in a measurement."""
-
-VARIED = 1.05
-"""Ratio of the medians over the speedup from which on both are shown."""
 
 EMPTY_TEXT = (
     "Eager and compiled calls are timed in turns here, warm, on the same inputs, until the next save. The verdict is "
@@ -159,9 +156,8 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (f" 95% interval{so_far(estimate)}" if width >= 50 else so_far(estimate), "muted"))  # fmt: skip
     yield from wrapped(f"{describe_noise(estimate) or means} {estimate.load}".rstrip(), width, "muted")
-    of_medians = estimate.eager_us / estimate.compiled_us
-    if not 1 / VARIED <= of_medians / estimate.speedup <= VARIED:
-        text = f"The ratio is that of calls next to each other. The medians below give {of_medians:.2f}×: times varied."
+    if (ratio := of_medians(estimate)) is not None:
+        text = f"The speedup is that of calls next to each other. The medians below give {ratio:.2f}×: times varied."
         yield from wrapped(text, width, "muted")
     if text := describe_device_share(estimate):
         badge = "LAUNCH-BOUND: " if estimate.launch_bound else ""

@@ -308,8 +308,16 @@ class Traffic(NamedTuple):
 
 
 def _bytes(kernels: Iterable[Kernel]) -> int | None:
+    moved = _bytes_moved(kernels)
+    return sum(moved) if moved is not None else None
+
+
+def _bytes_moved(kernels: Iterable[Kernel]) -> tuple[int, int] | None:
+    """Return the bytes that kernels read and write; None if those of one are unknown."""
     moved = [(kernel.bytes_read, kernel.bytes_written) for kernel in kernels]
-    return sum((read or 0) + (written or 0) for read, written in moved) if (None, None) not in moved else None
+    if (None, None) in moved:
+        return None
+    return sum(read or 0 for read, _ in moved), sum(written or 0 for _, written in moved)
 
 
 def traffic(trial: FusionTrial) -> Traffic | None:
@@ -336,62 +344,60 @@ LEAST_OF_CACHE = 4
 """Sizes of the last cache that a kernel has to move: with less, the next one finds much of it in the cache."""
 
 
-def predicted_us(trial: FusionTrial) -> tuple[float, float] | None:
-    """Return a call now and the call with the choice, in microseconds, from the bytes that the kernels move.
+class Prediction(NamedTuple):
+    """The times of a call from the bytes that its kernels move."""
+
+    us: tuple[float, float] | None = None
+    """A call now, and the call with the choice, in microseconds."""
+    obstacle: str = ""
+    """Why there are no times; empty also as long as the facts that they need are missing."""
+
+
+def predict(trial: FusionTrial, moved: Traffic | None) -> Prediction:
+    """Predict a call with the choice from what `traffic` returns of the trial.
 
     Kernels are taken to need time in proportion to that of plain reads and writes of their bytes. But a fused kernel of
     a GPU holds more values at once, so that fewer of its threads run: if it is slower than plain reads and writes, the
     separate kernels are not taken to be, and if they are faster, it is not. The call now is that of the trial, once it
-    is measured. None if there is no estimate.
+    is measured.
     """
-    estimate = _estimate(trial)
-    return None if isinstance(estimate, str) else estimate
-
-
-def not_estimated(trial: FusionTrial) -> str:
-    """Return why there is no estimate; empty if there is one, or none so far."""
-    estimate = _estimate(trial)
-    return estimate if isinstance(estimate, str) else ""
-
-
-def _estimate(trial: FusionTrial) -> tuple[float, float] | str:
-    """Return both times, or why there are none; an empty string without the facts that they need."""
-    timing, moved = trial.before.timing, traffic(trial)
+    timing = trial.before.timing
     if timing is not None and timing.launch_bound:
-        return LAUNCH_BOUND
+        return Prediction(obstacle=LAUNCH_BOUND)
     rates = trial.after.memory_rates if trial.after is not None else None
     if timing is None or moved is None or rates is None:
-        return ""
+        return Prediction()
     calls = [(_bytes((kernel,)), max(1, len(kernel.calls))) for kernel in moved.before]
     least = min((own / times for own, times in calls if own is not None), default=None)
     if least is not None and rates.cache_bytes is not None and least < LEAST_OF_CACHE * rates.cache_bytes:
         cache = f"the last cache ({size(rates.cache_bytes)})"
-        return f"no estimate from bytes: of the {size(round(least))} of a kernel, {cache} may hold a part"
+        few = f"no estimate from bytes: of the {size(round(least))} of a kernel, {cache} may hold a part"
+        return Prediction(obstacle=few)
     plain_before, plain_after = _plain_us(moved.before, rates), _plain_us(moved.after, rates)
     measured = [measured_time(trial.before, kernel) for kernel in moved.before]
     kernels_us = sum(time.us for time in measured if time is not None)
     if not plain_before or plain_after is None or not kernels_us or None in measured:
-        return ""
+        return Prediction()
     factor = kernels_us / plain_before
     if factor > MOST_OF_MEMORY:
-        return (
-            f"no estimate from bytes: the kernels take {factor:.1f}× as long as plain reads and writes of as many, so "
-            "they wait for something else"
+        return Prediction(
+            obstacle=f"no estimate from bytes: the kernels take {factor:.1f}× as long as plain reads and writes of as "
+            "many, so they wait for something else"
         )
     if timing.device != "cpu":
         factor = max(1.0, factor) if trial.choice.together else min(1.0, factor)
     kernels_after_us = plain_after * factor
     now_us = trial.timing.before_us if trial.timing is not None else timing.compiled_us
     share = min(1.0, kernels_us / timing.compiled_us)
-    return now_us, now_us * (1 - share + share * kernels_after_us / kernels_us)
+    return Prediction((now_us, now_us * (1 - share + share * kernels_after_us / kernels_us)))
 
 
-def _plain_us(kernels: Iterable[Kernel], rates: MemoryRates) -> float | None:
-    """Return the time of plain reads and writes of the bytes of kernels; None if they are unknown."""
-    moved = [(kernel.bytes_read, kernel.bytes_written) for kernel in kernels]
-    if not moved or (None, None) in moved:
+def _plain_us(kernels: Sequence[Kernel], rates: MemoryRates) -> float | None:
+    """Return the time of plain reads and writes of the bytes of kernels; None without any, or if they are unknown."""
+    moved = _bytes_moved(kernels) if kernels else None
+    if moved is None:
         return None
-    read, written = (sum(one or 0 for one in column) for column in zip(*moved, strict=True))
+    read, written = moved
     return 1e6 * (read / rates.read_bytes_per_s + written / rates.written_bytes_per_s)
 
 
@@ -444,7 +450,8 @@ _FIGURES: tuple[Column[_Figure], ...] = (
 
 
 def _figures(trial: FusionTrial, width: int) -> Iterator[Row]:
-    moved, predicted, timing = traffic(trial), predicted_us(trial), trial.timing
+    moved, timing = traffic(trial), trial.timing
+    predicted = predict(trial, moved)
     figures = []
     if moved is not None:
         figures.append(_Figure("kernels", str(len(moved.before)), str(len(moved.after))))
@@ -452,14 +459,14 @@ def _figures(trial: FusionTrial, width: int) -> Iterator[Row]:
         figures.append(_Figure("groups of fused nodes", *map(str, loops)))
         if moved.bytes_before is not None and moved.bytes_after is not None:
             figures.append(_Figure("bytes moved", size(moved.bytes_before), size(moved.bytes_after)))
-    if predicted is not None:
-        figures.append(_Figure("a call, estimated from bytes", *(duration(us / 1e6) for us in predicted)))
+    if predicted.us is not None:
+        figures.append(_Figure("a call, estimated from bytes", *(duration(us / 1e6) for us in predicted.us)))
     if timing is not None:
         figures.append(_Figure("a call, measured", *(duration(us / 1e6) for us in (timing.before_us, timing.after_us))))
     if figures:
         yield BLANK
         yield from table(_FIGURES, figures)
-    if reason := not_estimated(trial):
+    if reason := predicted.obstacle:
         yield from wrapped(f"{reason[:1].upper()}{reason[1:]}.", width, "muted")
     yield BLANK
     if timing is not None:
@@ -497,7 +504,8 @@ def _conclusion(trial: FusionTrial) -> str:
 
 
 def _fields(trial: FusionTrial) -> dict[str, Any]:
-    choice, timing, moved, predicted = trial.choice, trial.timing, traffic(trial), predicted_us(trial)
+    choice, timing, moved = trial.choice, trial.timing, traffic(trial)
+    predicted = predict(trial, moved)
     reason = refusal(trial.before, choice) if choice.together else None
     refused = trial.after is not None and trial.applied is False and choice.together
     return {
@@ -514,8 +522,8 @@ def _fields(trial: FusionTrial) -> dict[str, Any]:
         "kernels_after": [kernel.name for kernel in moved.after] if moved is not None else None,
         "bytes_before": moved.bytes_before if moved is not None else None,
         "bytes_after": moved.bytes_after if moved is not None else None,
-        "estimated_us": list(predicted) if predicted is not None else None,
-        "not_estimated": not_estimated(trial) or None,
+        "estimated_us": list(predicted.us) if predicted.us is not None else None,
+        "not_estimated": predicted.obstacle or None,
         "before_us": timing.before_us if timing is not None else None,
         "after_us": timing.after_us if timing is not None else None,
         "speedup": timing.speedup if timing is not None else None,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.studies.fusion import STUDY, FusionOptions, FusionTrial, predicted_us
+from tcexplore.studies.fusion import STUDY, FusionOptions, FusionTrial, predict, traffic
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import StudyState, run_study
 from tests.benchmarks.study_runs import study_runs
@@ -88,7 +88,7 @@ def line(state: State) -> tuple[str, bool | None]:
     trial = state.results[-1]
     if trial.timing is None:
         return STUDY.result_line(trial), None
-    timing, estimated = trial.timing, predicted_us(trial)
+    timing, estimated = trial.timing, predict(trial, traffic(trial)).us
     if estimated is None:
         return f"no estimate; {STUDY.result_line(trial)}", None
     off = estimated[1] / timing.after_us - 1

@@ -19,7 +19,7 @@ from tcexplore.studies.fusion import (
     FusionTrial,
     fusion_choices,
     parse_names,
-    predicted_us,
+    predict,
     traffic,
 )
 from tcexplore.studies.runs import RefusedError, Runs
@@ -133,6 +133,10 @@ def trial_of(before: Snapshot, *after: ev.Event) -> FusionTrial:
     return FusionTrial(fusion_choices(before, ("op0", "op1")), before, run_of(*after, ev.Finished()))
 
 
+def predicted_us_of(trial: FusionTrial) -> tuple[float, float] | None:
+    return predict(trial, traffic(trial)).us
+
+
 def test_the_estimate_follows_the_bytes_of_the_kernels_that_differ():
     third = kernel("third", "op2", moved=900)
     before = run_of(*APART, third, *with_kernels(("first", 20.0), ("second", 20.0), ("third", 60.0), call=100.0))
@@ -140,32 +144,32 @@ def test_the_estimate_follows_the_bytes_of_the_kernels_that_differ():
     assert moved is not None
     assert [one.name for one in moved.before] == ["first", "second"]
     # Kernels of 40 µs read 200 bytes, then 120.
-    assert predicted_us(trial_of(before, *FUSED, third, rates(5e6))) == pytest.approx((100.0, 84.0))
+    assert predicted_us_of(trial_of(before, *FUSED, third, rates(5e6))) == pytest.approx((100.0, 84.0))
     cached = trial_of(before, *FUSED, third, rates(4e6))
-    assert predicted_us(cached) == pytest.approx((100.0, 90.0)), "the fused kernel is not taken to be that fast"
+    assert predicted_us_of(cached) == pytest.approx((100.0, 90.0)), "the fused kernel is not taken to be that fast"
     slower = trial_of(before, *FUSED, third, rates(6e6))
-    assert predicted_us(slower) == pytest.approx((100.0, 84.0)), "the fused kernel is taken to be as slow"
+    assert predicted_us_of(slower) == pytest.approx((100.0, 84.0)), "the fused kernel is taken to be as slow"
 
 
 def test_written_bytes_have_a_rate_of_their_own():
     writes = replace(FUSED[0], bytes_written=40)
     before = run_of(*APART, *with_kernels(("first", 20.0), ("second", 20.0), call=40.0))
     after = trial_of(before, writes, FUSED[1], rates(5e6, 2e6))
-    assert predicted_us(after) == pytest.approx((40.0, 24.0 + 20.0))
+    assert predicted_us_of(after) == pytest.approx((40.0, 24.0 + 20.0))
 
 
 def test_kernels_that_are_kept_apart_are_at_most_as_slow_as_plain_reads():
     before = run_of(*FUSED, *with_kernels(("both", 28.0), call=40.0))
-    assert predicted_us(trial_of(before, *APART, rates(5e6))) == pytest.approx((40.0, 12.0 + 40.0))
-    assert predicted_us(trial_of(before, *APART, rates(3e6))) == pytest.approx((40.0, 12.0 + 28.0 * 200 / 120))
+    assert predicted_us_of(trial_of(before, *APART, rates(5e6))) == pytest.approx((40.0, 12.0 + 40.0))
+    assert predicted_us_of(trial_of(before, *APART, rates(3e6))) == pytest.approx((40.0, 12.0 + 28.0 * 200 / 120))
     before = run_of(*FUSED, *with_kernels(("both", 28.0), call=40.0, device="cpu"))
-    assert predicted_us(trial_of(before, *APART, rates(5e6))) == pytest.approx((40.0, 12.0 + 28.0 * 200 / 120))
+    assert predicted_us_of(trial_of(before, *APART, rates(5e6))) == pytest.approx((40.0, 12.0 + 28.0 * 200 / 120))
 
 
 def test_kernels_that_do_not_wait_for_memory_are_not_estimated():
     before = run_of(*FUSED, *with_kernels(("both", 36.0), call=40.0))
     trial = trial_of(before, *APART, rates(1e7))
-    assert predicted_us(trial) is None
+    assert predicted_us_of(trial) is None
     state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
     reason = "the kernels take 3.0× as long as plain reads and writes of as many, so they wait for something else"
     assert json_of("fusion", state)["not_estimated"] == f"no estimate from bytes: {reason}"
@@ -175,7 +179,7 @@ def test_kernels_that_do_not_wait_for_memory_are_not_estimated():
 def test_kernels_whose_bytes_a_cache_may_hold_are_not_estimated():
     timing = with_kernels(("both", 28.0), call=40.0)
     trial = trial_of(run_of(*FUSED, *timing), *APART, replace(rates(5e6), cache_bytes=31))
-    assert predicted_us(trial) is None
+    assert predicted_us_of(trial) is None
     state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
     reason = "of the 120 B of a kernel, the last cache (31 B) may hold a part"
     assert json_of("fusion", state)["not_estimated"] == f"no estimate from bytes: {reason}"
@@ -187,7 +191,7 @@ def test_kernels_whose_bytes_a_cache_may_hold_are_not_estimated():
     state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
     assert json_of("fusion", state)["not_estimated"] is None, "unknown bytes are not few"
     enough = trial_of(run_of(*FUSED, *timing), *APART, replace(rates(5e6), cache_bytes=30))
-    assert predicted_us(enough) is not None
+    assert predicted_us_of(enough) is not None
 
 
 def test_a_call_that_waits_for_launches_is_not_estimated_from_bytes():
@@ -195,7 +199,7 @@ def test_a_call_that_waits_for_launches_is_not_estimated_from_bytes():
     profile = ev.CallProfiled(total_us=20.0, repeats=1, parts=(part,), plain_us=60.0)
     before = run_of(*FUSED, replace(timed(2.0, 120.0), device="gpu").with_kernels(50.0, 20.0), profile)
     trial = FusionTrial(fusion_choices(before, ("op0", "op1")), before, run_of(*APART, ev.Finished()))
-    assert predicted_us(trial) is None
+    assert predicted_us_of(trial) is None
     state = StudyState[FusionOptions, FusionTrial](JOB, FusionOptions(("op0", "op1")), 5.0, results=[trial])
     assert "No estimate from bytes" in " ".join(printed("fusion", state).split())
     assert "launches" in json_of("fusion", state)["not_estimated"]

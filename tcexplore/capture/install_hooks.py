@@ -11,7 +11,7 @@ from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 
 VECTOR_PROBE = "inductor.vector_probe"
-"""Makes the compile faster; all others observe it."""
+"""Makes the compile faster. All others observe it, but for `inductor.library_files`."""
 
 DYNAMO_MODULES = (
     "dynamo.dynamo_graphs",
@@ -37,6 +37,7 @@ BACKEND_MODULES = (
     "inductor.autotuning",
     "inductor.cuda_graphs",
     "inductor.compiler_state",
+    "inductor.library_files",
 )
 """Modules installed when the first graph reaches its backend: importing Inductor would delay that graph by a second."""
 

@@ -115,7 +115,11 @@ def format_reservation(snapshot: Snapshot) -> str:
     costs = economics(snapshot)
     if costs.cost_s is None:
         return ""
-    reasons = ["C++ kernels came from the cache"] if costs.kernels_cached else []
+    reasons = []
+    if cached := costs.kernels_cached:
+        some = cached < costs.cpp_kernels
+        which = f"at least {cached} of {count(costs.cpp_kernels, 'C++ kernel')}" if some else "C++ kernels"
+        reasons.append(f"{which} came from the cache")
     if snapshot.compiler_loaded is not None:
         reasons.append("the process had loaded the compiler before")
     text = " and ".join(reasons)

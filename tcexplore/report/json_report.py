@@ -24,7 +24,7 @@ from tcexplore.session.cache_entries import cache_entries, graphless_compiles
 from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.call_account import eager_ops
 from tcexplore.session.communication import collective_calls
-from tcexplore.session.compile_time import compile_time, critical_path, files_compiled, timeline
+from tcexplore.session.compile_time import compile_time, compiler_runs, critical_path, timeline
 from tcexplore.session.economics import economics
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.kernel_facts import KernelFacts, achieved, kernel_facts, kernel_loops
@@ -580,7 +580,7 @@ def compile_time_fields(snapshot: Snapshot) -> Fields:
     kernels = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)
     path = critical_path(snapshot)
     return fields(
-        "compile_time", time, kernels=kernels, file_compiles_s=files_compiled(time.roots),
+        "compile_time", time, kernels=kernels, file_compiles_s=compiler_runs(time.roots),
         critical_path=path.segments, critical_path_share=path.share,
         compile_workers=snapshot.compile_workers,
     )  # fmt: skip

@@ -263,14 +263,14 @@ def _chain(outer: str, inner: str) -> str:
     return f"{outer} › {'… › ' if between else ''}{last}"
 
 
-def files_compiled(spans: Iterable[CompileSpan]) -> tuple[float, ...]:
-    """Return the seconds of each run of the C++ compiler, longest first."""
-    return tuple(sorted(_files(spans), reverse=True))
+def compiler_runs(spans: Iterable[CompileSpan]) -> tuple[float, ...]:
+    """Return the seconds of each run of the C++ compiler, longest first: for kernels, and for their headers."""
+    return tuple(sorted(_compiler_runs(spans), reverse=True))
 
 
-def _files(spans: Iterable[CompileSpan]) -> Iterable[float]:
+def _compiler_runs(spans: Iterable[CompileSpan]) -> Iterable[float]:
     for span in spans:
-        below = list(_files(span.children))
+        below = list(_compiler_runs(span.children))
         yield from below
         if span.name == "compile_file" and not below and span.count == 1 and not span.children:
             yield span.seconds

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.config import SKIP_GUARD_EVAL
-from tcexplore.session.compile_time import compile_time, files_compiled
+from tcexplore.session.compile_time import compile_time, compiler_runs
 from tcexplore.session.history import RunSummary, summarize
 from tcexplore.session.snapshot import Snapshot
 
@@ -112,8 +112,10 @@ class Economics:
     """None unless compiled is faster."""
     compiling_calls: int = 0
     """Number of calls that compiled."""
-    kernels_cached: bool = False
-    """C++ kernels came from the cache; none was compiled."""
+    cpp_kernels: int = 0
+    """C++ kernels with different code."""
+    kernels_cached: int = 0
+    """How many of these came from the cache, at least: torch also runs the compiler for headers."""
 
 
 def economics(snapshot: Snapshot) -> Economics:
@@ -123,6 +125,7 @@ def economics(snapshot: Snapshot) -> Economics:
     timing, cost = snapshot.timing, _cost_s(snapshot)
     timed = timing is not None and timing.verdict != "measuring"
     gain = payback(timing, cost) if timing is not None and timed and cost is not None else None
+    cpp = {kernel.source for kernel in snapshot.code.kernels if kernel.language == "cpp"}
     return Economics(
         first_call_s=compiled[0].seconds if compiled else None,
         compile_s=sum(roots) if roots else None,
@@ -132,13 +135,9 @@ def economics(snapshot: Snapshot) -> Economics:
         compiling_calls=1 + summarize(snapshot).recompiles
         if snapshot.is_script
         else sum(call.compiles > 0 for call in compiled),
-        kernels_cached=_kernels_cached(snapshot),
+        cpp_kernels=len(cpp),
+        kernels_cached=max(0, len(cpp) - len(compiler_runs(compile_time(snapshot).roots))),
     )
-
-
-def _kernels_cached(snapshot: Snapshot) -> bool:
-    cpp = any(kernel.language == "cpp" for kernel in snapshot.code.kernels)
-    return cpp and not files_compiled(compile_time(snapshot).roots)
 
 
 def _cost_s(snapshot: Snapshot) -> float | None:

@@ -120,6 +120,10 @@ def test_cached_kernels_are_mentioned():
     assert "came from the cache" in format_reservation(run(*CALLS, KERNEL))
     assert format_reservation(run(*CALLS, KERNEL, compiled)) == ""
     assert format_reservation(run(*CALLS)) == ""
+    others = [replace(KERNEL, source=f"void kernel_{n}()") for n in range(3)]
+    assert format_reservation(run(*CALLS, KERNEL, *others, compiled)) == (
+        "At least 3 of 4 C++ kernels came from the cache: a cold compile takes longer."
+    )
     loaded = run(*CALLS, KERNEL, ev.CompilerLoaded())
     assert format_reservation(loaded) == (
         "C++ kernels came from the cache and the process had loaded the compiler before: a cold compile takes longer."

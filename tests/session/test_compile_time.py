@@ -13,7 +13,7 @@ from tcexplore.documents.timing.timing_view import (
     summarize_compile_time,
 )
 from tcexplore.events import CallMade, KernelCompiled, PhaseTimed, RegionCompiled
-from tcexplore.session.compile_time import CompileSpan, compile_time, critical_path, files_compiled, shorten, tree
+from tcexplore.session.compile_time import CompileSpan, compile_time, compiler_runs, critical_path, shorten, tree
 from tests import fakes
 
 
@@ -37,7 +37,7 @@ def test_each_span_is_a_child_of_the_one_that_ends_after_it():
 
 
 def test_spans_of_files_are_not_joined():
-    assert files_compiled(tree(PHASES)) == (0.4, 0.2)
+    assert compiler_runs(tree(PHASES)) == (0.4, 0.2)
 
 
 def test_short_spans_are_dropped_and_chains_are_joined():

@@ -44,8 +44,8 @@ from tcexplore.session.compile_time import (
     CriticalPath,
     compile_time,
     compiled_calls,
+    compiler_runs,
     critical_path,
-    files_compiled,
     shorten,
 )
 from tcexplore.session.economics import economics
@@ -490,13 +490,12 @@ def worker_lines(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def slowest_compiles(snapshot: Snapshot) -> Iterator[str]:
-    """Yield the slowest kernels to compile: Triton kernels by name, C++ files, which torch does not name, by time."""
+    """Yield the slowest kernels to compile: Triton kernels by name, runs of the C++ compiler by time."""
     named = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)[:SLOWEST]
     if named:
         yield "slowest kernels: " + ", ".join(f"{kernel.name} {duration(kernel.seconds)}" for kernel in named)
-    files = files_compiled(compile_time(snapshot).roots)
-    if files:
-        yield f"C++ compiler: {count(len(files), 'file')}, the slowest {duration(files[0])}"
+    if runs := compiler_runs(compile_time(snapshot).roots):
+        yield f"C++ compiler: {count(len(runs), 'run')}, the longest {duration(runs[0])}"
     caches = [
         f"{used.cache} cache: {used.outcome}{f' ({used.reason})' if used.reason else ''}"
         for used in snapshot.cache_lookups

@@ -210,11 +210,37 @@ def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.CallPart | None:
     return next(parts, None)
 
 
+def idle_graphs(snapshot: Snapshot) -> frozenset[str]:
+    """Return the compile ids of graphs that the measured call does not run: it has the sizes or values of others."""
+    if snapshot.call_account is None or snapshot.code.target != NATIVE:
+        return frozenset()
+    ran = {part.graph for part in snapshot.call_account.parts if part.kind == "kernel"}
+    return frozenset(kernel.graph for kernel in snapshot.code.kernels if ran and kernel.graph not in ran)
+
+
+def traced_sizes(snapshot: Snapshot, graphs: Iterable[str]) -> str:
+    """Return `s23=4`: symbolic sizes of graphs as they were traced, for which bytes and FLOPs are counted."""
+    own = set(graphs)
+    symbols = (symbol for known in snapshot.symbols if known.graph in own for symbol in known.symbols)
+    return ", ".join(dict.fromkeys(f"{s.name}={s.hint}" for s in symbols if s.hint and not s.specialized))
+
+
+def is_call_of_traced_sizes(snapshot: Snapshot) -> bool:
+    """Return whether the measured calls have the sizes that the graphs were traced with, as far as is known.
+
+    The calls of a script, or of a file that makes several, may have others.
+    """
+    account = snapshot.call_account
+    return not snapshot.is_script and (account is None or account.calls == 1)
+
+
 def achieved(snapshot: Snapshot, kernel: ev.Kernel, facts: KernelFacts) -> Achieved | None:
     """Return the rates of a kernel; None if it was not measured."""
     time = measured_time(snapshot, kernel)
     if time is None or time.us <= 0:
         return None
+    if not is_call_of_traced_sizes(snapshot) and traced_sizes(snapshot, (kernel.graph,)):
+        return Achieved(time, PeakShare(None, None, OTHER_SIZES), PeakShare(None, None, OTHER_SIZES))
     runs = _runs(snapshot, kernel, time)
     moved = None if kernel.bytes_read is None else kernel.bytes_read + (kernel.bytes_written or 0)
     memory, compute = _rate(moved, time.us / runs), _rate(kernel.flops, time.us / runs)
@@ -238,6 +264,7 @@ def achieved(snapshot: Snapshot, kernel: ev.Kernel, facts: KernelFacts) -> Achie
     )
 
 
+OTHER_SIZES = "bytes and FLOPs are counted for the sizes that the graph was traced with, the call may have others"
 NO_PEAKS = "the device table has no peaks of this device"
 ABOVE_PEAK = "the rate is above the vendor's peak: what it does is not what is counted"
 

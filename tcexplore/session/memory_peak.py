@@ -174,6 +174,11 @@ def _peak(
     return call.peak()
 
 
+def peak_graphs(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the compile ids of the graphs that `memory_peak` follows."""
+    return tuple(dict.fromkeys(wrapper.graph for wrapper in _in_order(snapshot.code_for(NATIVE).wrappers)))
+
+
 def why_unexplained(snapshot: Snapshot) -> str:
     """Return why the peak of the compiled call is not known by tensors; empty if it is."""
     graph = _graph_in_parts(_in_order(snapshot.code_for(NATIVE).wrappers))

@@ -123,6 +123,21 @@ def test_of_equal_kernels_one_reason_is_shown_for_each_kind_of_neighbor(run: Sna
     assert many == len(run.code.kernels) - 1
 
 
+def test_kernels_of_graphs_that_the_measured_call_does_not_run_come_last_and_say_so(run: Snapshot):
+    first = run.code.kernels[0]
+    part = ev.CallPart(kind="kernel", name=first.name, graph="0/1", phase="forward", us=5.0, low_us=5.0, high_us=5.0)
+    measured = run
+    for kernel in run.code.kernels:
+        measured = measured.apply(replace(kernel, run=run.run, graph="0/1"))
+    measured = measured.apply(ev.CallProfiled(run=run.run, total_us=9.0, repeats=1, parts=(part,)))
+    texts = [row.text for row in rows(kernels_document(measured, frozenset(), 120))]
+    assert " The measured call does not run graph 0/0: its kernels have no time." in texts
+    kinds = [text for text in texts if text.startswith("▸ ")]
+    idle = [text.endswith("not run") or "not run  " in text for text in kinds if "cpp_" in text]
+    assert idle == sorted(idle)
+    assert set(idle) == {False, True}
+
+
 async def test_a_search_finds_the_source_of_an_equal_kernel(run: Snapshot):
     document = kernels_document(run, frozenset(), 120)
     search = Search(Query("cpp_fused_add_77"), document)

@@ -57,6 +57,24 @@ def test_measured_rates_cover_all_launches_and_compare_with_peaks():
     )
 
 
+def test_bytes_of_a_dynamic_graph_name_the_sizes_that_they_are_counted_for():
+    run = measured.run()
+    kernel = next(k for k in run.code.kernels if k.name == measured.PRODUCT)
+    number = ev.Specialization(value="9", reason="")
+    symbols = ev.Symbol(name="s23", hint="4"), ev.Symbol(name="s77", hint="9", specialized=(number,))
+    dynamic = run.apply(ev.GraphSymbols(run=run.run, graph=kernel.graph, symbols=symbols))
+    document = kernels_document(dynamic, frozenset(), 200)
+    texts = [document.row(index).text for index in range(len(document))]
+    assert any("TB/s" in text or "GB/s" in text for text in texts), "one call, which has these sizes"
+    assert any(text.endswith("bytes are counted at s23=4") for text in texts)
+    assert run.timing is not None
+    several = dynamic.apply(replace(run.timing, run=run.run, calls=2))
+    rates = achieved(several, kernel, kernel_facts(several.code, kernel))
+    assert rates is not None
+    assert (rates.memory.rate, rates.compute.rate) == (None, None)
+    assert "the call may have others" in rates.memory.reason
+
+
 def test_slower_choices_are_folded():
     closed = [row.text for row in rows(autotuning_document)]
     assert not any("XBLOCK=8192" in text for text in closed)

@@ -39,7 +39,7 @@ from tcexplore.events import Kernel, Wrapper
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import CallAccount
-from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
+from tcexplore.session.kernel_facts import achieved, idle_graphs, kernel_facts, kernel_loops, traced_sizes
 from tcexplore.session.links import kernel_link, line_link
 from tcexplore.targets.target_names import NATIVE
 
@@ -64,15 +64,21 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, EMPTY_TEXT)])
     known = labels(snapshot)
     parts = [fixed(target_rows(snapshot, toggled, width))]
-    groups = kernel_groups(snapshot, snapshot.code)
+    idle = idle_graphs(snapshot)
+    # What runs comes first.
+    groups = sorted(kernel_groups(snapshot, snapshot.code), key=lambda group: _all_in(group.kernels, idle))
     alike = [group.kernels for group in groups] or [(kernel,) for kernel in snapshot.code.kernels]
     if slowest := _slowest(snapshot, alike, known, grouped=GROUPED not in toggled):
         parts.append(fixed([slowest]))
+    if idle:
+        names = f"{'graph' if len(idle) == 1 else 'graphs'} {', '.join(sorted(idle))}"
+        text = f"The measured call does not run {names}: {'its' if len(idle) == 1 else 'their'} kernels have no time."
+        parts.append(fixed(wrapped(text, width, "muted")))
     if any(len(group.kernels) > 1 for group in groups):
         parts.append(fixed([grouping_row(toggled, len(groups), snapshot.code.kernels)]))
     if any(len(group.kernels) > 1 for group in groups) and GROUPED not in toggled:
         for group in groups:
-            parts += _group(snapshot, group, known, toggled, width)
+            parts += _group(snapshot, group, known, toggled, width, runs=not _all_in(group.kernels, idle))
     else:
         parts += [_contents(snapshot, known, width)] if len(snapshot.code.kernels) > 1 else []
         for kernel in snapshot.code.kernels:
@@ -80,6 +86,10 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     for wrapper in snapshot.code.wrappers:
         parts += _wrapper(wrapper, toggled)
     return Parts(count_kernels(snapshot), parts)
+
+
+def _all_in(kernels: Iterable[Kernel], graphs: frozenset[str]) -> bool:
+    return all(kernel.graph in graphs for kernel in kernels)
 
 
 def grouping_row(toggled: frozenset[str], groups: int, kernels: Sequence[Kernel]) -> Row:
@@ -112,13 +122,16 @@ def _slowest(snapshot: Snapshot, alike: Sequence[Sequence[Kernel]], known: Label
 
 
 def _group(
-    snapshot: Snapshot, group: KernelGroup, known: Labels, toggled: frozenset[str], width: int
+    snapshot: Snapshot, group: KernelGroup, known: Labels, toggled: frozenset[str], width: int, *, runs: bool
 ) -> Iterable[Part]:
-    """Yield the row of equal kernels; if it is open, also the source of the first one, and the others."""
+    """Yield the row of equal kernels; if it is open, also the source of the first one, and the others.
+
+    `runs` is whether the measured call runs one of them.
+    """
     first = group.kernels[0]
     name = f"same {_fold(first)}"
     opened = name in toggled
-    yield fixed([_group_row(snapshot, group, known, name, opened, width)], known.title(first))
+    yield fixed([_group_row(snapshot, group, known, name, opened, width, runs=runs)], known.title(first))
     if not opened:
         return
     yield from _source(snapshot, first, known, width)
@@ -126,7 +139,9 @@ def _group(
         yield from _kernel(snapshot, kernel, known, toggled, width, at_first=False)
 
 
-def _group_row(snapshot: Snapshot, group: KernelGroup, known: Labels, name: str, opened: bool, width: int) -> Row:
+def _group_row(
+    snapshot: Snapshot, group: KernelGroup, known: Labels, name: str, opened: bool, width: int, *, runs: bool
+) -> Row:
     first = group.kernels[0]
     label = known.kernel[kernel_link(first)]
     launches = launches_of(group.kernels)
@@ -134,6 +149,7 @@ def _group_row(snapshot: Snapshot, group: KernelGroup, known: Labels, name: str,
     number = f" ×{launches}" if launches > 1 else ""
     moved = replace(first, bytes_read=_total(k.bytes_read for k in group.kernels),
                     bytes_written=_total(k.bytes_written for k in group.kernels))  # fmt: skip
+    traffic, sizes = format_traffic(moved), traced_sizes(snapshot, (kernel.graph for kernel in group.kernels))
     spans: tuple[tuple[str, str], ...] = (
         *((span.text, span.style) for span in label.spans),
         (number, "number"),
@@ -143,8 +159,9 @@ def _group_row(snapshot: Snapshot, group: KernelGroup, known: Labels, name: str,
     )
     rest: tuple[tuple[str, str], ...] = (
         (f" in {launches}" if us is not None and launches > 1 else "", "muted"),
+        ("" if runs else "  not run", "muted"),
         (f"  {group.module}" if group.module else "", "heading"),
-        (f"  {format_traffic(moved)}" if format_traffic(moved) else "", "muted"),
+        (f"  {traffic}{f' at {sizes}' if sizes else ''}" if traffic else "", "muted"),
         ("  yours" if is_users(first.user_op) else "", "changed"),
         (f"  {first.name}", "dim"),
     )
@@ -252,6 +269,8 @@ def _figures(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
         parts = [how, *parts]
     reached = achieved(snapshot, kernel, facts)
     parts += [format_measured(reached)] if reached else []
+    if (sizes := traced_sizes(snapshot, (kernel.graph,))) and format_traffic(kernel):
+        parts.append(f"bytes are counted at {sizes}")
     own = kernel_links(kernel)
     if parts:
         yield from wrapped(" · ".join(parts), width, "muted", indent=3, links=own)

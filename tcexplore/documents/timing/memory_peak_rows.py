@@ -11,8 +11,9 @@ from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import Column, fold, row, shortened, squeezed, table, wrapped
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
+from tcexplore.session.kernel_facts import is_call_of_traced_sizes, traced_sizes
 from tcexplore.session.links import Link, line_links
-from tcexplore.session.memory_peak import LiveTensor, MemoryPeak, TensorGroup, groups, memory_peak
+from tcexplore.session.memory_peak import LiveTensor, MemoryPeak, TensorGroup, groups, memory_peak, peak_graphs
 
 PEAK = "memory peak"
 """Name of the fold."""
@@ -37,7 +38,10 @@ def memory_peak_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> 
     if peak is None or not peak.bytes:
         return
     measured = snapshot.memory.compiled_peak if snapshot.memory is not None else None
-    share = f", {peak.bytes / measured:.0%} of the measured peak" if measured else ""
+    sizes = traced_sizes(snapshot, peak_graphs(snapshot))
+    if sizes and not is_call_of_traced_sizes(snapshot):
+        measured = None  # of a call with other sizes, maybe
+    share = f", {peak.bytes / measured:.0%} of the measured peak" if measured else f" at {sizes}" if sizes else ""
     yield fold(PEAK, PEAK in opened, f"{PEAK}: {size(peak.bytes)} in the generated code{share}")
     if PEAK not in opened:
         return

@@ -269,7 +269,9 @@ def _helps(
     )
     undecided = f"{'size' if len(unknown) == 1 else 'sizes'} {_listed(unknown)} undecided" if unknown else ""
     done, of = len(sweep.measured(form)), len(sweep.sizes)
-    measured, so_far = ("", "") if done == of else (f"{done} of {of} sizes measured", " so far")
+    failed = len(sweep.sizes_where(form, lambda figures: figures.run.failure is not None))
+    measured = f"{done - failed} of {of} sizes measured{f', {failed} failed' if failed else ''}" if done < of else ""
+    so_far = " so far" if done < of else ""
     if size is not None:
         clauses = [f"compiling helps from size {size} up", undecided]
     elif some:
@@ -297,7 +299,9 @@ def _recompiles(sweep: Sweep, form: Form) -> str:
     if form == "dynamic" and sweep.compiled_at(form)[:1] == (1,) and recompiled:
         limit = f", since torch compiles size 1 on its own{limit}"
     left_out = f"; not called: {_listed(missing)}" if missing else ""
-    return (f"recompiled at size {_listed(recompiled)}" if recompiled else "no recompiles") + limit + left_out
+    figures = sweep.all_sizes(form)
+    until = " until it failed" if figures is not None and figures.failure else ""
+    return (f"recompiled at size {_listed(recompiled)}" if recompiled else f"no recompiles{until}") + limit + left_out
 
 
 # ---- the chart

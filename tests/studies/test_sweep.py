@@ -93,6 +93,8 @@ async def test_conclusions_count_the_measured_sizes():
     assert next(conclusions(some)) == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
     smallest = Sweep(0, SIZES, tuple(step for step in whole.steps if step.size == 1))
     assert next(conclusions(smallest)) == "static: compiling helps at no size so far; 1 of 3 sizes measured"
+    dynamic = Sweep(0, SIZES, tuple(step for step in whole.steps if (step.form, step.size) != ("dynamic", 8)))
+    assert "dynamic: compiling helps at no size so far; 1 of 3 sizes measured, 1 failed" in conclusions(dynamic)
 
 
 async def test_sizes_that_are_compiled_but_not_yet_timed_are_not_called_worse():
@@ -193,6 +195,13 @@ async def test_a_size_that_fails_without_a_compiler_does_not_hide_recompiles_at_
 async def test_a_run_over_all_sizes_that_fails_is_not_called_free_of_recompiles():
     state, _ = await played("sweep", lambda _: [failed()], SweepOptions(0, SIZES))
     assert "all sizes, dynamic=auto: no size was called" in printed("sweep", state)
+
+    def after_one(job: ev.Job) -> list[ev.Event]:
+        called = ev.CallMade(index=0, variant="compiled", seconds=1.0, compiles=1)
+        return [called, failed()] if len(job.config.sizes) == len(SIZES) else story(job)
+
+    state, _ = await played("sweep", after_one, SweepOptions(0, SIZES))
+    assert "all sizes, dynamic=auto: no recompiles until it failed; not called: 8, 64" in printed("sweep", state)
 
 
 async def test_each_speedup_stands_beside_the_eager_time_that_it_is_of():

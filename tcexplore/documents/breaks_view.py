@@ -184,6 +184,10 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
         yield from wrapped(fix.note, width, indent=3, lead=_NOTES.get(fix.state, "Instead: "))
     if lost := format_cost(costed, snapshot):
         yield from wrapped(f"{lost}{explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
+    if costed.gain_of_fix is not None:
+        low, high = (duration(end / 1e6) for end in costed.gain_of_fix)
+        text = f"What the fix gains is within the noise: between {low} and {high} {_unit(snapshot)}."
+        yield from wrapped(text, width, "muted", indent=3)
     if costed.contradicted:
         yield from wrapped(f"The cost is unclear: {costed.contradicted}.", width, "warn", indent=3)
     in_registry = f" · {graph_break.registry_id} in torch's registry" if graph_break.registry_id else ""

@@ -41,6 +41,8 @@ class RankedBreak(NamedTuple):
     """Dynamo skipped the function: everything outside the graphs counts as the cost of this break."""
     contradicted: str = ""
     """Why the cost contradicts the timing; empty if it does not."""
+    gain_of_fix: tuple[float, float] | None = None
+    """Interval of the gain of the fix in microseconds, if it may also be a loss: the cost is that of the gap."""
 
     @property
     def is_too_short(self) -> bool:
@@ -106,6 +108,8 @@ def _with_gain(ranked: RankedBreak, fix: ev.BreakFix | None) -> RankedBreak:
     gain = fix.gain if fix is not None and fix.state == "verified" else None
     if gain is None:
         return ranked
+    if gain.low_us < 0 < gain.high_us and ranked.us is not None and not ranked.contradicted:
+        return ranked._replace(gain_of_fix=(gain.low_us, gain.high_us))
     share = gain.us / gain.call_us if gain.call_us else None
     return ranked._replace(
         us=gain.us, low_us=gain.low_us, high_us=gain.high_us, basis="verified fix", share=share, contradicted=""

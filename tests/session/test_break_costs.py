@@ -87,6 +87,14 @@ def test_the_cost_of_a_break_is_the_gain_of_its_verified_fix():
     (costed,) = (c for c in rank_breaks(run(slower)) if c.graph_break.location.line == 3)
     assert format_cost_briefly(costed) == "cost undecided"
     assert format_cost(costed, snapshot) == "undecided, between -200 µs and 40.0 µs per call"
+    undecided = run(measured(10.0, 50.0), slower)
+    costed = {c.graph_break.location.line: c for c in rank_breaks(undecided)}[3]
+    assert format_cost_briefly(costed) == "≥10.0 µs 5%", "the gap is measured"
+    folds = breaks_document(undecided, frozenset(), 110)
+    opened = frozenset(fold for index in range(len(folds)) if (fold := folds.row(index).fold))
+    document = breaks_document(undecided, opened, 110)
+    texts = [document.row(index).text.strip() for index in range(len(document))]
+    assert "What the fix gains is within the noise: between -200 µs and 40.0 µs per call." in texts
     slower = replace(FIX, gain=fix_gain(replace(TIMED, speedup=0.8, low=0.7, high=0.9)))
     (costed,) = (c for c in rank_breaks(run(slower)) if c.graph_break.location.line == 3)
     assert format_cost_briefly(costed) == "-50.0 µs -25%"

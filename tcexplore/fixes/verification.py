@@ -283,6 +283,9 @@ def _facts(verification: Verification) -> Iterator[Fact]:
     yield _results(verification)
     judged = verification.after.change_check
     if judged is not None and judged.verdict in SAME_VERDICTS:
+        if _is_large(judged):
+            why = "a rounding grows to this there, with the fix or without: with other roundings, the original differs"
+            yield Fact("note", f"Sensitive: {_difference(judged)}; {why} about as much from itself")
         yield from (Fact("note", f"Also different: {difference}") for difference in judged.differences[:3])
     yield _speed(verification)
     if (steps := verification.steps) is not None:
@@ -362,7 +365,7 @@ def _same(judged: ChangeChecked) -> str:
     others += f"; also {' and '.join(modes)}" if modes else ""
     if judged.verdict == "identical":
         return f"{results}, eager and compiled, bit-identical to the original in eager mode{others}"
-    difference = f" ({_difference(judged)}{_as_sensitive(judged)})" if judged.max_abs else ""
+    difference = f" ({_difference(judged)})" if judged.max_abs and not _is_large(judged) else ""
     return f"{results}, eager and compiled, equal to the original in eager mode up to rounding{difference}{others}"
 
 
@@ -370,11 +373,8 @@ LARGE_REL = 0.1
 """Difference, relative to the largest value, above what a dtype explains: a rounding grew to it."""
 
 
-def _as_sensitive(judged: ChangeChecked) -> str:
-    """Return why a large difference is within rounding; empty for a small one."""
-    if judged.max_rel is None or judged.max_rel < LARGE_REL:
-        return ""
-    return "; with other roundings, the original differs about as much from itself: it is that sensitive there"
+def _is_large(judged: ChangeChecked) -> bool:
+    return judged.max_rel is not None and judged.max_rel >= LARGE_REL
 
 
 def _speed(verification: Verification) -> Fact:

@@ -146,6 +146,8 @@ class RowView(ScrollView, can_focus=True):
         """Whether the user or the selection has moved the cursor or the view."""
         self._place_shown = False
         """Whether the view is scrolled to the place of the row under the cursor."""
+        self._opening: str | None = None
+        """The fold under the cursor that the user has opened: its rows are scrolled into view once they are there."""
 
     # ---- document
 
@@ -161,6 +163,11 @@ class RowView(ScrollView, can_focus=True):
         above = self.cursor - self.scroll_offset.y
         if opens_at is not None and not self._moved:
             row, above = max(0, min(opens_at, len(document) - 1)), _ABOVE
+        opened = len(document) - len(self.document)
+        if self._opening is not None and opened > 0 and document.row(row).fold == self._opening:
+            self._opening = None
+            # As many of its rows as fit, below the fold itself.
+            above = max(0, min(above, max(self.size.height - 1 - opened, _AROUND)))
         self.document = document
         self._highlights = Highlights(document, self.highlighted)
         if self._painter is not None:
@@ -267,7 +274,7 @@ class RowView(ScrollView, can_focus=True):
     def move_to(self, index: int, *, notify: bool = True) -> None:
         """Put the cursor on a row and scroll it into view; `notify` the screen that the user selected it."""
         index = max(0, min(index, len(self.document) - 1))
-        self._moved = True
+        self._moved, self._opening = True, None
         moved, self.cursor = index != self.cursor, index
         self._scroll_into_view(index)
         self._show_place()
@@ -336,6 +343,7 @@ class RowView(ScrollView, can_focus=True):
     def action_enter(self) -> None:
         row = self.cursor_row
         if row is not None:
+            self._opening = row.fold
             self.post_message(RowEntered(row))
 
     # ---- highlights

@@ -8,6 +8,7 @@ import pytest
 
 from tcexplore.events import KernelStage, Location
 from tcexplore.session.links import kernel_link
+from tcexplore.session.next_steps import COMPILE_FOLD
 from tcexplore.ui.palette import CommandProvider
 from tcexplore.ui.row_view import RowView
 from tcexplore.ui.screens.target_screens import TargetScreen
@@ -27,6 +28,23 @@ def position(ui: AppUnderTest) -> tuple[str, str]:
 
 async def select(ui: AppUnderTest, text: str) -> None:
     await ui.press("1", "slash", *text, "enter", "escape")
+
+
+async def test_a_fold_that_is_opened_at_the_bottom_scrolls_its_rows_into_view():
+    async with run_app(fakes.session(fakes.complete(7)), size=(80, 24)) as ui:
+        await ui.press("6", "z")
+        rows = ui.view("timing")
+        document = rows.document
+        fold = next(i for i in range(len(document)) if (document.row(i).fold or "") == COMPILE_FOLD)
+        rows.move_to(fold)
+        rows.scroll_to(y=fold - rows.size.height + 1, animate=False)
+        await ui.press("enter")
+        top, height = rows.scroll_offset.y, rows.size.height
+        inside = len(rows.document) - len(document)
+        assert rows.cursor == fold
+        assert fold + inside < top + height, "all of its rows are in view"
+        await ui.press("enter")
+        assert len(rows.document) == len(document)
 
 
 async def test_enter_folds_a_row_and_f_follows_it():

@@ -17,6 +17,7 @@ PHASES = (
     PhaseTimed(name="compile_file", seconds=0.98, graph="0/0", depth=2),
     PhaseTimed(name="backend_compile", seconds=1.41, graph="0/0", depth=1),
     PhaseTimed(name="entire_frame_compile", seconds=1.62, graph="0/0", depth=0),
+    PhaseTimed(name="compile_file", seconds=0.12, graph="1/0", depth=1),
     PhaseTimed(name="entire_frame_compile", seconds=0.29, graph="1/0", depth=0),
 )
 

@@ -298,13 +298,13 @@ def summarize(snapshot: Snapshot) -> RunSummary:
 
 
 def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
-    """Return the differences as `breaks 3→1`, in the order breaks, graphs, kernels, speedup.
+    """Return the differences as `breaks 3→1`, in the order breaks, graphs, recompiles, kernels, speedup.
 
     Kernels for different targets are not compared.
     """
     texts = [
         f"{name} {old}→{new}"
-        for name in ("breaks", "graphs", *(("kernels",) if before.target == after.target else ()))
+        for name in ("breaks", "graphs", "recompiles", *(("kernels",) if before.target == after.target else ()))
         if (old := getattr(before, name)) != (new := getattr(after, name))
     ]
     decided = {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}

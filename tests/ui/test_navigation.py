@@ -388,6 +388,9 @@ async def test_the_guards_of_a_line_are_shown_while_a_kernel_of_it_is_selected()
         await ui.press("i")
         assert ui.current == "guards"
         assert guard.source in ui.row("guards")
+        total = sum(len(installed.guards) for installed in run.guards)
+        assert f"of {total} guards" in ui.pane("guards").border_title
+        assert f"line {guard.location.line}: " in ui.pane("guards").border_title
 
 
 async def test_guards_of_a_line_that_a_fold_hides_are_shown():

@@ -34,7 +34,7 @@ EMPTY_TEXT = (
 def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
     if of_line := _of_chosen_line(snapshot, toggled, width):
-        return Parts(_title(snapshot), of_line)
+        return of_line
     sizes = tuple(size_rows(snapshot, toggled, width))
     if not snapshot.guards and not snapshot.recompiles and not sizes:
         return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
@@ -53,8 +53,8 @@ def fold_of_line(at: Location) -> str:
     return f"{OF_LINE}{at.line} of {at.file}"
 
 
-def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> list[Part]:
-    """Return the guards of the line that the user asked for, of each graph; nothing without such a line."""
+def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Parts | None:
+    """Return the guards of the line that the user asked for, of each graph; None without such a line."""
     name = next((name for name in toggled if name.startswith(OF_LINE)), "")
     own: dict[str, list[Guard]] = {}
     for installed in snapshot.guards if name else ():
@@ -62,7 +62,7 @@ def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> 
             if guard.location is not None and fold_of_line(guard.location) == name:
                 own.setdefault(installed.graph, []).append(guard)
     if not own:
-        return []
+        return None
     where = places(snapshot.file)
     at = next(guard.location for guards in own.values() for guard in guards)
     total = sum(len(installed.guards) for installed in snapshot.guards)
@@ -71,7 +71,7 @@ def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> 
     parts = [fixed([fold(name, True, (where.describe(at), "heading"), shown, indent=0)])]
     for graph, guards in own.items():
         parts += [fixed([row((f" {graph}", "title"))]), _rows(graph, _in_order(guards), toggled, where, width)]
-    return parts
+    return Parts(f"{where.describe(at)}: {number}", parts)
 
 
 def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:

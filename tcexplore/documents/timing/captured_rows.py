@@ -57,14 +57,18 @@ def call_title(snapshot: Snapshot, call: CallExamined) -> str:
     return f"call {call.call} of {created.name if created is not None else f'region {call.region}'}"
 
 
+def passes_and_inputs(call: CallExamined) -> str:
+    """Return `forward and backward with i64[8, 128]`."""
+    return f"{'forward and backward' if call.backward else 'forward'} with {', '.join(call.inputs)}"
+
+
 def _call_rows(snapshot: Snapshot, call: CallExamined, width: int) -> Iterator[Row]:
     created = next((known for known in snapshot.regions if known.region == call.region), None)
     at = created.location if created is not None else None
-    passes = "forward and backward" if call.backward else "forward"
     where = places(snapshot.file).describe(at)
     yield row((f" {call_title(snapshot, call)}", "title"), (f"  {where}", "muted"), links=line_links(at), location=at)
-    inputs = ", ".join(call.inputs)
-    yield from wrapped(f"{passes} with {inputs}; {count(call.calls, 'such call')} in the script", width, "muted")
+    such = count(call.calls, "such call")
+    yield from wrapped(f"{passes_and_inputs(call)}; {such} in the script", width, "muted")
     if (timing := call.timing) is not None:
         times = f"{duration(timing.eager_us / 1e6)} → {duration(timing.compiled_us / 1e6)}"
         yield row((f"  {timing.speedup:.2f}× {MARKS.get(timing.verdict, ' ')}",

@@ -12,6 +12,7 @@ from tcexplore.documents.line_facts import lines_by_definition, read_lines, time
 from tcexplore.documents.locations import places
 from tcexplore.documents.module_folds import module_folds
 from tcexplore.documents.prose import BLANK, heading, row, shortened, wrapped
+from tcexplore.documents.timing.captured_rows import call_title, passes_and_inputs
 from tcexplore.events import Location
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
@@ -68,6 +69,9 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
     yield heading("Lines of one call", f"share of the {times.side} call")
     if times.lines:
         yield from wrapped(_name_slowest(snapshot, times), width, "strong")
+    if call := next(iter(snapshot.captured_calls), None):
+        of = f"Of {call_title(snapshot, call)} in the script, {passes_and_inputs(call)}"
+        yield from wrapped(f"{of}. A step has also what is outside of it, such as the optimizer.", width, "muted")
     if text := _describe_load(snapshot):
         yield from wrapped(text, width, "warn", lead="! ")
     yield _columns(times)

@@ -12,7 +12,7 @@ from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.text_diff import Numbered, text_rows
 from tcexplore.documents.timing.cache_miss_rows import cache_miss_rows
-from tcexplore.documents.verdicts import VERDICT_STYLES, format_interval
+from tcexplore.documents.verdicts import VERDICT_STYLES, format_interval, of_medians
 from tcexplore.events import Kernel, Location
 from tcexplore.quantities import count, duration, speedup_range
 from tcexplore.session import Snapshot, changes, summarize
@@ -260,6 +260,8 @@ def _speeds(before: Snapshot, after: Snapshot) -> Iterator[Row]:
             yield row((label, "muted"), ("not timed" if timing is None else "too few pairs for a verdict", "dim"))
             continue
         sides = f"{duration(timing.eager_us / 1e6)} eager, {duration(timing.compiled_us / 1e6)} compiled"
+        if (ratio := of_medians(timing)) is not None:
+            sides += f", medians that give {ratio:.2f}×: times varied"
         speed = f"vs. eager {format_interval(timing)} {timing.verdict}"
         load = f"  {timing.load}" if timing.load else ""
         yield row(

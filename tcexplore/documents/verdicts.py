@@ -46,7 +46,7 @@ def interval_text(timing: TimingEstimate | MemoryReturned) -> str:
     return factor_range(timing.low, timing.high)
 
 
-VARIED = 1.05
+VARIED = 1.02
 """Ratio of the medians over the speedup from which on the difference is explained."""
 
 

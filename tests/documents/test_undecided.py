@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -53,6 +54,7 @@ def test_a_ratio_that_is_not_that_of_the_medians_says_why() -> None:
 def test_the_diff_has_the_speed_of_both_runs() -> None:
     text = "\n".join(row.text for row in all_rows(diff_document(run("undecided"), run("measuring"), width=120)))
     assert "0.03× [0.01, 4.50] undecided" in text
+    assert re.search(r"eager, .* compiled, medians that give \d+\.\d\d×: times varied", text)
     assert "too few pairs for a verdict" in text
 
 

@@ -110,7 +110,8 @@ def test_coverage_refers_to_the_calls_that_compiled():
     assert time.coverage == pytest.approx((1.62 + 0.29) / 1.93)
     assert summarize_compile_time(time) == "compiling took 1.91 s, 99% of the 1.93 s of the calls that compiled"
     assert [(depth, name) for depth, name, _, _ in span_lines(time)] == [
-        (0, "0/0 entire_frame_compile"), (1, "backend_compile"), (2, "compile_file"), (0, "1/0 entire_frame_compile"),
+        (0, "0/0 entire_frame_compile"), (1, "backend_compile"), (2, "compile_file"),
+        (0, "1/0 entire_frame_compile"), (1, "compile_file"),
     ]  # fmt: skip
     assert compile_time(fakes.running()).roots == ()
 

@@ -150,6 +150,15 @@ def test_neither_a_wide_interval_nor_a_slightly_longer_compile_decides():
     )
 
 
+def test_a_mode_that_is_not_certainly_faster_does_not_replace_the_default():
+    """The interval of the default may be wider by chance."""
+    default = finished(1.41, "default", 29.6, low=1.02, high=1.68)
+    tuned = finished(1.41, "max-autotune", 40.3, low=1.25, high=1.59)
+    assert next(conclusions([default, tuned])).startswith("Use torch.compile(…, dynamic=False): 1.41×")
+    faster = finished(1.7, "max-autotune", 40.3, low=1.5, high=1.8)
+    assert "max-autotune" in next(conclusions([default, faster]))
+
+
 def test_of_modes_with_similar_compile_times_the_first_is_recommended():
     first, second = conclusions([finished(1.35, "default", 3.8), finished(1.35, "reduce-overhead", 3.5)])
     assert first.startswith("Use torch.compile(…, dynamic=False): 1.35×")

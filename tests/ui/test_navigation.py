@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.events import KernelStage, Location
+from tcexplore.quantities import count
 from tcexplore.session.links import kernel_link
 from tcexplore.session.next_steps import COMPILE_FOLD
 from tcexplore.ui.palette import CommandProvider
@@ -404,6 +405,12 @@ async def test_guards_of_a_line_that_a_fold_hides_are_shown():
         await ui.press("i", "z")
         await ui.settle()
         assert guard.name in ui.screen
+        own = [each for installed in run.guards for each in installed.guards if each.location == guard.location]
+        structural = sum(each.structural for each in own)
+        assert f"{len(own) - structural} of " in ui.pane("guards").border_title
+        assert f" and {structural} structural" in ui.pane("guards").border_title
+        of_graph = sum(each.structural and each.location == guard.location for each in run.guards[0].guards)
+        assert f"{count(of_graph, 'structural guard')} on modules and torch itself" in ui.screen
         await ui.press("home", "enter")
         await ui.settle()
         assert "▾ 59 structural guards" in ui.screen

@@ -31,6 +31,9 @@ EMPTY_TEXT = (
 )
 
 
+FoldKind = Literal["structural", "parameters"]
+
+
 def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
     if of_line := _of_chosen_line(snapshot, toggled, width):
@@ -66,11 +69,16 @@ def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> 
     where = places(snapshot.file)
     at = next(guard.location for guards in own.values() for guard in guards)
     total = sum(len(installed.guards) for installed in snapshot.guards)
-    number = f"{sum(map(len, own.values())):,} of {count(total, 'guard')}"
+    listed = [guard for guards in own.values() for guard in guards]
+    structural = sum(guard.structural for guard in listed)
+    number = f"{len(listed) - structural:,} of {count(total, 'guard')}"
+    number += f" and {structural:,} structural" if structural else ""
     shown = (f"  {number}, {hint('open')} shows all", "muted")
     parts = [fixed([fold(name, True, (where.describe(at), "heading"), shown, indent=0)])]
     for graph, guards in own.items():
-        parts += [fixed([row((f" {graph}", "title"))]), _rows(graph, _in_order(guards), toggled, where, width)]
+        readable = _in_order([guard for guard in guards if not guard.structural])
+        parts += [fixed([row((f" {graph}", "title"))]), _rows(graph, readable, toggled, where, width)]
+        parts += _folded("structural", graph, [guard for guard in guards if guard.structural], toggled, where, width)
     return Parts(f"{where.describe(at)}: {number}", parts)
 
 
@@ -138,19 +146,24 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     others = [guard for guard in readable if not is_parameter(guard)]
     yield _rows(installed.graph, others, toggled, where, width)
     structural = [guard for guard in installed.guards if guard.structural]
-    folded: tuple[tuple[Literal["structural", "parameters"], list[Guard], str, str], ...] = (
-        ("parameters", parameters, "guard", "on parameters and buffers"),
-        ("structural", structural, "structural guard", "on modules and torch itself"),
-    )
-    for kind, guards, noun, on in folded:
-        fold_name = _fold_name(kind, installed.graph)
-        if guards:
-            title = (f"{count(len(guards), noun)} {on}", "muted")
-            opened = fold_name in toggled
-            hidden = () if opened else tuple(guard_link(installed.graph, guard) for guard in guards)
-            yield fixed([fold(fold_name, opened, title, hides=hidden)])
-        if guards and fold_name in toggled:
-            yield _rows(installed.graph, guards, toggled, where, width, style="dim")
+    yield from _folded("parameters", installed.graph, parameters, toggled, where, width)
+    yield from _folded("structural", installed.graph, structural, toggled, where, width)
+
+
+def _folded(
+    kind: FoldKind, graph: str, guards: Sequence[Guard], toggled: frozenset[str], where: Places, width: int
+) -> Iterable[Part]:
+    """Yield a fold with guards that change with the model, not with the call; nothing without any."""
+    if not guards:
+        return
+    name = _fold_name(kind, graph)
+    opened = name in toggled
+    title = (f"{count(len(guards), 'structural guard')} on modules and torch itself" if kind == "structural"
+             else f"{count(len(guards), 'guard')} on parameters and buffers", "muted")  # fmt: skip
+    hidden = () if opened else tuple(guard_link(graph, guard) for guard in guards)
+    yield fixed([fold(name, opened, title, hides=hidden)])
+    if opened:
+        yield _rows(graph, guards, toggled, where, width, style="dim")
 
 
 def folds_of(snapshot: Snapshot, links: Collection[Link]) -> frozenset[str]:
@@ -163,7 +176,7 @@ def folds_of(snapshot: Snapshot, links: Collection[Link]) -> frozenset[str]:
     )
 
 
-def _fold_name(kind: Literal["structural", "parameters"], graph: str) -> str:
+def _fold_name(kind: FoldKind, graph: str) -> str:
     return f"{kind} of guards {graph}"
 
 

@@ -68,8 +68,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     # What runs comes first.
     groups = sorted(kernel_groups(snapshot, snapshot.code), key=lambda group: _all_in(group.kernels, idle))
     alike = [group.kernels for group in groups] or [(kernel,) for kernel in snapshot.code.kernels]
-    if slowest := _slowest(snapshot, alike, known, grouped=GROUPED not in toggled):
-        parts.append(fixed([slowest]))
+    parts.append(fixed(_slowest(snapshot, alike, known, grouped=GROUPED not in toggled)))
     if idle:
         names = f"{'graph' if len(idle) == 1 else 'graphs'} {', '.join(sorted(idle))}"
         text = f"The measured call does not run {names}: {'its' if len(idle) == 1 else 'their'} kernels have no time."
@@ -102,18 +101,31 @@ def grouping_row(toggled: frozenset[str], groups: int, kernels: Sequence[Kernel]
     return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)
 
 
-def _slowest(snapshot: Snapshot, alike: Sequence[Sequence[Kernel]], known: Labels, *, grouped: bool) -> Row | None:
-    """Return a row that leads to the kernels with the most time of a call; None if fewer than two were measured."""
+def _slowest(snapshot: Snapshot, alike: Sequence[Sequence[Kernel]], known: Labels, *, grouped: bool) -> Iterator[Row]:
+    """Yield a row that leads to the kernels with the most time of a call, and one to those that Inductor generated.
+
+    Nothing if fewer than two were measured.
+    """
     times = [(us, kernels) for kernels in alike if (us := _measured(snapshot, kernels)) is not None]
     if len(times) < 2:
-        return None
-    us, kernels = max(times, key=lambda time: time[0])
+        return
+    slowest = max(times, key=lambda time: time[0])
+    yield _slowest_row(snapshot, "slowest", *slowest, known, grouped=grouped)
+    generated = [time for time in times if time[1][0].generated]
+    if generated and not slowest[1][0].generated:
+        of_generated = max(generated, key=lambda time: time[0])
+        yield _slowest_row(snapshot, "slowest generated", *of_generated, known, grouped=grouped)
+
+
+def _slowest_row(
+    snapshot: Snapshot, title: str, us: float, kernels: Sequence[Kernel], known: Labels, *, grouped: bool
+) -> Row:
     first, label = kernels[0], known.kernel[kernel_link(kernels[0])]
     launches = launches_of(kernels)
     total = snapshot.call_account.total_us if snapshot.call_account is not None else 0.0
     target = f"same {_fold(first)}" if grouped and len(kernels) > 1 else _fold(first)
     return row(
-        (" slowest  ", "muted"), *((span.text, span.style) for span in label.spans),
+        (f" {title}  ", "muted"), *((span.text, span.style) for span in label.spans),
         (f" ×{launches}" if launches > 1 else "", "number"), (f"  {duration(us / 1e6)}", "number"),
         (f"  {us / total:.0%} of a call  " if total else "  ", "muted"),
         *((span.text, span.style) for span in op_spans(first, known, most=2)),

@@ -62,7 +62,8 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
         yield from wrapped(text, width, "warn", indent=3)
     if answer.with_equal_sizes:
         text = (
-            f"Other inputs of an equal size keep it. To change them too, ask for {', '.join(answer.with_equal_sizes)}."
+            "The call works with other inputs of an equal size as they are. To change them too, ask for "
+            f"{', '.join(answer.with_equal_sizes)}."
         )
         yield from wrapped(text, width, "warn", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]

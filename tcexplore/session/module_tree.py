@@ -169,6 +169,16 @@ class ModuleRow:
         """What the row equals, as text; empty without `same_as`."""
         return f"same as {self.same_as}{' but for numbers' if self.numbers else ''}" if self.same_as else ""
 
+    @property
+    def kernel_variants(self) -> tuple[int, ...]:
+        """Numbers of modules whose ops became the same kernels, if these differ between equal modules; else empty.
+
+        A single module does not count: the last of a list is fused with what follows it.
+        """
+        kinds = Counter(frozenset(module.inner_kernels.items()) for module in self.members if module.ops)
+        variants = tuple(sorted((number for number in kinds.values() if number > 1), reverse=True))
+        return variants if len(variants) > 1 else ()
+
 
 @dataclass(frozen=True, slots=True)
 class ModuleTree:
@@ -891,6 +901,11 @@ def _row(group: Sequence[Module], depth: int, same_as: str = "", differs: str = 
         recompiles=sum(module.recompiles for module in group), paths=tuple(module.name for module in group),
         members=tuple(group),
     )  # fmt: skip
+
+
+def member_rows(row: ModuleRow) -> Iterator[ModuleRow]:
+    """Yield a row for each module of a row."""
+    return (_row([module], row.depth + 1) for module in row.members)
 
 
 def name_range(paths: Sequence[Path]) -> str:

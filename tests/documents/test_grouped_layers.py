@@ -120,6 +120,7 @@ def test_of_equal_kernels_one_reason_is_shown_for_each_kind_of_neighbor(run: Sna
     every = [row.text for row in rows(fusion_document(run, frozenset([GROUPED]), 120))]
     few, many = (sum("not fused with" in text for text in shown) for shown in (texts, every))
     assert few == 1
+    assert any("not fused with the next ▐1▌" in text for text in texts), "of the next layer"
     assert many == len(run.code.kernels) - 1
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.document import Row
 from tcexplore.documents.graph.modules_view import modules_document
 from tcexplore.documents.module_folds import timed_tree
 from tcexplore.session.module_tree import ModuleRow
@@ -52,9 +54,13 @@ def lists(snapshot: Snapshot) -> list[ModuleRow]:
     return [row for row in module_rows(snapshot) if row.depth == 2]
 
 
+def rows_of(snapshot: Snapshot, toggled: frozenset[str], width: int) -> list[Row]:
+    document = modules_document(snapshot, toggled, width)
+    return [document.row(index) for index in range(len(document))]
+
+
 def text(snapshot: Snapshot, width: int = 78) -> str:
-    document = modules_document(snapshot, frozenset(), width)
-    return "\n".join(document.row(index).text for index in range(len(document)))
+    return "\n".join(row.text for row in rows_of(snapshot, frozenset(), width))
 
 
 def test_equal_layers_are_one_row_with_their_sums():
@@ -248,6 +254,29 @@ def test_equal_layers_have_their_least_and_greatest_time():
     assert "each 36.0 µs to 37.0 µs compiled, the slowest is layers.2" in shown
     assert "other launch 2.00 µs" in shown
     assert "each" not in text(snapshot)
+
+
+def test_a_row_of_equal_layers_opens_to_the_time_of_each():
+    snapshot, profiled = profiled_layers(4)
+    timed = snapshot.apply(profiled)
+    closed = [row for row in rows_of(timed, frozenset(), 120) if "same as" in row.text]
+    assert [row.fold for row in closed] == ["module layers.1 – 3"]
+    shown = [row.text for row in rows_of(timed, frozenset(["module layers.1 – 3"]), 120)]
+    own = {line.split()[0]: line for line in shown if re.match(r" +[123] ", line)}
+    assert own.keys() == {"1", "2", "3"}
+    assert "37.0 µs" in own["2"]
+
+
+def test_equal_layers_with_other_kernels_say_how_many_kinds_there_are():
+    """As the layers of a Llama, whose kernels alternate: the rotation of one layer is fused with the next one."""
+    snapshot, _ = profiled_layers(24)
+    assert "kinds of kernels" not in text(snapshot, 120)
+    for number in range(2, 24, 2):
+        snapshot = snapshot.apply(
+            ev.Kernel(run=1, graph="0/0", phase="forward", name=f"cpp_more{number}", language="cpp", source="",
+                      nodes=(f"post{number}",))
+        )  # fmt: skip
+    assert "the same ops as 2 kinds of kernels: in 12 and 11 of them" in text(snapshot, 120)
 
 
 def test_the_view_says_that_a_kernel_counts_for_each_module_of_its_ops():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import groupby
+from types import MappingProxyType
 
 from rich.cells import cell_len
 
@@ -44,6 +45,7 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     if may_fold and GROUPED not in toggled:
         alike = [group.kernels for group in folded]
     of_kernel = {id(kernel): number for number, kernels in enumerate(alike) for kernel in kernels}
+    listed = {id(kernel): kernels[0] for kernels in alike for kernel in kernels}
     groups = [(key, list(of)) for key, of in groupby(alike, lambda kernels: (kernels[0].graph, kernels[0].phase))]
     parts: list[Part] = [
         fixed(_verdict(snapshot, width)),
@@ -63,7 +65,7 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
             # Of equal layers, one reason for each kind of neighbor.
             answers = [why for kernel in kernels if (why := apart.get(id(kernel))) is not None]
             shown = {of_kernel[id(why.b)]: why for why in reversed(answers)}.values()
-            parts += [fixed(reason_rows(snapshot, why, known, toggled, width)) for why in shown]
+            parts += [fixed(reason_rows(snapshot, why, known, toggled, width, listed)) for why in shown]
     return Parts(_title(snapshot), parts)
 
 
@@ -214,13 +216,19 @@ def fusion_reasons_document(snapshot: Snapshot, a: Kernel, b: Kernel, width: int
 
 
 def reason_rows(
-    snapshot: Snapshot, answer: NotFused, known: Labels, toggled: frozenset[str], width: int
-) -> Iterator[Row]:
-    """Yield the first reason between two neighbors, with a fold for all of them."""
+    snapshot: Snapshot, answer: NotFused, known: Labels, toggled: frozenset[str], width: int,
+    listed: Mapping[int, Kernel],
+) -> Iterator[Row]:  # fmt: skip
+    """Yield the first reason between two neighbors, with a fold for all of them.
+
+    `listed` has, by id, the kernel of an equal layer that is listed in the place of a kernel.
+    """
     name, links = _name(answer), _links(answer)
     opened = name in toggled
-    label = known.kernel[links[1]]
-    lead, reason = "not fused with ", _first_reason(answer, known)
+    first, second = (listed.get(id(kernel), kernel) for kernel in (answer.a, answer.b))
+    label = known.kernel[kernel_link(second)]
+    lead = "not fused with the next " if first is second else "not fused with "
+    reason = _first_reason(answer, known, listed)
     fits = cell_len(f"   ▸ ╳ {lead}{label.text}: {reason}") <= width
     yield fold(
         name, opened, ("╳ ", "warn" if answer.refusals else "muted"), (lead, "muted"),
@@ -256,7 +264,7 @@ def first_reason(snapshot: Snapshot, a: Kernel, b: Kernel) -> str:
     return _first_reason(not_fused(snapshot, a, b), labels(snapshot))
 
 
-def _first_reason(answer: NotFused, known: Labels) -> str:
+def _first_reason(answer: NotFused, known: Labels, listed: Mapping[int, Kernel] = MappingProxyType({})) -> str:
     """Return the first reason, and how many more there are."""
     reasons = list(dict.fromkeys(decision.reason for decision in answer.refusals))
     relation = answer.relation
@@ -264,19 +272,21 @@ def _first_reason(answer: NotFused, known: Labels) -> str:
     if reasons:
         more = f"  +{len(reasons) - 1}" if len(reasons) > 1 else ""
         if reasons[0] == INTERMEDIATE and between:
-            return f"{_in_between(between, known)}{more}"
+            return f"{_in_between(between, known, listed)}{more}"
         return f"{_plain_reason(reasons[0]) or reasons[0]}{more}"
     if answer.unrelated:
         return "no shared data"
     if relation is None or relation.buffers:
         return "not compared"
-    return _in_between(between, known) if between else "no shared buffer"
+    return _in_between(between, known, listed) if between else "no shared buffer"
 
 
-def _in_between(kernels: Sequence[Kernel], known: Labels) -> str:
-    names = ", ".join(_kernel_name(kernel, known) for kernel in kernels[:NAMED])
+def _in_between(kernels: Sequence[Kernel], known: Labels, listed: Mapping[int, Kernel]) -> str:
+    shown = [listed.get(id(kernel), kernel) for kernel in kernels[:NAMED]]
+    names = ", ".join(_kernel_name(kernel, known) for kernel in shown)
+    layer = " of an equal layer" if any(a is not b for a, b in zip(shown, kernels, strict=False)) else ""
     more = f" and {len(kernels) - NAMED} more" if len(kernels) > NAMED else ""
-    return f"{names}{more} {'runs' if len(kernels) == 1 else 'run'} in between"
+    return f"{names}{layer}{more} {'runs' if len(kernels) == 1 else 'run'} in between"
 
 
 def _plain_reason(reason: str) -> str:

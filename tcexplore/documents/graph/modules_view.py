@@ -16,7 +16,7 @@ from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links, node_link
-from tcexplore.session.module_tree import ModuleRow, ModuleTree
+from tcexplore.session.module_tree import ModuleRow, ModuleTree, member_rows
 
 TEACHES = (
     "Each module of the model appears here with its ops, kernels, time and memory. Equal layers are one row, and a "
@@ -59,16 +59,20 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
             continue
         has_children = index + 1 < len(modules) and modules[index + 1].depth > module.depth
         # A layer that differs is closed: what differs is on its row.
-        opened = (f"module {module.path}" in toggled) != (not module.differs and module.depth < deepest)
+        repeats = module.repeats > 1 and not has_children
+        at_first = not repeats and not module.differs and module.depth < deepest
+        opened = (f"module {module.path}" in toggled) != at_first
         hidden = None if opened or not has_children else module.depth
-        yield _module_row(module, room, shown, opened=opened, has_children=has_children)
+        yield _module_row(module, room, shown, opened=opened, has_inside=has_children or repeats)
         lead = " " * (2 * module.depth + 3)
         if module.differs:
             yield from wrapped(f"differs: {module.differs}", width - len(lead), "changed", indent=len(lead))
         elif module.numbers:
             yield from wrapped(module.numbers, width - len(lead), "muted", indent=len(lead))
-        if each := _times_of_each(module):
-            yield from wrapped(each, width - len(lead), "muted", indent=len(lead))
+        for text in filter(None, (_times_of_each(module), _variants(module))):
+            yield from wrapped(text, width - len(lead), "muted", indent=len(lead))
+        for each in member_rows(module) if repeats and opened else ():
+            yield _module_row(each, room, shown, opened=False, has_inside=False)
     for rest in tree.rest:
         times = _duration(rest.eager_us), _duration(rest.compiled_us)
         name = OTHER_LAUNCH if rest.name == "launch" else rest.name
@@ -127,9 +131,9 @@ def _cells(texts: Iterable[str]) -> str:
     return "".join(text.rjust(width) for text, width in zip(texts, _WIDTHS, strict=False))
 
 
-def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_children: bool) -> Row:
+def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_inside: bool) -> Row:
     first = module.members[0]
-    mark = ("▾ " if opened else "▸ ") if has_children else "  "
+    mark = ("▾ " if opened else "▸ ") if has_inside else "  "
     name = module.path.removeprefix(".".join(first.path[:-1])).removeprefix(".") or "model"
     facts = [f"×{module.repeats}"] if module.repeats > 1 else []
     facts += [module.equals] if module.equals else [module.type] if module.type else []
@@ -147,7 +151,7 @@ def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_c
     )  # fmt: skip
     # The rows below an open module stand for the ops of the modules inside it.
     shown_ops = [
-        op for each in module.members for op in each.ops if not (opened and has_children) or op.path == each.path
+        op for each in module.members for op in each.ops if not (opened and has_inside) or op.path == each.path
     ]
     place = next((op.node.location for op in first.ops if op.node.location is not None), None)
     links = tuple(node_link(op.graph, op.node.name) for op in shown_ops)
@@ -156,8 +160,15 @@ def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_c
         (lead, "key"), (name, "changed" if module.differs else "node"), (note, "muted"), (breaks, "break"),
         (pad + _cells(values[:shown])).rstrip(),
         links=links,
-        location=place, fold=f"module {module.path}" if has_children else None, no_wrap=True,
+        location=place, fold=f"module {module.path}" if has_inside else None, no_wrap=True,
     )  # fmt: skip
+
+
+def _variants(module: ModuleRow) -> str:
+    """Return that equal modules have different kernels; empty if they don't, or if the code is not known."""
+    if not (variants := module.kernel_variants):
+        return ""
+    return f"the same ops as {len(variants)} kinds of kernels: in {' and '.join(map(str, variants))} of them"
 
 
 def _times_of_each(module: ModuleRow) -> str:

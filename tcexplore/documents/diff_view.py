@@ -42,7 +42,7 @@ DRIFT = 1.1
 
 
 def node_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
-    """Yield the nodes that only one of the runs has."""
+    """Yield the nodes that only one of the runs has, and those that read the result of another op."""
     for change in diff.nodes:
         if change.kind != "same":
             yield _node(change, places(diff.after.file))

@@ -38,6 +38,9 @@ class RunChange(Generic[T]):
         return cast(T, self.before if self.after is None else self.after)
 
 
+GraphNode = tuple[str, ev.FxNode]
+"""A compile id, and a node of its graph."""
+
 GraphGuard = tuple[str, ev.Guard]
 """A compile id, and a guard of its graph."""
 
@@ -51,8 +54,8 @@ class RunDiff:
     same_program: bool
     """The generated code is identical, except for names of kernels and comments."""
     source: tuple[RunChange[str], ...]
-    nodes: tuple[RunChange[tuple[str, ev.FxNode]], ...]
-    """(compile id, node) on either side."""
+    nodes: tuple[RunChange[GraphNode], ...]
+    """A node that reads the result of another op is `changed`."""
     breaks: tuple[RunChange[ev.GraphBreak], ...]
     guards: tuple[RunChange[GraphGuard], ...]
     kernels: tuple[RunChange[ev.Kernel], ...]
@@ -67,7 +70,7 @@ def run_diff(before: Snapshot, after: Snapshot) -> RunDiff:
         after=after,
         same_program=same_program(before, after),
         source=align(before.source.splitlines(), after.source.splitlines(), lambda line: line),
-        nodes=align(_nodes(before), _nodes(after), partial(_node_key, ranks=ranks)),
+        nodes=tuple(_with_rewired(align(_nodes(before), _nodes(after), partial(_node_key, ranks=ranks)))),
         breaks=align(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
         guards=_pair_guards(pair_unordered(_guards(before), _guards(after), partial(_guard_key, ranks=ranks))),
         kernels=match_kernels(*kernels, ranks=ranks) if before.target == after.target else (),
@@ -205,14 +208,38 @@ def _half_the_ops(a: ev.Kernel, b: ev.Kernel) -> bool:
     return 2 * len(shared) >= len(either) > 0
 
 
-def _nodes(snapshot: Snapshot) -> list[tuple[str, ev.FxNode]]:
+def _nodes(snapshot: Snapshot) -> list[GraphNode]:
     return [(graph.graph, node) for graph in snapshot.graphs for node in graph.all_nodes]
 
 
-def _node_key(item: tuple[str, ev.FxNode], *, ranks: bool) -> Hashable:
+def _node_key(item: GraphNode, *, ranks: bool) -> Hashable:
+    """Return what equal nodes share. The numbers in the names of their inputs do not count: an edit moves them."""
     node = item[1]
     args = without_device(node.args) if ranks else node.args
+    names = set(node.inputs)
+    args = _NAME.sub(lambda name: _NUMBER_AT_END.sub("", name[0]) if name[0] in names else name[0], args)
     return node.op, node.target, args, node.dtype, node.shape, node.stride
+
+
+_NAME = re.compile(r"\w+")
+_NUMBER_AT_END = re.compile(r"_\d+$")
+
+
+def _with_rewired(changes: Sequence[RunChange[GraphNode]]) -> Iterator[RunChange[GraphNode]]:
+    """Yield the changes; a node that reads the result of another op than before is `changed`."""
+    pairs = [(change.before, change.after) for change in changes if change.before and change.after]
+    partner = {(old[0], old[1].name): (new[0], new[1].name) for old, new in pairs}
+    paired = set(partner.values())
+
+    def reads_the_same(old: GraphNode, new: GraphNode) -> bool:
+        inputs = zip(old[1].inputs, new[1].inputs, strict=False)
+        ends = [(partner.get((old[0], before)), (new[0], after)) for before, after in inputs]
+        return all(then == now or (then is None and now not in paired) for then, now in ends)
+
+    for change in changes:
+        known = change.before is not None and change.after is not None
+        same = not known or reads_the_same(cast(GraphNode, change.before), cast(GraphNode, change.after))
+        yield change if same else RunChange("changed", change.before, change.after)
 
 
 def _guard_key(item: GraphGuard, *, ranks: bool) -> Hashable:

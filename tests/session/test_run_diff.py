@@ -172,3 +172,31 @@ def test_a_removed_kernel_keeps_its_place() -> None:
     assert [(c.kind, c.item.name) for c in diff][:2] == [("removed", "of_gelu"), ("added", "of_silu")]
     diff = run_diff(run("a", kept, gone, last), run("b", kept, new, last)).kernels
     assert [c.kind for c in diff] == ["same", "removed", "added", "same"]
+
+
+def graph_of(*calls: str) -> Snapshot:
+    """Return a run with a graph of `NAME = OP(INPUTS)`."""
+    nodes = []
+    for call in calls:
+        name, op, inputs = (part.strip(" )") for part in call.replace("(", "=").split("="))
+        read = tuple(filter(None, inputs.split(", ")))
+        nodes.append(ev.FxNode(name=name, op="call_function", target=op, args=inputs, inputs=read))
+    graph = ev.GraphCaptured(run=1, graph="0/0", ops=len(nodes), nodes=tuple(nodes), code="")
+    return replace(run("a"), graphs=(graph,))
+
+
+def node_changes(before: Snapshot, after: Snapshot) -> list[tuple[str, str]]:
+    return [(c.kind, c.item[1].name) for c in run_diff(before, after).nodes if c.kind != "same"]
+
+
+def test_nodes_that_an_edit_only_renumbers_are_the_same():
+    before = graph_of("x = input()", "to = cast(x)", "mul = mul(to)", "to_1 = cast(mul)", "mul_1 = mul(to_1)")
+    after = graph_of("x = input()", "mul = mul(x)", "to = cast(mul)", "mul_1 = mul(to)")
+    assert node_changes(before, after) == [("removed", "to"), ("removed", "mul"), ("added", "mul")]
+
+
+def test_a_node_that_reads_another_op_is_changed():
+    before = graph_of("a = norm()", "a_1 = norm()", "sum = add(a)", "mul = mul(a_1)")
+    after = graph_of("a = norm()", "a_1 = norm()", "sum = add(a)", "mul = mul(a)")
+    assert node_changes(before, after) == [("changed", "mul")]
+    assert node_changes(before, before) == []

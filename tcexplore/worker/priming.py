@@ -107,10 +107,13 @@ def vector_steps() -> Iterator[None]:
     with contextlib.suppress(Exception):  # otherwise, each run tests it
         from torch._inductor import cpu_vec_isa
 
+        from tcexplore.capture.inductor.library_files import whole_libraries
+
         flags = set(cpu_vec_isa.x86_isa_checker())
         for isa in cpu_vec_isa.supported_vec_isa_list:
             if flags.issuperset(str(isa).split()):
-                bool(isa)  # torch keeps the result
+                with whole_libraries():
+                    bool(isa)  # torch keeps the result
                 yield
 
 
@@ -262,6 +265,7 @@ def compile_tiny_model(
     import torch
     from torch._inductor import config
 
+    from tcexplore.capture.inductor.library_files import whole_libraries
     from tcexplore.worker import torch_settings
 
     torch_settings.set_options(lambda _: None)
@@ -269,7 +273,7 @@ def compile_tiny_model(
         try:
             model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.GELU()).to(device)
             example = torch.ones(4, 8, device=device)
-            with config.patch(compile_threads=1):
+            with config.patch(compile_threads=1), whole_libraries():
                 compiled = torch.compile(model, backend=backend)
                 with torch.set_grad_enabled(backward):
                     result = compiled(example)

@@ -265,6 +265,7 @@ def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
 
     from tcexplore.capture.compile_overrides import CompileOverrides
     from tcexplore.capture.hooks import Hooks
+    from tcexplore.capture.inductor import library_files
     from tcexplore.capture.user_files import UserFiles
     from tcexplore.capture.varied_calls import resize_calls, vary_calls
     from tcexplore.worker import torch_settings
@@ -282,6 +283,7 @@ def _make_workload(job: Job, order: ProcessOrder, threads: int) -> Workload:
     torch._inductor.config.compile_threads = 1
     overrides = CompileOverrides(job.config)
     overrides.install(Hooks(_ignore))
+    library_files.write_whole(Hooks(_ignore))
     loaded, dynamo, user_files = frozenset(sys.modules), torch_settings.DynamoSettings(), UserFiles(job.file)
     module, entry = load_entry(ModelFile(job), user_files)
     program = Program(vary_calls(resize_calls(entry, job.config.dim, job.config.sizes), job.config), job.config, module)

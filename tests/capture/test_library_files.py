@@ -69,6 +69,15 @@ def test_a_compile_that_is_ended_leaves_no_library(builder: CppBuilder, tmp_path
     assert answer_of(builder) == 42
 
 
+def test_processes_without_hooks_of_a_run_write_whole_libraries_too(builder: CppBuilder, tmp_path: Path):
+    with library_files.whole_libraries(), pytest.raises(CppCompileError):
+        compile_library(builder)
+    assert not (tmp_path / "answer.so").exists()
+    with pytest.raises(CppCompileError):
+        compile_library(builder)
+    assert (tmp_path / "answer.so").exists(), "as torch does it"
+
+
 def test_an_empty_library_of_an_earlier_program_is_compiled_again(builder: CppBuilder, tmp_path: Path):
     with pytest.raises(CppCompileError):
         compile_library(builder)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
@@ -29,9 +29,25 @@ LOCK_S = 1.0
 
 
 def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
+    """Write whole libraries in a run."""
+    write_whole(hooks)
+
+
+def write_whole(hooks: Hooks) -> None:
     """Let each compile write to another file, which is renamed at its end, and replace libraries that are empty."""
     hooks.wrap(FACT, _BUILD, _renamed_at_end)
     hooks.wrap(FACT, _COMPILE, _without_empty_files)
+
+
+@contextmanager
+def whole_libraries() -> Iterator[None]:
+    """Write whole libraries inside this context, where no run has installed its hooks."""
+    hooks = Hooks(lambda _: None)
+    write_whole(hooks)
+    try:
+        yield
+    finally:
+        hooks.remove()
 
 
 def _renamed_at_end(build: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -138,6 +138,7 @@ def modes_document(state: State, order: Order, width: int) -> StaticDocument:
         *(table(COLUMNS, rows, [(row.link,) for row in rows], _instead) if rows else ()),
         *_conclusions(state, len(rows) > len(finished), width),
         *_failures(state.results, width),
+        *_left_out(state, width),
         *_other_backends(state, width),
         *_legend(state.results, order, width),
     ))  # fmt: skip
@@ -182,6 +183,14 @@ def _failures(results: Sequence[RunFigures], width: int) -> Iterator[Row]:
             yield from wrapped(
                 f"{describe_configuration(result.run.config)}: {result.failure}", width, "error", lead=ERROR_MARK
             )
+
+
+def _left_out(state: State, width: int) -> Iterator[Row]:
+    """Yield which modes are not run, and why."""
+    if state.machine is not None and (modes := modes_left_out(state.machine, state.options)):
+        yield BLANK
+        text = f"Not run: {', '.join(modes)}. On a CPU, which has no CUDA graphs, they are default and max-autotune."
+        yield from wrapped(text, width, "muted")
 
 
 def _other_backends(state: State, width: int) -> Iterator[Row]:
@@ -328,6 +337,9 @@ def _names(results: Sequence[RunFigures]) -> str:
 CPU_BACKENDS = ("eager", "aot_eager", "inductor")
 GPU_BACKENDS = (*CPU_BACKENDS, "cudagraphs")
 """Default backends, as far as this torch has them."""
+
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune-no-cudagraphs")
+"""Modes that differ from `default` and `max-autotune` only in CUDA graphs."""
 
 FIRST_CALL = "first call"
 """Steps of which each is a run in a new process."""
@@ -491,8 +503,7 @@ def _promise(config: Config, device: str) -> tuple[bool, bool, bool, int]:
 
     A CPU has no CUDA graphs, so the modes that differ in these only come last.
     """
-    of_gpu = ("reduce-overhead", "max-autotune-no-cudagraphs")
-    modes = ("default", "max-autotune", *(("lite", *of_gpu) if device == "cpu" else of_gpu))
+    modes = ("default", "max-autotune", *(("lite", *CUDA_GRAPH_MODES) if device == "cpu" else CUDA_GRAPH_MODES))
     known = modes.index(config.mode) if config.mode in modes else len(modes)
     return config.backend != INDUCTOR, bool(describe_variant(config)), bool(config.dynamic) and known > 0, known
 
@@ -523,18 +534,27 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
     usual = CPU_BACKENDS if machine.device == "cpu" else GPU_BACKENDS
     known = tuple(backend for backend in usual if backend in machine.backends)
     backends = options.backends or ((INDUCTOR,) if options.shapes else known) or (INDUCTOR,)
-    modes = options.modes or (("default",) if options.shapes else machine.modes) or ("default",)
+    own = tuple(mode for mode in machine.modes if mode not in modes_left_out(machine, options))
+    modes = options.modes or (("default",) if options.shapes else own) or ("default",)
     pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
-    own = job.config.dynamic
+    as_written = job.config.dynamic
     configs = [
         replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED)
         for (backend, mode), dynamic_shapes in product(
-            pairs, (None,) if options.shapes else options.dynamic or (own, None if own else True)
+            pairs,
+            (None,) if options.shapes else options.dynamic or (as_written, None if as_written else True),
         )
     ]
     for vary in (with_shapes, with_regions, with_nested_breaks, with_numerics, with_guard_filters):
         configs = list(dict.fromkeys(varied for config in configs for varied in vary(config, options)))
     return tuple(replace(job, config=config) for config in configs)
+
+
+def modes_left_out(machine: Standby, options: ModesOptions) -> tuple[str, ...]:
+    """Return the modes that are not run unless they are named: on a CPU, those with the code of another mode."""
+    if machine.device != "cpu" or options.modes or options.shapes:
+        return ()
+    return tuple(mode for mode in CUDA_GRAPH_MODES if mode in machine.modes)
 
 
 def _with_modes(backend: str, modes: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -32,6 +32,22 @@ def test_the_plan_has_the_modes_of_this_torch_for_inductor_only():
     ]  # fmt: skip
 
 
+async def test_on_a_cpu_modes_that_differ_in_cuda_graphs_only_are_left_out():
+    modes = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+    cpu, gpu = (replace(MACHINE, modes=modes, device=device) for device in ("cpu", "cuda: NVIDIA H200"))
+
+    def run(machine: ev.Standby, options: ModesOptions) -> set[str]:
+        return {job.config.mode for job in planned_jobs(JOB, machine, options)}
+
+    assert run(cpu, ModesOptions()) == {"default", "lite", "max-autotune"}
+    assert run(gpu, ModesOptions()) == set(modes)
+    assert run(cpu, ModesOptions(modes=("reduce-overhead",))) == {"default", "reduce-overhead"}, "as the user says"
+    state, _ = await played("modes", story, ModesOptions(dynamic=(None,)))
+    assert "Not run" not in printed("modes", state)
+    state.machine = cpu
+    assert "Not run: reduce-overhead, max-autotune-no-cudagraphs. On a CPU" in printed("modes", state)
+
+
 def test_the_plan_has_cudagraphs_on_a_gpu():
     on_gpu = planned_jobs(JOB, replace(MACHINE, device="cuda: NVIDIA H200"), ModesOptions(dynamic=(None,)))
     assert [job.config.backend for job in on_gpu] == ["eager", "aot_eager", "inductor", "inductor", "cudagraphs"]

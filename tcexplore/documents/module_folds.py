@@ -114,15 +114,24 @@ class ModuleFolds:
                     self.first.add(tuple(row.same_as.split(".")))
                     self.repeats |= len(module.ops) >= SHORTEST
 
+    def pattern(self, path: Path) -> str:
+        """Return a path with `*` for the number of each layer that repeats: `layers.*.mlp.0`."""
+        shown: list[str] = []
+        listed: Path = ()
+        """The same module in the layers that are shown: only these have rows for what is inside."""
+        for name in path:
+            listed = (*listed, name)
+            row = self.same.get(listed)
+            repeats = row is not None or listed in self.first or listed in self.odd
+            shown.append("*" if repeats else name)
+            if row is not None:
+                listed = tuple(row.same_as.split("."))
+        return ".".join(shown)
+
 
 @by_identity(4)
 def _folds(tree: ModuleTree) -> ModuleFolds:
     return ModuleFolds(tree)
-
-
-def pattern(path: Path) -> str:
-    """Return a path with its numbers replaced: `layers.*.mlp`."""
-    return ".".join("*" if name.isdecimal() else name for name in path)
 
 
 def common_path(paths: Iterable[Path]) -> Path:
@@ -208,7 +217,7 @@ class KernelGroup(NamedTuple):
 
     kernels: tuple[ev.Kernel, ...]
     module: str
-    """The module whose ops they compute, its numbers as `*`."""
+    """The module whose ops they compute, with `*` for the numbers of layers."""
 
 
 def kernel_groups(snapshot: Snapshot, code: Code) -> Sequence[KernelGroup]:
@@ -238,5 +247,7 @@ def _module_pattern(kernel: ev.Kernel, folds: ModuleFolds, known: Labels) -> str
         [path for key in known.origins(kernel, call.nodes) if (path := folds.path_of.get(key)) is not None]
         for call in kernel.calls or (kernel,)
     ]
-    patterns = {pattern(common_path(paths)) for paths in calls}
-    return patterns.pop() if len(patterns) == 1 else pattern(common_path(path for paths in calls for path in paths))
+    patterns = {folds.pattern(common_path(paths)) for paths in calls}
+    if len(patterns) == 1:
+        return patterns.pop()
+    return folds.pattern(common_path(path for paths in calls for path in paths))

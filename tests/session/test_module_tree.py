@@ -11,7 +11,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.graph.modules_view import modules_document
-from tcexplore.documents.module_folds import timed_tree
+from tcexplore.documents.module_folds import kernel_groups, timed_tree
 from tcexplore.session.module_tree import ModuleRow
 from tcexplore.session.snapshot import Snapshot, start_snapshot
 
@@ -277,6 +277,26 @@ def test_equal_layers_with_other_kernels_say_how_many_kinds_there_are():
                       nodes=(f"post{number}",))
         )  # fmt: skip
     assert "the same ops as 2 kinds of kernels: in 12 and 11 of them" in text(snapshot, 120)
+
+
+def test_products_of_equal_size_are_kernels_of_their_own_modules():
+    """`mlp.0` and `mlp.2` of each layer are no layers that repeat."""
+    ops = (("mlp.0", "linear"), ("mlp.0", "gelu"), ("mlp.2", "linear"), ("norm", "layer_norm"))
+    snapshot = run(*(layer(number, ops) for number in range(4)))
+    names = [(number, index) for number in range(4) for index in (0, 2)]
+    nodes = tuple(
+        ev.FxNode(name=f"post{number}_{index}", op="call_function", target="aten.mm", dtype="f32", shape=("2", "4"),
+                  origins=(f"n{number}_{index}",)) for number, index in names
+    )  # fmt: skip
+    graph = ev.AtenGraph(run=1, graph="0/0", phase="forward", stage="post_grad", nodes=nodes, code="")
+    snapshot = snapshot.apply(graph)
+    for number, index in names:
+        snapshot = snapshot.apply(
+            ev.Kernel(run=1, graph="0/0", phase="forward", name=f"extern_kernels.mm:{number}{index}", source="",
+                      language="extern", nodes=(f"post{number}_{index}",))
+        )  # fmt: skip
+    groups = {group.module: len(group.kernels) for group in kernel_groups(snapshot, snapshot.code)}
+    assert groups == {"layers.*.mlp.0": 4, "layers.*.mlp.2": 4}
 
 
 def test_the_view_says_that_a_kernel_counts_for_each_module_of_its_ops():

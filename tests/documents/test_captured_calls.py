@@ -8,6 +8,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.guards.guards_view import guards_document
+from tcexplore.documents.guards.size_rows import describe_plan
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.events.captured_events import Padding
 from tcexplore.report.json_report import captured_fields, shape_fields
@@ -164,6 +165,14 @@ def test_what_padding_would_give():
     assert largest.padding == pytest.approx(35 * 8 / elements - 1)
     assert powers.slowdown == pytest.approx((10 * 100 + 30 * 200) / (40 * 100)), "weighted by the calls"
     assert largest.slowdown is None
+
+
+def test_the_graphs_of_a_region_with_breaks_are_those_of_each_part():
+    (region,) = region_sizes(script(SEEN))
+    plan = next(plan for plan in region.plans if plan.kind == "dynamic=False")
+    whole, parts = (describe_plan(plan, region, broken=broken) for broken in (False, True))
+    assert whole == "dynamic=False: 3 graphs, one for each size; not measured"
+    assert parts == "dynamic=False: 3 graphs of each part between graph breaks, one for each size; not measured"
 
 
 def test_sizes_below_two_are_compiled_by_themselves():

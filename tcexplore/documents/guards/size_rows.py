@@ -36,7 +36,7 @@ def _region(snapshot: Snapshot, sizes: RegionSizes, toggled: frozenset[str], wid
     if name in toggled:
         yield from _every_size(sizes)
     for plan in sizes.plans:
-        yield from wrapped(describe_plan(plan, sizes), width, indent=3, lead="· ")
+        yield from wrapped(describe_plan(plan, sizes, broken=bool(snapshot.breaks)), width, indent=3, lead="· ")
 
 
 def _every_size(sizes: RegionSizes) -> Iterator[Row]:
@@ -64,14 +64,18 @@ def dim_name(dim: RecompileChange) -> str:
     return f"{name}.{dim.dim}"
 
 
-def describe_plan(plan: SizePlan, sizes: RegionSizes) -> str:
-    """Return what a way to compile gives for the sizes that occurred, and whether it was measured."""
+def describe_plan(plan: SizePlan, sizes: RegionSizes, *, broken: bool = False) -> str:
+    """Return what a way to compile gives for the sizes that occurred, and whether it was measured.
+
+    `broken` is whether graph breaks split the region: by torch's rules, each part then compiles as often.
+    """
+    parts = " of each part between graph breaks" if broken else ""
     if plan.kind == "as it is":
         return f"as it is: {count(plan.compiles or 0, 'graph')} compiled for {count(plan.sizes, 'size')}"
     if plan.kind == "dynamic=False":
-        return f"dynamic=False: {count(plan.compiles or 0, 'graph')}, one for each size; not measured"
+        return f"dynamic=False: {count(plan.compiles or 0, 'graph')}{parts}, one for each size; not measured"
     if plan.kind == "mark_dynamic":
-        return f"{_marks(sizes)}: {_describe_mark(plan)}"
+        return f"{_marks(sizes)}: {_describe_mark(plan, parts)}"
     name = "to the next power of 2" if plan.kind == "next power of 2" else "to the largest size"
     time = (
         f"a compiled call takes {plan.slowdown:.2f}× the time, measured on captured calls"
@@ -86,10 +90,10 @@ def _marks(sizes: RegionSizes) -> str:
     return "mark_dynamic of " + ", ".join(map(dim_name, dims))
 
 
-def _describe_mark(plan: SizePlan) -> str:
+def _describe_mark(plan: SizePlan, parts: str) -> str:
     tried = plan.tried
     if tried is None:
-        return f"{count(plan.compiles or 0, 'graph')} by torch's rules; not measured"
+        return f"{count(plan.compiles or 0, 'graph')}{parts} by torch's rules; not measured"
     if tried.problem or tried.graphs_after is None:
         return f"tried on {count(tried.calls, 'captured call')}: {tried.problem or 'the calls failed'}"
     compiles = f"{tried.graphs_before} → {count(tried.graphs_after, 'compile')}"

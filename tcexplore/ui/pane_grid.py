@@ -89,7 +89,7 @@ class PaneGrid(Container):
         return self.panes[self.current]
 
     def remove_marks(self) -> None:
-        """Forget what is marked to be compared: in another run, a name stands for another kernel or entry."""
+        """Forget what is marked to be compared: in another run or code, a name stands for another kernel or entry."""
         for pane in self.panes.values():
             pane.rows.marked, pane.note = None, ""
 

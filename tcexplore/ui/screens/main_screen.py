@@ -145,7 +145,8 @@ class MainScreen(ReadingScreen):
         """Update the lines, and the selection in the panes."""
         first, before = self.session.newest is None, self.session.shown
         self.session = session
-        if before is not None and session.shown is not None and before.run != session.shown.run:
+        shown = session.shown
+        if before is not None and shown is not None and (before.run, before.target) != (shown.run, shown.target):
             self.grid.remove_marks()
         if first:
             self._show_footer(self.grid.current)

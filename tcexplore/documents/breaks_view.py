@@ -349,20 +349,20 @@ def _frames(
 
 
 def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
-    """Return `at least 64 µs per call (16%)`, with a timed fix `164 µs [150 µs, 178 µs] per call (40% of 410 µs)`.
+    """Return `at least 64 µs per call (16% of 400 µs)`, with a timed fix `164 µs [150 µs, 178 µs] per call (40% of …)`.
 
-    With a timed fix, the share is that of the call that was timed without the fix.
+    The share is that of the call in which it was measured: with a timed fix, of the one without the fix.
     """
     if costed.us is None or costed.share is None or costed.contradicted:
         return ""
+    of = f" of {duration(costed.us / costed.share / 1e6)}" if costed.share else ""
     if costed.high_us is None or costed.low_us is None:
         if costed.is_too_short:
             return f"nothing certain {_unit(snapshot)}"
-        return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({format_share(costed.share)})"
+        return f"at least {duration(costed.us / 1e6)} {_unit(snapshot)} ({format_share(costed.share)}{of})"
     low, high = (duration(end / 1e6) for end in (costed.low_us, costed.high_us))
     if costed.is_undecided:
         return f"undecided, between {low} and {high} {_unit(snapshot)}"
-    of = f" of {duration(costed.us / costed.share / 1e6)}" if costed.share else ""
     return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({format_share(costed.share)}{of})"
 
 

@@ -40,6 +40,8 @@ class Job:
     config: Config = field(default_factory=Config)
     time_for: float | None = None
     """Seconds of timing after the compile; 0 for none, None to continue until the run is ended."""
+    timing_rests: bool = True
+    """Whether timing mostly rests after its first seconds; in a study, which pauses it, it does not."""
     timing_processes: int = 4
     """Other processes to time on a CPU after this run's own, if its process can be forked; 0 for none."""
     passes: int = 1

@@ -230,7 +230,9 @@ class TimedCells:
 
     async def _compile(self, cell: Cell) -> None:
         timed = bool(cell.job.time_for)
-        job = replace(cell.job, time_for=LONGEST_S, timing_processes=PROCESSES) if timed else cell.job
+        job = cell.job
+        if timed:
+            job = replace(job, time_for=LONGEST_S, timing_rests=False, timing_processes=PROCESSES)
         run = await self._runs.begin(job, hold=timed)
         self._begin(cell)
         try:

@@ -78,6 +78,8 @@ def measure_timing(
     may_time: Callable[[], bool] | None = None,
     machine: TimedMachine | None = None,
     front_end: int | None = None,
+    *,
+    rests: bool = True,
 ) -> None:
     """Time `workload`, emitting `PairsMeasured` and `TimingEstimate` events or one `TimingSkipped`.
 
@@ -86,13 +88,14 @@ def measure_timing(
     undecided. Exceptions of the user's code propagate. `pause` is called between pairs. After a first part of the time,
     `others` are timed too. Once `may_time` returns False, the last estimate stays, and only `pause` is
     called. `machine` is this one by default; tests simulate one. `front_end` is as in `timed_machine.OtherProcesses`.
+    Unless it `rests`, it measures at full speed for the whole time.
     """
     if time_for == 0:
         emit(TimingSkipped(reason="timing is switched off for this run"))
         return
     machine = machine or this_machine(workload, emit, front_end)
     try:
-        _Measurement(machine, workload, emit, time_for, pause, others, may_time).run()
+        _Measurement(machine, workload, emit, time_for, pause, others, may_time, rests=rests).run()
     except NeverSteadyError as error:
         emit(TimingSkipped(reason=str(error)))
 
@@ -109,8 +112,11 @@ class _Measurement:
         pause: Pause | None,
         others: OtherProcesses | None,
         may_time: Callable[[], bool] | None,
+        *,
+        rests: bool,
     ) -> None:
         self._machine = machine
+        self._rests = rests
         self._pause = pause or self._sleep
         self._may_time = may_time or (lambda: True)
         self._workload = workload
@@ -215,7 +221,7 @@ class _Measurement:
             if self._elapsed() >= due:
                 self._report()
                 due = self._elapsed() + report_interval(self._elapsed())
-            full_speed = at_full_speed(
+            full_speed = not self._rests or at_full_speed(
                 self._elapsed(), answered=self._has_enough_pairs(), full=self._sampler.samples.full
             )
         self._report()

@@ -585,7 +585,7 @@ class Run:
         others = self._other_processes(program, workload)
         run = partial(
             measure_timing, workload, self._emit, seconds, pause, others, profile.may_time,
-            front_end=process_setup.front_end,
+            front_end=process_setup.front_end, rests=self.job.timing_rests,
         )  # fmt: skip
         self._stages.run(RunFact.TIMING, "tcexplore.timing", run, limit_s=limit)
         profile.run()

@@ -31,6 +31,7 @@ class HeldPlayback(Playback):
         self._log, self._estimates = log, estimates
 
     def submit(self, job: ev.Job) -> None:
+        assert not job.timing_rests, "the study waits for pairs"
         self._log.append(f"compile {job.config.mode}")
         super().submit(job)
 

@@ -84,6 +84,15 @@ def test_measuring_mostly_rests_after_the_time_at_full_speed():
     assert recorder.clock.slept > (1 - DUTY) * (recorder.clock.now - rest_begins) / 1e9 * 0.98
 
 
+def test_a_study_measures_at_full_speed_for_as_long_as_it_lets_a_cell_time():
+    """A pair of a second would be followed by a rest of minutes, for which the study waits."""
+    clock, recorder = simulated_clock(), Recorder()
+    work = workload(lambda: clock.work(0.6e9), lambda: clock.work(0.4e9))
+    measure_timing(work, recorder, 3 * FULL_SPEED_S, machine=simulated_machine(clock), rests=False)
+    assert clock.slept < 0.1
+    assert recorder.last.pairs_taken > 2 * FULL_SPEED_S
+
+
 def test_a_call_on_a_gpu_needs_one_core():
     clock, recorder = simulated_clock(), Recorder()
     work = workload(lambda: clock.work(2e6), lambda: clock.work(1e6))

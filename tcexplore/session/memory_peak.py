@@ -628,6 +628,8 @@ class _Call:
         backward = self._graphs.get((wrapper.graph, "backward", "backward"))
         saved = {node.name for node in backward.nodes if node.op == "placeholder"} if backward is not None else set()
         returned = [part for part in _arguments(code[len("return (") :].rstrip()[:-1]) if part != "None"]
+        if output is not None and len(output.inputs) != len(returned):
+            returned = list(dict.fromkeys(returned))  # a result that is also saved for the backward is there twice
         names = output.inputs if output is not None and len(output.inputs) == len(returned) else ()
         for index, argument in enumerate(returned):
             match = re.match(r"^reinterpret_tensor\((\w+),", argument)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tcexplore.session.memory_peak import MemoryPeak, evaluate, memory_peak
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
+from tests.snapshots.codes import with_code
 
 
 def run_of(folder: Path) -> Snapshot:
@@ -65,6 +67,24 @@ def test_activations_have_their_line_module_and_why_they_are_saved(profiles: Pat
     parameter = by_node["self.blocks.0.gate.weight"]
     assert (parameter.kind, parameter.born, parameter.dies) == ("parameter", None, None)
     assert {tensor.name for tensor in peak.tensors if tensor.kind == "input"} == {"idx", "targets"}
+
+
+def test_a_saved_value_that_the_call_also_returns_hides_no_other(profiles: Path):
+    """The graph names such a value once, the generated code returns it twice."""
+    run = run_of(profiles / "memory" / "mlp_train_cpu")
+
+    def saved(of: Snapshot) -> set[str]:
+        peak = memory_peak(of)
+        assert peak is not None
+        return {tensor.name for tensor in peak.tensors if tensor.kind == "activation"}
+
+    (forward,) = (wrapper for wrapper in run.code.wrappers if wrapper.phase == "forward")
+    returned = next(line for line in forward.source.splitlines() if line.strip().startswith("return ("))
+    first = returned.partition("(")[2].partition(",")[0]
+    again = f"{returned.rstrip(' )')} {first}, )"
+    twice = replace(forward, source=forward.source.replace(returned, again))
+    wrappers = tuple(twice if wrapper is forward else wrapper for wrapper in run.code.wrappers)
+    assert saved(with_code(run, wrappers=wrappers)) == saved(run) != set()
 
 
 def test_in_inference_only_temporaries_and_outputs_live(profiles: Path):

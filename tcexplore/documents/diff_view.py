@@ -17,7 +17,7 @@ from tcexplore.events import Kernel, Location
 from tcexplore.quantities import count, duration, speedup_range
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.cache_misses import cache_misses
-from tcexplore.session.economics import call_ratio
+from tcexplore.session.economics import Range, call_ratio, relative_ratio
 from tcexplore.session.links import break_link, guard_link, kernel_link, line_links, node_link
 from tcexplore.session.run_diff import (
     GraphGuard,
@@ -279,7 +279,7 @@ def _call_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
         return
     times = " → ".join(duration(timing.compiled_us / 1e6) for timing in (before.timing, after.timing))
     eager = " → ".join(duration(timing.eager_us / 1e6) for timing in (before.timing, after.timing))
-    verdict = "no clear difference" if ratio.verdict == "undecided" else ratio.verdict
+    verdict, relative = _difference(ratio), relative_ratio(before.timing, after.timing)
     yield row(
         (f" compiled {after.timing.unit} {times}: ", "muted"),
         (f"{verdict}, {speedup_range(ratio.value, ratio.low, ratio.high)}", VERDICT_STYLES.get(verdict, "strong")),
@@ -288,8 +288,13 @@ def _call_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
     eager_ratio = before.timing.eager_us / after.timing.eager_us
     if not 1 / DRIFT <= eager_ratio <= DRIFT:
         changed = "got faster" if eager_ratio > 1 else "got slower"
-        text = f"Eager {changed} too, by your edit or by the machine: the speedups over eager say more than the times."
+        of_eager = f"{_difference(relative)}, {speedup_range(relative.value, relative.low, relative.high)}"
+        text = f"Eager {changed} too, by your edit or by the machine. Relative to eager: {of_eager}."
         yield row((f" {text}", "warn"))
+
+
+def _difference(ratio: Range) -> str:
+    return "no clear difference" if ratio.verdict == "undecided" else ratio.verdict
 
 
 def _section(section: _Section, diff: RunDiff, toggled: frozenset[str], width: int) -> Part:

@@ -54,6 +54,11 @@ def call_ratio(before: ev.TimingEstimate, after: ev.TimingEstimate) -> Range | N
     return Range(ratio, low / max(1.0, drift), high / min(1.0, drift))
 
 
+def relative_ratio(before: ev.TimingEstimate, after: ev.TimingEstimate) -> Range:
+    """Return the speedup over eager after over that before, of two runs whose times `call_ratio` compares."""
+    return Range(after.speedup / before.speedup, after.low / before.high, after.high / before.low)
+
+
 @dataclass(frozen=True, slots=True)
 class Payback:
     """One-time cost of compiling, and its gain with each call."""

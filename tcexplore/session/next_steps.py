@@ -209,7 +209,7 @@ def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
         order = 5
     elif step.gain.helps:
         order, saved_s = 1, _saved_s(step.gain.low, step.gain, snapshot)
-    elif step.fix is not None and step.fix.state == "verified":
+    elif step.fix is not None and step.fix.state == "verified" and not step.gain.measured:
         order = 2
     elif step.gain.high is not None:
         saved_s = _saved_s(step.gain.high, step.gain, snapshot)

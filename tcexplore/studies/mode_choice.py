@@ -33,6 +33,8 @@ class ModeChoice:
     """Other runs that may be as fast as the fastest, within `SPEEDUP_TOLERANCE`."""
     dynamic: RunFigures | None
     """The fastest run with dynamic shapes, if `best` recompiles for each size; None if none is faster than eager."""
+    unclear: RunFigures | None = None
+    """The default mode, if it is undecided whether it is faster than eager, and may be as fast as `best`."""
 
     @property
     def compiles_fastest(self) -> bool:
@@ -57,7 +59,10 @@ def choose_mode(results: Sequence[RunFigures]) -> ModeChoice | None:
     may_be = (result for result in results if is_faster(result) and _interval(result)[1] >= _interval(short)[0])
     best = next((result for result in may_be if has_same_code(result, short)), short)
     dynamic = next((result for result in good if result.run.config.dynamic), None)
+    default = next((result for result in results if _is_default(result)), best)
+    undecided = default.run.timing is not None and default.run.timing.verdict == "undecided"
     return ModeChoice(
+        unclear=default if undecided and _interval(default)[1] >= _interval(best)[0] else None,
         best=best,
         equal=tuple(result for result in good if result is not best and _interval(result)[1] >= least),
         dynamic=None if best.run.config.dynamic else dynamic,

@@ -280,6 +280,8 @@ def _alternatives(choice: ModeChoice) -> Iterator[str]:
         yield f"May be within {100 * (SPEEDUP_TOLERANCE - 1):.0f}% of it, or faster: {_names(others)}."
         if fastest and seconds is not None:
             yield f"The recommended compile is the shortest: {duration(seconds)}."
+    if choice.unclear is not None:
+        yield f"The default mode may be as fast: {format_outcome(choice.unclear)}."
     if choice.dynamic is not None and choice.dynamic.run.timing is not None:
         speedup = f"{choice.dynamic.run.timing.speedup:.2f}×"
         config = describe_configuration(choice.dynamic.run.config)

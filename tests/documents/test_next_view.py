@@ -233,6 +233,17 @@ def test_recompiles_that_the_removal_of_a_break_avoids_are_no_step_of_their_own(
     timed = replace(removal, gain=Gain(0.9, 1.0, 1.1, measured=True))
     assert not timed.gainless, "it avoids recompiles"
     assert step(run, "fix_break").recompiles == 0
+    short = tuple(replace(phase, seconds=0.01) for phase in compiled)
+    heavy = replace(product_heavy(), frames=entered, recompiles=recompiles, phase_times=short)
+    gain = ev.FixGain(us=0.5, low_us=-5.0, high_us=6.0, call_us=100.0)
+    undecided = heavy.apply(
+        ev.BreakFix(run=run.run, location=graph_break.location, kind=graph_break.kind, state="verified",
+                    name="keep it a tensor", gain=gain, inputs=4)
+    )  # fmt: skip
+    assert step(undecided, "fix_break").gain.measured
+    assert next_steps(undecided)[0].action != "fix_break", "it can save at most 6% of a call"
+    shown = [row.text for row in rows(next_document, undecided, width=120)]
+    assert any("No step has a certain gain so far: in the order" in text for text in shown)
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,16 @@ def test_a_mode_that_is_not_certainly_faster_does_not_replace_the_default():
     assert "max-autotune" in next(conclusions([default, faster]))
 
 
+def test_an_undecided_default_mode_that_may_be_as_fast_is_named():
+    default = finished(1.1, "default", low=0.95, high=1.2, verdict="undecided")
+    tuned = finished(1.14, "max-autotune", 2.0, low=1.06, high=1.2)
+    first, *others = conclusions([default, tuned])
+    assert "max-autotune" in first
+    assert "The default mode may be as fast: undecided, 1.10× [0.95, 1.20]." in others
+    certain = finished(1.5, "max-autotune", 2.0, low=1.4, high=1.6)
+    assert not any("may be as fast" in text for text in conclusions([default, certain]))
+
+
 def test_of_modes_with_similar_compile_times_the_first_is_recommended():
     first, second = conclusions([finished(1.35, "default", 3.8), finished(1.35, "reduce-overhead", 3.5)])
     assert first.startswith("Use torch.compile(…, dynamic=False): 1.35×")

@@ -115,7 +115,8 @@ def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterat
         elif any(step.gainless for step in steps):
             text = "No step has a certain gain so far. The others first, by the time that each could save at most."
         else:
-            text = "No gain is measured so far: in the order of the time that each could save at most."
+            none = "No step has a certain gain" if any(step.gain.measured for step in steps) else "No gain is measured"
+            text = f"{none} so far: in the order of the time that each could save at most."
             if steps[-1].action == "larger_batch":
                 text = f"{text[:-1]}; a larger batch, which is more work in a call, comes last."
         yield from wrapped(text, width, "dim", keys_only=True)
@@ -377,7 +378,7 @@ def _work_evidence(purpose: str) -> Callable[[NextStep, Snapshot], str]:
 
 def _mode_evidence(step: NextStep, snapshot: Snapshot) -> str:
     if step.number is None:
-        return f"The study of modes timed it ({hint('modes')})."
+        return f"The study of modes timed it ({hint('modes')}): the gain is over your file's own mode, not over eager."
     purpose = " in library calls; this mode also tries Inductor's own templates"
     return _work_evidence(purpose)(step, snapshot)
 

@@ -11,7 +11,7 @@ from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 
 VECTOR_PROBE = "inductor.vector_probe"
-"""Makes the compile faster. All others observe it, but for `inductor.library_files`."""
+"""Makes the compile faster. `inductor.library_files` changes how it writes files; all others only observe it."""
 
 DYNAMO_MODULES = (
     "dynamo.dynamo_graphs",

@@ -117,8 +117,7 @@ class ModuleFolds:
     def pattern(self, path: Path) -> str:
         """Return a path with `*` for the number of each layer that repeats: `layers.*.mlp.0`."""
         shown: list[str] = []
-        listed: Path = ()
-        """The same module in the layers that are shown: only these have rows for what is inside."""
+        listed: Path = ()  # the same module in the layers that are shown: only these have rows for what is inside
         for name in path:
             listed = (*listed, name)
             row = self.same.get(listed)

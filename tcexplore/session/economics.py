@@ -141,7 +141,7 @@ def economics(snapshot: Snapshot) -> Economics:
         if snapshot.is_script
         else sum(call.compiles > 0 for call in compiled),
         cpp_kernels=len(cpp),
-        kernels_cached=max(0, len(cpp) - len(compiler_runs(compile_time(snapshot).roots))),
+        kernels_cached=max(0, len(cpp) - len(compiler_runs(compile_time(snapshot).roots))) if cpp else 0,
     )
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from tcexplore import events as ev
 from tcexplore.session.code import Code
+from tcexplore.session.identity_cache import by_identity
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.targets.target_names import NATIVE
 
@@ -180,11 +181,11 @@ class PeakShare(NamedTuple):
     """A measured rate as a share of the device's peak."""
 
     rate: float | None
-    """Bytes or FLOP per second; None if torch does not count them."""
+    """Bytes or FLOP per second; None if torch does not count them, or for other sizes."""
     share: float | None = None
     """0 to 1; None if the peak that applies is not known."""
     reason: str = ""
-    """Why there is a rate but no share."""
+    """Why there is no share, or no rate."""
 
 
 class Achieved(NamedTuple):
@@ -210,28 +211,47 @@ def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.CallPart | None:
     return next(parts, None)
 
 
-def idle_graphs(snapshot: Snapshot) -> frozenset[str]:
-    """Return the compile ids of graphs that the measured call does not run: it has the sizes or values of others."""
+def idle_graphs(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the compile ids of graphs that no measured call runs, in order; empty without a measured call."""
     if snapshot.call_account is None or snapshot.code.target != NATIVE:
-        return frozenset()
-    ran = {part.graph for part in snapshot.call_account.parts if part.kind == "kernel"}
-    return frozenset(kernel.graph for kernel in snapshot.code.kernels if ran and kernel.graph not in ran)
+        return ()
+    profiles = [snapshot.call_account.profile, *(call.profile for call in snapshot.captured_calls)]
+    ran = {part.graph for profile in profiles if profile is not None for part in profile.parts if part.graph}
+    own = dict.fromkeys(kernel.graph for kernel in snapshot.code.kernels)
+    return tuple(graph for graph in own if graph not in ran) if ran else ()
 
 
 def traced_sizes(snapshot: Snapshot, graphs: Iterable[str]) -> str:
     """Return `s23=4`: symbolic sizes of graphs as they were traced, for which bytes and FLOPs are counted."""
-    own = set(graphs)
-    symbols = (symbol for known in snapshot.symbols if known.graph in own for symbol in known.symbols)
-    return ", ".join(dict.fromkeys(f"{s.name}={s.hint}" for s in symbols if s.hint and not s.specialized))
+    known = _sizes_by_graph(snapshot.symbols)
+    sizes = [*dict.fromkeys(size for graph in dict.fromkeys(graphs) for size in known.get(graph, ()))]
+    return ", ".join([*sizes[:SIZES], *(["…"] if len(sizes) > SIZES else [])])
+
+
+SIZES = 3
+"""Symbolic sizes that are named."""
+
+
+@by_identity(4)
+def _sizes_by_graph(symbols: tuple[ev.GraphSymbols, ...]) -> dict[str, tuple[str, ...]]:
+    return {
+        of.graph: tuple(f"{symbol.name}={symbol.hint}" for symbol in of.symbols if _is_size(symbol)) for of in symbols
+    }
+
+
+def _is_size(symbol: ev.Symbol) -> bool:
+    """Return whether a symbol is a size that a graph was traced with, not a number of the program."""
+    of_size = not symbol.sources or any(source.kind == "size" for source in symbol.sources)
+    return symbol.hint.isdecimal() and of_size and not symbol.specialized
 
 
 def is_call_of_traced_sizes(snapshot: Snapshot) -> bool:
-    """Return whether the measured calls have the sizes that the graphs were traced with, as far as is known.
+    """Return whether the measured calls have the sizes that the graphs were traced with.
 
-    The calls of a script, or of a file that makes several, may have others.
+    Those of a script, of a trace, or of a file that makes several, may have others.
     """
-    account = snapshot.call_account
-    return not snapshot.is_script and (account is None or account.calls == 1)
+    calls = snapshot.timing.calls if snapshot.timing is not None else len(snapshot.entry.calls) if snapshot.entry else 1
+    return not snapshot.is_script and not snapshot.trace and calls == 1
 
 
 def achieved(snapshot: Snapshot, kernel: ev.Kernel, facts: KernelFacts) -> Achieved | None:
@@ -264,7 +284,7 @@ def achieved(snapshot: Snapshot, kernel: ev.Kernel, facts: KernelFacts) -> Achie
     )
 
 
-OTHER_SIZES = "bytes and FLOPs are counted for the sizes that the graph was traced with, the call may have others"
+OTHER_SIZES = "bytes and FLOPs are counted for the sizes that the graph was traced with; the call may have others"
 NO_PEAKS = "the device table has no peaks of this device"
 ABOVE_PEAK = "the rate is above the vendor's peak: what it does is not what is counted"
 

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import groupby
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
 from tcexplore import events as ev
@@ -70,7 +71,7 @@ def run_diff(before: Snapshot, after: Snapshot) -> RunDiff:
         after=after,
         same_program=same_program(before, after),
         source=align(before.source.splitlines(), after.source.splitlines(), lambda line: line),
-        nodes=tuple(_with_rewired(align(_nodes(before), _nodes(after), partial(_node_key, ranks=ranks)))),
+        nodes=_compare_nodes(_nodes(before), _nodes(after), ranks=ranks),
         breaks=align(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
         guards=_pair_guards(pair_unordered(_guards(before), _guards(after), partial(_guard_key, ranks=ranks))),
         kernels=match_kernels(*kernels, ranks=ranks) if before.target == after.target else (),
@@ -212,12 +213,42 @@ def _nodes(snapshot: Snapshot) -> list[GraphNode]:
     return [(graph.graph, node) for graph in snapshot.graphs for node in graph.all_nodes]
 
 
-def _node_key(item: GraphNode, *, ranks: bool) -> Hashable:
-    """Return what equal nodes share. The numbers in the names of their inputs do not count: an edit moves them."""
+def _compare_nodes(
+    before: Sequence[GraphNode], after: Sequence[GraphNode], *, ranks: bool
+) -> tuple[RunChange[GraphNode], ...]:
+    """Pair the nodes in the way that leaves the fewest changes: by their calls, and without the numbers in names.
+
+    An edit moves these numbers; but without them, the nodes of a long chain are all alike.
+    """
+    numbered, plain = (partial(_node_key, ranks=ranks, numbers=numbers) for numbers in (True, False))
+    ways = (_align_gaps(align(before, after, numbered), plain), align(before, after, plain))
+    return min(
+        (tuple(_with_rewired(changes)) for changes in ways),
+        key=lambda changes: sum(change.kind != "same" for change in changes),
+    )
+
+
+def _align_gaps(changes: Sequence[RunChange[T]], key: Callable[[T], Hashable]) -> list[RunChange[T]]:
+    """Return the changes with what is removed and added between two pairs aligned by another key."""
+    aligned: list[RunChange[T]] = []
+    for same, gap in groupby(changes, lambda change: change.kind == "same"):
+        if same:
+            aligned += gap
+            continue
+        known = list(gap)
+        removed = [change.before for change in known if change.before is not None]
+        added = [change.after for change in known if change.after is not None]
+        aligned += align(removed, added, key)
+    return aligned
+
+
+def _node_key(item: GraphNode, *, ranks: bool, numbers: bool) -> Hashable:
+    """Return what equal nodes share. Without `numbers`, inputs have their name before the number, and their place."""
     node = item[1]
     args = without_device(node.args) if ranks else node.args
-    names = set(node.inputs)
-    args = _NAME.sub(lambda name: _NUMBER_AT_END.sub("", name[0]) if name[0] in names else name[0], args)
+    if not numbers:
+        names = {name: f"{_NUMBER_AT_END.sub('', name)}#{place}" for place, name in enumerate(node.inputs)}
+        args = _NAME.sub(lambda name: names.get(name[0], name[0]), args)
     return node.op, node.target, args, node.dtype, node.shape, node.stride
 
 
@@ -232,14 +263,17 @@ def _with_rewired(changes: Sequence[RunChange[GraphNode]]) -> Iterator[RunChange
     paired = set(partner.values())
 
     def reads_the_same(old: GraphNode, new: GraphNode) -> bool:
-        inputs = zip(old[1].inputs, new[1].inputs, strict=False)
+        if len(old[1].inputs) != len(new[1].inputs):
+            return False
+        inputs = zip(old[1].inputs, new[1].inputs, strict=True)
         ends = [(partner.get((old[0], before)), (new[0], after)) for before, after in inputs]
         return all(then == now or (then is None and now not in paired) for then, now in ends)
 
     for change in changes:
-        known = change.before is not None and change.after is not None
-        same = not known or reads_the_same(cast(GraphNode, change.before), cast(GraphNode, change.after))
-        yield change if same else RunChange("changed", change.before, change.after)
+        if change.before and change.after and not reads_the_same(change.before, change.after):
+            yield RunChange("changed", change.before, change.after)
+        else:
+            yield change
 
 
 def _guard_key(item: GraphGuard, *, ranks: bool) -> Hashable:

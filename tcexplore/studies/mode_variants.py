@@ -42,7 +42,8 @@ INACCURATE = ACCURACY_VERDICTS[ACCURACY_VERDICTS.index("less accurate than eager
 
 @dataclass(frozen=True, slots=True)
 class ModesOptions:
-    """Rows to compare. Empty: all modes of this torch, the default backends, shapes as in the file and dynamic."""
+    """Rows to compare. Empty: the modes of this torch that differ on this device, the default backends, shapes as in
+    the file and dynamic."""
 
     modes: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()

@@ -374,7 +374,9 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to compare")
         names = several(name)
-        group.add_argument("--modes", type=names, default=(), metavar="A,B", help="default: all modes of this torch")
+        group.add_argument(
+            "--modes", type=names, default=(), metavar="A,B", help="default: those of this torch that differ here"
+        )
         group.add_argument(
             "--backends", type=names, default=(), metavar="A,B",
             help="default: eager, aot_eager, inductor, and cudagraphs on a GPU",
@@ -554,7 +556,7 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
 
 def modes_left_out(machine: Standby, options: ModesOptions) -> tuple[str, ...]:
     """Return the modes that are not run unless they are named: on a CPU, those with the code of another mode."""
-    if machine.device != "cpu" or options.modes or options.shapes:
+    if machine.device != "cpu" or options.modes or options.shapes or INDUCTOR not in (options.backends or (INDUCTOR,)):
         return ()
     return tuple(mode for mode in CUDA_GRAPH_MODES if mode in machine.modes)
 

@@ -16,6 +16,9 @@ from tcexplore.quantities import count, duration
 from tcexplore.session.economics import EVEN_RATIO, RunFigures
 from tcexplore.studies.study import StudyState
 
+VARIED_NAMED = 4
+"""Timings that a sentence about varied times names."""
+
 ERROR_MARK = "✖ "
 """Prefix of a sentence about an error."""
 
@@ -109,10 +112,12 @@ def uneven_eager(results: Iterable[RunFigures], where: str = "") -> str:
 
 def varied_times(timings: Mapping[str, TimingEstimate]) -> str:
     """Return the named timings whose median times give another ratio than their speedup; empty without one."""
-    ratios = [f"{name} {ratio:.2f}×" for name, timing in timings.items() if (ratio := of_medians(timing)) is not None]
+    known = {name: timing for name, timing in timings.items() if timing.verdict != "measuring"}
+    ratios = [f"{name} {ratio:.2f}×" for name, timing in known.items() if (ratio := of_medians(timing)) is not None]
     if not ratios:
         return ""
+    more = f"; {len(ratios) - VARIED_NAMED} more" if len(ratios) > VARIED_NAMED else ""
     return (
         "Speedups are those of calls next to each other, times are medians of all calls. They give another ratio where "
-        f"times varied: {'; '.join(ratios)}."
+        f"times varied: {'; '.join(ratios[:VARIED_NAMED])}{more}."
     )

@@ -270,7 +270,8 @@ def _helps(
     undecided = f"{'size' if len(unknown) == 1 else 'sizes'} {_listed(unknown)} undecided" if unknown else ""
     done, of = len(sweep.measured(form)), len(sweep.sizes)
     failed = len(sweep.sizes_where(form, lambda figures: figures.run.failure is not None))
-    measured = f"{done - failed} of {of} sizes measured{f', {failed} failed' if failed else ''}" if done < of else ""
+    lost = f", {failed} failed" if failed else ""
+    measured = f"{done - failed} of {of} sizes measured{lost}" if done < of or failed else ""
     so_far = " so far" if done < of else ""
     if size is not None:
         clauses = [f"compiling helps from size {size} up", undecided]

@@ -164,8 +164,8 @@ class RowView(ScrollView, can_focus=True):
         if opens_at is not None and not self._moved:
             row, above = max(0, min(opens_at, len(document) - 1)), _ABOVE
         opened = len(document) - len(self.document)
-        if self._opening is not None and opened > 0 and document.row(row).fold == self._opening:
-            self._opening = None
+        opening, self._opening = self._opening, None if opened else self._opening
+        if opening is not None and opened > 0 and document.row(row).fold == opening:
             # As many of its rows as fit, below the fold itself.
             above = max(0, min(above, max(self.size.height - 1 - opened, _AROUND)))
         self.document = document

@@ -85,7 +85,10 @@ def test_the_lines_of_a_script_are_those_of_a_captured_call():
     call = ev.CallExamined(region=0, call=2, inputs=("i64[8, 128]",), calls=9, compiles=1, backward=True, held=0)
     run = replace(timed(), captured_calls=(replace(call, timing=timed().timing),))
     text = " ".join(row.text.strip() for row in map(hot_lines_document(run, frozenset(), 120).row, range(4)))
-    assert "Of call 2 of region 0 in the script, forward and backward with i64[8, 128]. A step has also" in text
+    assert (
+        "These are times of call 2 of region 0 in the script, forward and backward with i64[8, 128]. A step has also"
+        in text
+    )
 
 
 def test_lines_timed_beside_other_programs_say_that_they_wait():

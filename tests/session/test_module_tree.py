@@ -270,13 +270,13 @@ def test_a_row_of_equal_layers_opens_to_the_time_of_each():
 def test_equal_layers_with_other_kernels_say_how_many_kinds_there_are():
     """As the layers of a Llama, whose kernels alternate: the rotation of one layer is fused with the next one."""
     snapshot, _ = profiled_layers(24)
-    assert "kinds of kernels" not in text(snapshot, 120)
+    assert "sets of kernels" not in text(snapshot, 120)
     for number in range(2, 24, 2):
         snapshot = snapshot.apply(
             ev.Kernel(run=1, graph="0/0", phase="forward", name=f"cpp_more{number}", language="cpp", source="",
                       nodes=(f"post{number}",))
         )  # fmt: skip
-    assert "the same ops as 2 kinds of kernels: in 12 and 11 of them" in text(snapshot, 120)
+    assert "equal ops, but 2 sets of kernels: of 12, 11 modules" in text(snapshot, 120)
 
 
 def test_products_of_equal_size_are_kernels_of_their_own_modules():

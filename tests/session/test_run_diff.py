@@ -200,3 +200,23 @@ def test_a_node_that_reads_another_op_is_changed():
     after = graph_of("a = norm()", "a_1 = norm()", "sum = add(a)", "mul = mul(a)")
     assert node_changes(before, after) == [("changed", "mul")]
     assert node_changes(before, before) == []
+
+
+def test_a_repeated_input_is_not_another_one():
+    both, twice = (graph_of("a = norm()", "a_1 = norm()", f"mul = mul({read})") for read in ("a, a_1", "a"))
+    (node,) = (node for node in twice.graphs[0].nodes if node.name == "mul")
+    squared = replace(node, args="a, a")
+    nodes = tuple(squared if each is node else each for each in twice.graphs[0].nodes)
+    twice = replace(twice, graphs=(replace(twice.graphs[0], nodes=nodes),))
+    assert node_changes(twice, both) == [("removed", "mul"), ("added", "mul")]
+
+
+def test_ops_that_are_added_to_a_long_chain_are_its_only_changes():
+    def chain(extra: int) -> Snapshot:
+        calls, last = ["x = input()"], "x"
+        for number in range(300 + extra):
+            calls += [f"mul_{number} = mul({last})", f"sin_{number} = sin(mul_{number})"]
+            last = f"sin_{number}"
+        return graph_of(*calls)
+
+    assert len(node_changes(chain(0), chain(1))) == 2

@@ -24,7 +24,8 @@ def test_a_clean_measurement_has_no_notes():
     ("estimate", "conditions", "text"),
     [
         ({"pairs": 7, "pairs_taken": 7}, {}, "7 pairs only"),
-        ({"noise_floor": 0.25}, {}, "up to 25%"),
+        ({"noise_floor": 0.25, "speedup": 1.42}, {}, "varies by up to 25%; smaller differences can't be detected: the"),
+        ({"noise_floor": 0.25, "speedup": 0.7}, {}, "can't be detected: the difference is above that"),
         ({}, {"busy_cores": 3.2}, "Other programs use 3.2 of 4 cores: both sides take longer"),
         ({}, {"busy_cores": 3.2}, "and wait. --threads 1 is steadier"),
         ({"eager_halves_us": (412.0, 431.0)}, {}, "eager 412 µs → 431 µs"),
@@ -68,3 +69,8 @@ def test_each_problem_has_one_note(estimate: dict[str, Any], conditions: dict[st
 )
 def test_there_is_no_note_without_a_problem(estimate: dict[str, Any], conditions: dict[str, Any]):
     assert timing_notes(replace(ESTIMATE, **estimate), replace(CONDITIONS, **conditions)) == ()
+
+
+def test_a_difference_within_the_noise_is_not_called_above_it():
+    (note,) = timing_notes(replace(ESTIMATE, noise_floor=0.25, speedup=1.12), CONDITIONS)
+    assert note.endswith("smaller differences can't be detected")

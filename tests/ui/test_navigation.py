@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore.documents.document import StaticDocument
 from tcexplore.events import KernelStage, Location
 from tcexplore.quantities import count
 from tcexplore.session.links import kernel_link
@@ -46,6 +47,9 @@ async def test_a_fold_that_is_opened_at_the_bottom_scrolls_its_rows_into_view():
         assert fold + inside < top + height, "all of its rows are in view"
         await ui.press("enter")
         assert len(rows.document) == len(document)
+        rows.scroll_to(y=fold - rows.size.height + 1, animate=False)
+        rows.show(StaticDocument("", tuple(map(rows.document.row, range(len(rows.document)))) * 2))
+        assert rows.scroll_offset.y == fold - rows.size.height + 1, "a closed fold whose document grows later"
 
 
 async def test_enter_folds_a_row_and_f_follows_it():
@@ -390,7 +394,7 @@ async def test_the_guards_of_a_line_are_shown_while_a_kernel_of_it_is_selected()
         assert ui.current == "guards"
         assert guard.source in ui.row("guards")
         total = sum(len(installed.guards) for installed in run.guards)
-        assert f"of {total} guards" in ui.pane("guards").border_title
+        assert f", of {total}" in ui.pane("guards").border_title
         assert f"line {guard.location.line}: " in ui.pane("guards").border_title
 
 
@@ -407,8 +411,8 @@ async def test_guards_of_a_line_that_a_fold_hides_are_shown():
         assert guard.name in ui.screen
         own = [each for installed in run.guards for each in installed.guards if each.location == guard.location]
         structural = sum(each.structural for each in own)
-        assert f"{len(own) - structural} of " in ui.pane("guards").border_title
-        assert f" and {structural} structural" in ui.pane("guards").border_title
+        readable = count(len(own) - structural, "guard")
+        assert f"{readable} and {structural} structural ones, of " in ui.pane("guards").border_title
         of_graph = sum(each.structural and each.location == guard.location for each in run.guards[0].guards)
         assert f"{count(of_graph, 'structural guard')} on modules and torch itself" in ui.screen
         await ui.press("home", "enter")

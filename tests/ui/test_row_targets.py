@@ -67,5 +67,6 @@ async def test_a_mark_ends_with_the_target_in_view():
     run = training.run(3)
     async with run_app(fakes.session(run)) as ui:
         await ui.press("5", "home", "down", "equals_sign")
+        assert ui.view("code").marked is not None
         await ui.show(fakes.session(run.with_target("h100")))
         assert ui.view("code").marked is None, "another code has another kernel of this name"

@@ -78,14 +78,18 @@ def _without_empty_files(compile_cpp: Callable[[str, Sequence[Any]], None]) -> C
 
 def remove_empty(lock_path: str, targets: Sequence[str]) -> None:
     """Remove empty files that nobody is writing: who compiles a library holds its lock."""
-    if not any(_is_empty(target) for target in targets):
+    if not any(map(_is_empty, targets)):
         return
-    from torch.utils._filelock import FileLock
+    with suppress(Exception):  # if it fails, torch reports what is wrong
+        from torch.utils._filelock import FileLock
 
-    with suppress(Exception), FileLock(lock_path, timeout=LOCK_S):  # if it fails, torch reports what is wrong
-        for target in filter(_is_empty, targets):
-            os.unlink(target)
+        with FileLock(lock_path, timeout=LOCK_S):
+            for target in filter(_is_empty, targets):
+                os.unlink(target)
 
 
 def _is_empty(path: str) -> bool:
-    return os.path.exists(path) and not os.path.getsize(path)
+    try:
+        return os.stat(path).st_size == 0
+    except OSError:
+        return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -46,6 +46,9 @@ from tcexplore.targets.target_names import NATIVE
 GROUPED = "grouped kernels"
 """The fold that shows all kernels one by one."""
 
+NAMED = 6
+"""Graphs that a sentence names."""
+
 _LABEL_WIDTH = 10
 """Cells for the label of a kernel and the number of its launches."""
 
@@ -70,7 +73,8 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     alike = [group.kernels for group in groups] or [(kernel,) for kernel in snapshot.code.kernels]
     parts.append(fixed(_slowest(snapshot, alike, known, grouped=GROUPED not in toggled)))
     if idle:
-        names = f"{'graph' if len(idle) == 1 else 'graphs'} {', '.join(sorted(idle))}"
+        more = f" and {len(idle) - NAMED} more" if len(idle) > NAMED else ""
+        names = f"{'graph' if len(idle) == 1 else 'graphs'} {', '.join(idle[:NAMED])}{more}"
         text = f"The measured call does not run {names}: {'its' if len(idle) == 1 else 'their'} kernels have no time."
         parts.append(fixed(wrapped(text, width, "muted")))
     if any(len(group.kernels) > 1 for group in groups):
@@ -87,7 +91,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     return Parts(count_kernels(snapshot), parts)
 
 
-def _all_in(kernels: Iterable[Kernel], graphs: frozenset[str]) -> bool:
+def _all_in(kernels: Iterable[Kernel], graphs: Collection[str]) -> bool:
     return all(kernel.graph in graphs for kernel in kernels)
 
 

@@ -168,7 +168,7 @@ def _variants(module: ModuleRow) -> str:
     """Return that equal modules have different kernels; empty if they don't, or if the code is not known."""
     if not (variants := module.kernel_variants):
         return ""
-    return f"the same ops as {len(variants)} kinds of kernels: in {' and '.join(map(str, variants))} of them"
+    return f"equal ops, but {len(variants)} sets of kernels: of {', '.join(map(str, variants))} modules"
 
 
 def _times_of_each(module: ModuleRow) -> str:

@@ -71,8 +71,8 @@ def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> 
     total = sum(len(installed.guards) for installed in snapshot.guards)
     listed = [guard for guards in own.values() for guard in guards]
     structural = sum(guard.structural for guard in listed)
-    number = f"{len(listed) - structural:,} of {count(total, 'guard')}"
-    number += f" and {structural:,} structural" if structural else ""
+    others = f" and {structural:,} structural ones" if structural else ""
+    number = f"{count(len(listed) - structural, 'guard')}{others}, of {total:,}"
     shown = (f"  {number}, {hint('open')} shows all", "muted")
     parts = [fixed([fold(name, True, (where.describe(at), "heading"), shown, indent=0)])]
     for graph, guards in own.items():

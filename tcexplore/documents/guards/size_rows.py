@@ -35,8 +35,10 @@ def _region(snapshot: Snapshot, sizes: RegionSizes, toggled: frozenset[str], wid
         yield from wrapped(describe_varying(varying), width, indent=3, links=line_links(at), location=at)
     if name in toggled:
         yield from _every_size(sizes)
+    own = {known.graph for known in snapshot.region_graphs if known.region == sizes.region.region}
+    broken = any(graph_break.graph in own for graph_break in snapshot.breaks)
     for plan in sizes.plans:
-        yield from wrapped(describe_plan(plan, sizes, broken=bool(snapshot.breaks)), width, indent=3, lead="· ")
+        yield from wrapped(describe_plan(plan, sizes, broken=broken), width, indent=3, lead="· ")
 
 
 def _every_size(sizes: RegionSizes) -> Iterator[Row]:
@@ -64,7 +66,7 @@ def dim_name(dim: RecompileChange) -> str:
     return f"{name}.{dim.dim}"
 
 
-def describe_plan(plan: SizePlan, sizes: RegionSizes, *, broken: bool = False) -> str:
+def describe_plan(plan: SizePlan, sizes: RegionSizes, *, broken: bool) -> str:
     """Return what a way to compile gives for the sizes that occurred, and whether it was measured.
 
     `broken` is whether graph breaks split the region: by torch's rules, each part then compiles as often.

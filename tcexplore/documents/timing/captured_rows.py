@@ -18,6 +18,9 @@ MEANING = "Calls of the script that were kept, and made again after its end, eag
 OF_STEPS = "A call is a part of a step, so its speedup differs from that of the steps above."
 FIRST = "Memory, the parts of a call and the times of lines are of the first one; of the results, the worst is shown."
 
+INPUTS = 8
+"""Inputs of a call that are named."""
+
 FEWEST_FAULTS = 100
 """Difference in page faults between an eager and a compiled step from which on it is said: some tenths of a ms."""
 
@@ -59,7 +62,9 @@ def call_title(snapshot: Snapshot, call: CallExamined) -> str:
 
 def passes_and_inputs(call: CallExamined) -> str:
     """Return `forward and backward with i64[8, 128]`."""
-    return f"{'forward and backward' if call.backward else 'forward'} with {', '.join(call.inputs)}"
+    more = f" and {len(call.inputs) - INPUTS} more" if len(call.inputs) > INPUTS else ""
+    passes = "forward and backward" if call.backward else "forward"
+    return f"{passes} with {', '.join(call.inputs[:INPUTS])}{more}"
 
 
 def _call_rows(snapshot: Snapshot, call: CallExamined, width: int) -> Iterator[Row]:

@@ -70,7 +70,7 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
     if times.lines:
         yield from wrapped(_name_slowest(snapshot, times), width, "strong")
     if call := next(iter(snapshot.captured_calls), None):
-        of = f"Of {call_title(snapshot, call)} in the script, {passes_and_inputs(call)}"
+        of = f"These are times of {call_title(snapshot, call)} in the script, {passes_and_inputs(call)}"
         yield from wrapped(f"{of}. A step has also what is outside of it, such as the optimizer.", width, "muted")
     if text := _describe_load(snapshot):
         yield from wrapped(text, width, "warn", lead="! ")

@@ -203,11 +203,18 @@ class _Section(NamedTuple):
 
 
 def diff_document(
-    before: Snapshot | None, after: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78
+    before: Snapshot | None,
+    after: Snapshot,
+    toggled: frozenset[str] = frozenset(),
+    width: int = 78,
+    under_way: str = "",
 ) -> Parts:
-    """Return the document of the view."""
+    """Return the document of the view; `under_way` is the label of a newer run that is not over."""
     if before is None:
-        text = NO_OTHER_RANK if after.trace else NOTHING
+        follows = (
+            f"The diff of {after.label} and {under_way} follows as soon as {under_way} is over." if under_way else ""
+        )
+        text = NO_OTHER_RANK if after.trace else follows or NOTHING
         return Parts("", [fixed(wrapped(text, width, "muted"))])
     diff = _compared(before, after)
     misses = cache_misses(after, before)

@@ -384,6 +384,8 @@ class ExplorerApp(RunActions):
             ends = newest is not None and newest.status == "running" and newest.phase not in ENDLESS
             (self._clock.resume if ends else self._clock.pause)()
             self.show_progress()
+        if newest is not None:
+            self._open_awaited_fix(newest)
         if newest is not None and newest.breaks and newest.complete:
             self._prepare_fixes(newest)
         elif self._fixes is not None:

@@ -66,6 +66,8 @@ class RunActions(App[int]):
         self._studies: Studies | None = None
         """Those of the file; None before the first one."""
         self._fixes: FixPreparation | None = None
+        self._fix_awaited: tuple[int, tuple[Link, ...]] | None = None
+        """The run, and the links of the break, whose fix opens once the run is over."""
         self.history_of: Callable[[str], RunHistory] | None = None
         """Returns the runs of a model file on disk; None without a history."""
         self.history: RunHistory | None = None
@@ -203,11 +205,24 @@ class RunActions(App[int]):
         if GUARD_FILTERS_LINK in message.links:
             self._try_guard_filters()
             return
+        newest = self.session.newest
+        if newest is not None and not newest.complete and self.engine is not None and self.engine.job is not None:
+            self._fix_awaited = newest.run, tuple(message.links)
+            self.main.say("Not all graph breaks are known yet: the fix opens once the run is over.")
+            return
         screen = self._fix_screen(message.links)
         if isinstance(screen, str):
             self.main.say(screen)
         else:
             self.push_screen(screen)
+
+    def _open_awaited_fix(self, newest: Snapshot) -> None:
+        """Open the fix that the user asked for while the run was under way, unless another screen is in view."""
+        if self._fix_awaited is None or (newest.run == self._fix_awaited[0] and not newest.complete):
+            return
+        (run, links), self._fix_awaited = self._fix_awaited, None
+        if run == newest.run and newest.failure is None and self.screen is self.main:
+            self.call_later(self.on_fix_requested, FixRequested(links))
 
     def _try_guard_filters(self) -> None:
         from tcexplore.studies.mode_variants import guard_filter_options

@@ -85,7 +85,7 @@ async def test_the_next_save_is_compared_as_soon_as_it_is_known():
         await ui.press("d")
         assert "Nothing to compare with" in ui.screen
         await ui.show(fakes.session(training.run(3), fakes.running(4)))
-        assert "Nothing to compare with" in ui.screen
+        assert "The diff of run 3 and run 4 follows as soon as run 4 is over." in ui.screen
         await ui.show(fakes.session(training.run(3), edited()))
         assert "run 3 → run 4" in ui.screen
 

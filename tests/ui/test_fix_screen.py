@@ -104,3 +104,19 @@ async def test_h_fixes_the_only_break_from_any_pane(tmp_path: Path):
         ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
         await ui.press("7", "h")
         assert isinstance(ui.app.screen, FixScreen)
+
+
+async def test_h_during_a_run_opens_the_fix_once_the_run_is_over(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    session = broken(file)
+    over = session.runs[-1]
+    under_way = replace(session, runs=(*session.runs[:-1], replace(over, phase="dynamo", status="running")))
+    async with run_app(under_way) as ui:
+        ui.engine.story = verified
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await ui.press("h")
+        assert "the fix opens once the run is over" in ui.notifications[-1]
+        assert ui.app.screen is ui.app.main
+        await ui.show(session)
+        assert isinstance(ui.app.screen, FixScreen)

@@ -103,12 +103,14 @@ class DiffScreen(OverlayScreen):
             self._view.show(message(f"Reading the {base.label} …" if base.past else f"Reading {base.label} …"))
             self.post_message(RunNeeded(base.run))
             return
-        key = (*_parts(before), *_parts(after), self._toggled, width, *_figures(before, after))
+        newest = self._session.newest
+        under_way = "" if newest is None or newest is after or newest.complete else newest.label
+        key = (*_parts(before), *_parts(after), self._toggled, width, *_figures(before, after), under_way)
         if len(key) == len(self._key) and all(map(_same, key, self._key)):
             return
         self._key = key
         self._title.update(partial(_title_row, base, after, self._session.baseline))
-        build = partial(_build, key, before, after, self._toggled, width)
+        build = partial(_build, key, before, after, self._toggled, width, under_way)
         if not is_large(before, after):
             self._show_document(build())
             return
@@ -137,12 +139,19 @@ class DiffScreen(OverlayScreen):
 
 
 def _build(
-    key: tuple[object, ...], before: Snapshot | None, after: Snapshot | None, toggled: frozenset[str], width: int
+    key: tuple[object, ...],
+    before: Snapshot | None,
+    after: Snapshot | None,
+    toggled: frozenset[str],
+    width: int,
+    under_way: str,
 ) -> _Built:
     def build() -> Document:
         from tcexplore.documents.diff_view import diff_document
 
-        return diff_document(before, after, toggled, width) if after else message("Waiting for the first run.")
+        if after is None:
+            return message("Waiting for the first run.")
+        return diff_document(before, after, toggled, width, under_way)
 
     return key, guarded(build)
 

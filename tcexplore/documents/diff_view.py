@@ -211,10 +211,9 @@ def diff_document(
 ) -> Parts:
     """Return the document of the view; `under_way` is the label of a newer run that is not over."""
     if before is None:
-        follows = (
-            f"The diff of {after.label} and {under_way} follows as soon as {under_way} is over." if under_way else ""
-        )
-        text = NO_OTHER_RANK if after.trace else follows or NOTHING
+        text = NO_OTHER_RANK if after.trace else NOTHING
+        if under_way:
+            text = f"The diff of {after.label} and {under_way} follows as soon as {under_way} is over."
         return Parts("", [fixed(wrapped(text, width, "muted"))])
     diff = _compared(before, after)
     misses = cache_misses(after, before)

@@ -28,7 +28,7 @@ class ModeChoice:
 
     best: RunFigures
     """Of the runs that are certain to be as fast as the fastest, the first with a short compile. The default mode
-    instead, if it measured as fast and compiles no longer; the first run with the same code, if that may be as fast."""
+    instead, if it measured as fast; the first run with the same code, if that may be as fast."""
     equal: tuple[RunFigures, ...]
     """Other runs that may be as fast as the fastest, within `SPEEDUP_TOLERANCE`."""
     dynamic: RunFigures | None
@@ -53,7 +53,7 @@ def choose_mode(results: Sequence[RunFigures]) -> ModeChoice | None:
     longest = COMPILE_TIME_TOLERANCE * min(map(_compile_s, certain))
     short = next(result for result in certain if _compile_s(result) <= longest)
     usual = next((result for result in results if is_faster(result) and _is_default(result)), short)
-    if _speedup(usual) >= _interval(short)[0] and _compile_s(usual) <= COMPILE_TIME_TOLERANCE * _compile_s(short):
+    if _speedup(usual) >= _interval(short)[0]:
         short = usual
     # What compiles first also compiles headers: a later mode with the same code is no better one, unless it is faster.
     may_be = (result for result in results if is_faster(result) and _interval(result)[1] >= _interval(short)[0])

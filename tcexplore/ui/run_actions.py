@@ -206,7 +206,7 @@ class RunActions(App[int]):
             self._try_guard_filters()
             return
         newest = self.session.newest
-        if newest is not None and not newest.complete and self.engine is not None and self.engine.job is not None:
+        if newest is not None and newest.status == "running" and not newest.complete:
             self._fix_awaited = newest.run, tuple(message.links)
             self.main.say("Not all graph breaks are known yet: the fix opens once the run is over.")
             return

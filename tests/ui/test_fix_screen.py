@@ -120,3 +120,16 @@ async def test_h_during_a_run_opens_the_fix_once_the_run_is_over(tmp_path: Path)
         assert ui.app.screen is ui.app.main
         await ui.show(session)
         assert isinstance(ui.app.screen, FixScreen)
+
+
+async def test_h_after_a_run_that_failed_awaits_nothing(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    session = broken(file)
+    failed = replace(session.runs[-1], phase="dynamo", status="failed")
+    async with run_app(replace(session, runs=(*session.runs[:-1], failed))) as ui:
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await ui.press("h")
+        assert "opens once" not in ui.notifications[-1]
+        await ui.show(session)
+        assert ui.app.screen is ui.app.main

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import groupby
-from types import MappingProxyType
 
 from rich.cells import cell_len
 
@@ -44,7 +43,6 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     alike: list[tuple[Kernel, ...]] = [(kernel,) for kernel in snapshot.code.kernels]
     if may_fold and GROUPED not in toggled:
         alike = [group.kernels for group in folded]
-    of_kernel = {id(kernel): number for number, kernels in enumerate(alike) for kernel in kernels}
     listed = {id(kernel): kernels[0] for kernels in alike for kernel in kernels}
     groups = [(key, list(of)) for key, of in groupby(alike, lambda kernels: (kernels[0].graph, kernels[0].phase))]
     parts: list[Part] = [
@@ -64,7 +62,7 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
             parts.append(fixed(_kernel(kernels, fused, known, toggled, width), known.title(kernels[0])))
             # Of equal layers, one reason for each kind of neighbor.
             answers = [why for kernel in kernels if (why := apart.get(id(kernel))) is not None]
-            shown = {of_kernel[id(why.b)]: why for why in reversed(answers)}.values()
+            shown = {id(listed[id(why.b)]): why for why in reversed(answers)}.values()
             parts += [fixed(reason_rows(snapshot, why, known, toggled, width, listed)) for why in shown]
     return Parts(_title(snapshot), parts)
 
@@ -261,10 +259,10 @@ def _question(answer: NotFused, known: Labels) -> Row:
 
 def first_reason(snapshot: Snapshot, a: Kernel, b: Kernel) -> str:
     """Return the first reason why two kernels of a run are not fused."""
-    return _first_reason(not_fused(snapshot, a, b), labels(snapshot))
+    return _first_reason(not_fused(snapshot, a, b), labels(snapshot), {})
 
 
-def _first_reason(answer: NotFused, known: Labels, listed: Mapping[int, Kernel] = MappingProxyType({})) -> str:
+def _first_reason(answer: NotFused, known: Labels, listed: Mapping[int, Kernel]) -> str:
     """Return the first reason, and how many more there are."""
     reasons = list(dict.fromkeys(decision.reason for decision in answer.refusals))
     relation = answer.relation

@@ -1,6 +1,8 @@
-"""Formatting of quantities: counts, sizes and durations."""
+"""Formatting of quantities: counts, sizes and durations, and of lists that are cut."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 _UNITS = (("h", 3600.0, 7200.0), ("min", 60.0, 600.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 1e-6, 0.0))
 """Units, their seconds, and the smallest durations in seconds to use them for."""
@@ -9,6 +11,12 @@ _UNITS = (("h", 3600.0, 7200.0), ("min", 60.0, 600.0), ("s", 1.0, 1.0), ("ms", 1
 def count(number: int, noun: str, plural: str = "") -> str:
     """Format a number with a noun: `1 graph break`, `2 graph breaks`, `1,234 guards`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
+
+
+def first_of(texts: Sequence[str], most: int, joint: str = ", ", rest: str = " and ") -> str:
+    """Return the first texts, and how many more there are: `0/0, 1/0 and 3 more`."""
+    left = len(texts) - most
+    return joint.join(texts[:most]) + (f"{rest}{left} more" if left > 0 else "")
 
 
 def factor(ratio: float, decimals: int = 2) -> str:

@@ -15,7 +15,7 @@ from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
 from tcexplore.keymap import hint
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, first_of
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import eager_ops, lines_of_eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
@@ -399,5 +399,4 @@ def _unit(snapshot: Snapshot) -> str:
 
 
 def _names(costed: RankedBreak) -> str:
-    names = [name for name, _, _ in costed.ops]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return first_of([name for name, _, _ in costed.ops], 3)

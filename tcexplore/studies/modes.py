@@ -22,7 +22,7 @@ from tcexplore.events import TIMEOUT, Config, Job, Standby
 from tcexplore.events.config import INDUCTOR
 from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
-from tcexplore.quantities import count, duration, factor_range, rounded, size
+from tcexplore.quantities import count, duration, factor_range, first_of, rounded, size
 from tcexplore.report.json_report import configuration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import RunFigures, economics, may_be_faster
@@ -56,7 +56,7 @@ from tcexplore.studies.mode_variants import (
 from tcexplore.studies.runs import Runs, has_ended
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import run_fields
-from tcexplore.studies.study_text import ERROR_MARK, load_warning, uneven_eager, varied_times
+from tcexplore.studies.study_text import ERROR_MARK, NAMED, load_warning, uneven_eager, varied_times
 from tcexplore.studies.timed_cells import Cell, Matters, TimedCells, plan_cells, settled
 
 State = StudyState[ModesOptions, RunFigures]
@@ -326,14 +326,9 @@ def _stay_eager(good: Sequence[RunFigures]) -> str:
     )
 
 
-NAMED = 4
-"""Runs that a sentence names."""
-
-
 def _names(results: Sequence[RunFigures]) -> str:
     """Return the names of the first runs, and how many more there are."""
-    named = [describe_configuration(result.run.config) for result in results[:NAMED]]
-    return "; ".join([*named, f"{len(results) - NAMED} more"] if len(results) > NAMED else named)
+    return first_of([describe_configuration(result.run.config) for result in results], NAMED, "; ", "; ")
 
 
 CPU_BACKENDS = ("eager", "aot_eager", "inductor")

@@ -12,12 +12,12 @@ from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import Piece, fitted, piece, row, wrapped
 from tcexplore.documents.verdicts import of_medians
 from tcexplore.events import Job, TimingEstimate
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, first_of
 from tcexplore.session.economics import EVEN_RATIO, RunFigures
 from tcexplore.studies.study import StudyState
 
-VARIED_NAMED = 4
-"""Timings that a sentence about varied times names."""
+NAMED = 4
+"""Runs that a sentence names."""
 
 ERROR_MARK = "✖ "
 """Prefix of a sentence about an error."""
@@ -116,8 +116,7 @@ def varied_times(timings: Mapping[str, TimingEstimate]) -> str:
     ratios = [f"{name} {ratio:.2f}×" for name, timing in known.items() if (ratio := of_medians(timing)) is not None]
     if not ratios:
         return ""
-    more = f"; {len(ratios) - VARIED_NAMED} more" if len(ratios) > VARIED_NAMED else ""
     return (
         "Speedups are those of calls next to each other, times are medians of all calls. They give another ratio where "
-        f"times varied: {'; '.join(ratios[:VARIED_NAMED])}{more}."
+        f"times varied: {first_of(ratios, NAMED, '; ', '; ')}."
     )

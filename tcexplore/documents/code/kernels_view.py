@@ -36,7 +36,7 @@ from tcexplore.documents.module_folds import KernelGroup, kernel_groups
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.device_rows import format_measured
 from tcexplore.events import Kernel, Wrapper
-from tcexplore.quantities import count, duration
+from tcexplore.quantities import count, duration, first_of
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import CallAccount
 from tcexplore.session.kernel_facts import achieved, idle_graphs, kernel_facts, kernel_loops, traced_sizes
@@ -73,8 +73,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     alike = [group.kernels for group in groups] or [(kernel,) for kernel in snapshot.code.kernels]
     parts.append(fixed(_slowest(snapshot, alike, known, grouped=GROUPED not in toggled)))
     if idle:
-        more = f" and {len(idle) - NAMED} more" if len(idle) > NAMED else ""
-        names = f"{'graph' if len(idle) == 1 else 'graphs'} {', '.join(idle[:NAMED])}{more}"
+        names = f"{'graph' if len(idle) == 1 else 'graphs'} {first_of(idle, NAMED)}"
         text = f"The measured call does not run {names}: {'its' if len(idle) == 1 else 'their'} kernels have no time."
         parts.append(fixed(wrapped(text, width, "muted")))
     if any(len(group.kernels) > 1 for group in groups):

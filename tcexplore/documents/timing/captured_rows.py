@@ -10,7 +10,7 @@ from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_SENTENCES, FAITHFUL_VERDICTS
 from tcexplore.documents.verdicts import MARKS, VERDICT_STYLES, describe_noise
 from tcexplore.events import CallExamined
-from tcexplore.quantities import count, duration, factor_range, size
+from tcexplore.quantities import count, duration, factor_range, first_of, size
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links
 
@@ -62,9 +62,8 @@ def call_title(snapshot: Snapshot, call: CallExamined) -> str:
 
 def passes_and_inputs(call: CallExamined) -> str:
     """Return `forward and backward with i64[8, 128]`."""
-    more = f" and {len(call.inputs) - INPUTS} more" if len(call.inputs) > INPUTS else ""
     passes = "forward and backward" if call.backward else "forward"
-    return f"{passes} with {', '.join(call.inputs[:INPUTS])}{more}"
+    return f"{passes} with {first_of(call.inputs, INPUTS)}"
 
 
 def _call_rows(snapshot: Snapshot, call: CallExamined, width: int) -> Iterator[Row]:

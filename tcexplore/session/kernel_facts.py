@@ -221,6 +221,12 @@ def idle_graphs(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(graph for graph in own if graph not in ran) if ran else ()
 
 
+def kernels_that_run(snapshot: Snapshot) -> tuple[ev.Kernel, ...]:
+    """Return the kernels of the graphs that the measured calls run; all without a measured call."""
+    idle = idle_graphs(snapshot)
+    return tuple(kernel for kernel in snapshot.code.kernels if kernel.graph not in idle)
+
+
 def traced_sizes(snapshot: Snapshot, graphs: Iterable[str]) -> str:
     """Return `s23=4`: symbolic sizes of graphs as they were traced, for which bytes and FLOPs are counted."""
     known = _sizes_by_graph(snapshot.symbols)

@@ -132,11 +132,18 @@ def test_kernels_of_graphs_that_the_measured_call_does_not_run_come_last_and_say
         measured = measured.apply(replace(kernel, run=run.run, graph="0/1"))
     measured = measured.apply(ev.CallProfiled(run=run.run, total_us=9.0, repeats=1, parts=(part,)))
     texts = [row.text for row in rows(kernels_document(measured, frozenset(), 120))]
-    assert " The measured call does not run graph 0/0: its kernels have no time." in texts
+    idle_graph = " The measured call does not run graph 0/0: its kernels have no time."
+    assert idle_graph in texts
+    launches = sum(max(1, len(kernel.calls)) for kernel in run.code.kernels)
+    assert any(f" {launches} launches of 1 kind of kernels" in text for text in texts), "those of 0/1"
     kinds = [text for text in texts if text.startswith("▸ ")]
     idle = [text.endswith("not run") or "not run  " in text for text in kinds if "cpp_" in text]
     assert idle == sorted(idle)
     assert set(idle) == {False, True}
+    fused = [row.text for row in rows(fusion_document(measured, frozenset(), 120))]
+    assert fused.index(" 0/1 forward") < fused.index(idle_graph) < fused.index(" 0/0 forward")
+    saved = next(text for text in fused if text.startswith(" fusion saves "))
+    assert saved == next(r.text for r in rows(fusion_document(run, frozenset(), 120)) if "fusion saves" in r.text)
 
 
 async def test_a_search_finds_the_source_of_an_equal_kernel(run: Snapshot):

@@ -10,7 +10,7 @@ from itertools import groupby
 from rich.cells import cell_len
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernels_view import GROUPED, grouping_row, launches_of
+from tcexplore.documents.code.kernels_view import GROUPED, grouping_row, idle_rows, launches_of
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.graph.graph_view import Between, order_breaks
@@ -22,6 +22,7 @@ from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import NO_SHARED_DATA, FusedKernel, Fusions, KernelRelation, NotFused, not_fused
+from tcexplore.session.kernel_facts import idle_graphs, kernels_that_run
 from tcexplore.session.line_times import bytes_moved
 from tcexplore.session.links import Link, break_link, kernel_link
 
@@ -44,16 +45,22 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     if may_fold and GROUPED not in toggled:
         alike = [group.kernels for group in folded]
     listed = {id(kernel): kernels[0] for kernels in alike for kernel in kernels}
+    idle = idle_graphs(snapshot)
+    # What runs comes first.
+    alike.sort(key=lambda kernels: kernels[0].graph in idle)
     groups = [(key, list(of)) for key, of in groupby(alike, lambda kernels: (kernels[0].graph, kernels[0].phase))]
     parts: list[Part] = [
         fixed(_verdict(snapshot, width)),
         fixed(missing_rows(snapshot, (ev.RunFact.FUSION, ev.RunFact.FUSION_REFUSED), width)),
     ]
     if may_fold:
-        parts.append(fixed([grouping_row(toggled, len(folded), snapshot.code.kernels)]))
+        parts.append(fixed([grouping_row(snapshot, toggled, folded)]))
     breaks = order_breaks(snapshot.graphs, snapshot.breaks)
     before: Kernel | None = None
     for (graph, phase), of_graph in groups:
+        if graph in idle and (before is None or before.graph not in idle):
+            parts.append(fixed(idle_rows(snapshot, width)))
+            before = None
         parts.append(fixed(_between_graphs(snapshot, breaks, before, of_graph[0][0], width)))
         before = of_graph[-1][-1]
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
@@ -84,13 +91,13 @@ def _between_graphs(
 
 
 def _title(snapshot: Snapshot) -> str:
-    saved = [kernel.bytes_saved for kernel in snapshot.code.kernels if kernel.bytes_saved]
+    saved = [kernel.bytes_saved for kernel in kernels_that_run(snapshot) if kernel.bytes_saved]
     return f"saved {size(sum(saved))}" if saved else count(len(snapshot.code.kernels), "kernel")
 
 
 def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield how much memory traffic fusion saves, and the source of the figures."""
-    known = [(k.bytes_saved, bytes_moved(k)) for k in snapshot.code.kernels]
+    known = [(k.bytes_saved, bytes_moved(k)) for k in kernels_that_run(snapshot)]
     saved = sum(saved for saved, moved in known if saved is not None and moved is not None)
     moved = sum(moved for saved, moved in known if saved is not None and moved is not None)
     if not moved:
@@ -104,7 +111,7 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
         "scheduling never had a buffer and do not count."
     )
     yield from wrapped(text, width, "dim")
-    if not all(kernel.generated for kernel in snapshot.code.kernels):
+    if not all(kernel.generated for kernel in kernels_that_run(snapshot)):
         yield from wrapped(APART["extern"], width, "dim")
     yield BLANK
 

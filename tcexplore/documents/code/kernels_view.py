@@ -39,7 +39,14 @@ from tcexplore.events import Kernel, Wrapper
 from tcexplore.quantities import count, duration, first_of
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import CallAccount
-from tcexplore.session.kernel_facts import achieved, idle_graphs, kernel_facts, kernel_loops, traced_sizes
+from tcexplore.session.kernel_facts import (
+    achieved,
+    idle_graphs,
+    kernel_facts,
+    kernel_loops,
+    kernels_that_run,
+    traced_sizes,
+)  # fmt: skip
 from tcexplore.session.links import kernel_link, line_link
 from tcexplore.targets.target_names import NATIVE
 
@@ -72,12 +79,9 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     groups = sorted(kernel_groups(snapshot, snapshot.code), key=lambda group: _all_in(group.kernels, idle))
     alike = [group.kernels for group in groups] or [(kernel,) for kernel in snapshot.code.kernels]
     parts.append(fixed(_slowest(snapshot, alike, known, grouped=GROUPED not in toggled)))
-    if idle:
-        names = f"{'graph' if len(idle) == 1 else 'graphs'} {first_of(idle, NAMED)}"
-        text = f"The measured call does not run {names}: {'its' if len(idle) == 1 else 'their'} kernels have no time."
-        parts.append(fixed(wrapped(text, width, "muted")))
+    parts.append(fixed(idle_rows(snapshot, width)))
     if any(len(group.kernels) > 1 for group in groups):
-        parts.append(fixed([grouping_row(toggled, len(groups), snapshot.code.kernels)]))
+        parts.append(fixed([grouping_row(snapshot, toggled, groups)]))
     if any(len(group.kernels) > 1 for group in groups) and GROUPED not in toggled:
         for group in groups:
             parts += _group(snapshot, group, known, toggled, width, runs=not _all_in(group.kernels, idle))
@@ -94,13 +98,26 @@ def _all_in(kernels: Iterable[Kernel], graphs: Collection[str]) -> bool:
     return all(kernel.graph in graphs for kernel in kernels)
 
 
-def grouping_row(toggled: frozenset[str], groups: int, kernels: Sequence[Kernel]) -> Row:
-    """Return the row that shows all kernels one by one, and groups them again."""
+def idle_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the graphs that the measured call does not run."""
+    if idle := idle_graphs(snapshot):
+        names = f"{'graph' if len(idle) == 1 else 'graphs'} {first_of(idle, NAMED)}"
+        text = f"The measured call does not run {names}: {'its' if len(idle) == 1 else 'their'} kernels have no time."
+        yield from wrapped(text, width, "muted")
+
+
+def grouping_row(snapshot: Snapshot, toggled: frozenset[str], groups: Sequence[KernelGroup]) -> Row:
+    """Return the row that shows all kernels one by one, and groups them again.
+
+    It counts what the measured call runs.
+    """
     if GROUPED in toggled:
         text = "all kernels: closes to show those of equal layers once"
     else:
-        launches = count(launches_of(kernels), "launch", "launches")
-        text = f"{launches} of {count(groups, 'kind')} of kernels, those of equal layers once: opens all"
+        idle = idle_graphs(snapshot)
+        kinds = sum(group.kernels[0].graph not in idle for group in groups)
+        launches = count(launches_of(kernels_that_run(snapshot)), "launch", "launches")
+        text = f"{launches} of {count(kinds, 'kind')} of kernels, those of equal layers once: opens all"
     return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)
 
 

@@ -196,10 +196,12 @@ def test_the_next_form_follows_the_open_one():
     statement = (statement_link(kernel, 5),)
     first = instruction_folds(snapshot, statement)
     assert [fold.rpartition(" ")[2] for fold in first.opened] == ["ptx"]
+    assert first.forms == ("PTX", "SASS")
     assert instruction_folds(snapshot, statement, first.opened) == first, "an open form stays"
     second = instruction_folds(snapshot, statement, first.opened, by=1)
     assert [fold.rpartition(" ")[2] for fold in second.opened] == ["sass"]
     assert second.closed == first.opened
+    assert second.forms == ("SASS", "PTX")
     assert instruction_folds(snapshot, statement, second.opened, by=1) == first
 
 

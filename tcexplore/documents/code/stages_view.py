@@ -41,6 +41,8 @@ class InstructionFolds(NamedTuple):
 
     opened: frozenset[str]
     closed: frozenset[str]
+    forms: tuple[str, ...] = ()
+    """The names of the forms: the one to show, then the others in the order in which they follow."""
 
 
 def instruction_folds(
@@ -52,16 +54,19 @@ def instruction_folds(
     """
     selected = {link for link in links if link.kind == "statement"}
     opened, closed = set[str](), set[str]()
+    forms: tuple[str, ...] = ()
     for kernel in snapshot.code.kernels if selected else ():
         own = {statement_link(kernel, n) for n in range(1, kernel.source.count("\n") + 2)}
         made = kernel_facts(snapshot.code, kernel).assembled
         if made is None or own.isdisjoint(selected):
             continue
-        folds = [_stage_fold(kernel, made, stage) for form in LINKED for stage in made.stages if stage.name == form]
-        at = next((index + by for index, name in enumerate(folds) if name in toggled), 0)
-        opened |= {folds[at % len(folds)]} if folds else set()
+        stages = [stage for form in LINKED for stage in made.stages if stage.name == form]
+        folds = [_stage_fold(kernel, made, stage) for stage in stages]
+        at = next((index + by for index, name in enumerate(folds) if name in toggled), 0) % max(1, len(folds))
+        opened |= set(folds[at : at + 1])
         closed |= set(folds) - opened
-    return InstructionFolds(frozenset(opened), frozenset(closed))
+        forms = tuple(NAMES.get(stage.name, stage.name) for stage in (*stages[at:], *stages[:at]))
+    return InstructionFolds(frozenset(opened), frozenset(closed), forms)
 
 
 def list_statements(snapshot: Snapshot, links: Collection[Link]) -> tuple[Link, ...]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.document import Document
+from tcexplore.documents.timing.next_view import next_document
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import script_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.session.snapshot import start_snapshot
+from tests import fakes
 from tests.documents import golden
 from tests.report.whole_report import validate
 
@@ -86,16 +90,18 @@ def test_break_even_is_in_steps_and_epochs():
 
 
 def test_a_script_with_fewer_steps_than_the_break_even_point_says_so():
-    def text(steps: int, *end: ev.Event, repeats: int = 0) -> str:
+    def text(steps: int, *end: ev.Event, repeats: int = 0, of: Callable[..., Document] = timing_document) -> str:
         seen = ev.RegionCalls(
             region=0, calls=3 * steps, warm=0, seconds=1.0, sampled=0, median_us=None, low_us=None, high_us=None,
             entered=None, resumed=None, uncompiled=0, raised=0, eager=steps, bin_s=1.0, activity=(),
         )  # fmt: skip
         run = script(ESTIMATE, replace(STEPS, steps=40, repeats=repeats), seen, *end)
-        return " ".join(golden.text(timing_document(run)).split())
+        run = replace(run, graphs=fakes.complete().graphs)
+        return " ".join(golden.text(of(run)).split())
 
     short = "This script has about 120 steps: compiling most likely makes it take longer."
     assert short in text(120, ev.Finished())
+    assert short in text(120, ev.Finished(), of=next_document)
     assert short in text(360, ev.Finished(), repeats=2)
     assert "This script has" not in text(120), "more steps may follow"
     assert "This script has" not in text(300, ev.Finished())

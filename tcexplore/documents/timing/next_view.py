@@ -11,6 +11,7 @@ from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.documents.line_facts import broken_expression, lines_of_fix
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.timing.step_rows import pays_in_this_run
 from tcexplore.documents.verdicts import format_reservation, recommend
 from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked
 from tcexplore.keymap import hint
@@ -78,9 +79,8 @@ def next_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _recommendation(snapshot: Snapshot, steps: Sequence[NextStep], width: int) -> Iterator[Row]:
     """Yield whether to compile at all, which no step of the list is about; nothing without a verdict."""
     if (advice := recommend(snapshot, snapshot.expected_calls)) and not snapshot.trace:
-        yield from wrapped(advice, width, "strong")
-        if text := _with_first_step(snapshot, steps):
-            yield from wrapped(text, width, "strong")
+        for text in (advice, pays_in_this_run(snapshot), _with_first_step(snapshot, steps)):
+            yield from wrapped(text, width, "strong") if text else ()
         if caveat := format_reservation(snapshot):
             yield from wrapped(caveat, width, "muted")
         yield BLANK
@@ -158,6 +158,9 @@ def gain_span(step: NextStep) -> Span:
         gain = measured_gain(step, step.earlier.tried)
         return Span(f"{describe_gain(gain)} in run {step.earlier.run}", "ok" if gain.helps else "muted")
     text = describe_gain(step.gain)
+    if step.recompiles and step.gain.measured and not step.gain.helps and step.gain.unit == "times faster":
+        avoided = count(step.recompiles, "recompile")
+        return Span(f"avoids {avoided}; a call {_interval(step.gain)}× as fast", "muted")
     if step.tried is not None and step.tried.verdict == "undecided" and not step.compiles and step.gain.measured:
         return Span(f"undecided {_interval(step.gain)}", "muted")
     if step.gain.measured:

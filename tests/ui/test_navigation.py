@@ -15,7 +15,7 @@ from tcexplore.ui.palette import CommandProvider
 from tcexplore.ui.row_view import RowView
 from tcexplore.ui.screens.target_screens import TargetScreen
 from tests import fakes
-from tests.snapshots import gpu
+from tests.snapshots import gpu, measured
 from tests.snapshots.codes import with_code
 from tests.ui.app_under_test import AppUnderTest, run_app
 
@@ -272,6 +272,20 @@ async def test_the_assembly_of_the_selected_line_opens_once_it_is_known(size: tu
         await ui.press("P")
         assert "FMNMX" in ui.screen, "again, the key shows the next form"
         assert "max.f32" not in ui.screen
+        assert ui.notifications[-1] == "SASS is shown: P shows PTX."
+
+
+async def test_the_row_of_the_slowest_kernel_leads_to_it_and_selects_it_for_the_other_views():
+    async with run_app(fakes.session(measured.run())) as ui:
+        await ui.press("5", "home")
+        code = ui.view("code")
+        code.move_to(next(n for n in range(len(code.document)) if _text(code, n).startswith(" slowest ")))
+        await ui.press("enter")
+        (kernel,) = (link for link in code.document.row(code.cursor).links if link.kind == "kernel")
+        assert kernel in ui.app.main.selection.links
+        await ui.press("v")
+        assert ui.pane("code").view.name == "fusion"
+        assert kernel in ui.view("code").document.row(ui.view("code").cursor).links
 
 
 async def test_one_key_shows_the_assembly_of_the_line_and_asks_for_a_target_first():

@@ -274,6 +274,8 @@ class MainScreen(ReadingScreen):
         if folds.opened:
             self._assembly_awaited = False
             pane.open_folds(folds.opened, statements, folds.closed)
+            if len(folds.forms) > 1:
+                self.say(f"{folds.forms[0]} is shown: {hint('machine-code')} shows {folds.forms[1]}.")
         elif not statements and (whole := list_statements(snapshot, self.selection.links)):
             self.selection.select((*whole, *self.selection.links), self.session)
             self._highlight(everywhere=False)
@@ -350,6 +352,7 @@ class MainScreen(ReadingScreen):
             self.grid.pane.toggle(message.row.fold)
         elif message.row.target is not None:
             self.navigation.open_chapter(message.row.target)
+            self._select_row(alone=True)
         elif (step := step_of(message.row.links)) is not None:
             self.post_message(StepRequested(step))
         else:

@@ -35,7 +35,7 @@ TRAINING = """\
 import torch
 torch.manual_seed(0)
 net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.BatchNorm1d(256), torch.nn.Linear(256, 1))
-compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+compiled = torch.compile(net, backend="eager", fullgraph=True)
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
 loader = torch.utils.data.DataLoader(torch.randn(5 * 64 + 16, 64), batch_size=64)
 for epoch in range(50):
@@ -68,7 +68,7 @@ async def test_alternation_leaves_graphs_recompiles_and_losses_as_they_are(runs:
     assert [event.graph for event in only(events, Recompiled)] == [event.graph for event in only(alone, Recompiled)]
     assert not only(events, ExtraCompiles)
     assert len(losses(events)) == len(losses(alone)) == 300
-    assert losses(events) == pytest.approx(losses(alone), rel=2e-3)
+    assert losses(events) == losses(alone)
 
     steps, timing = only(events, StepsTimed)[-1], only(events, TimingEstimate)[-1]
     assert (steps.border, steps.step, steps.steps_per_epoch) == ("optimizer", "AdamW", 6.0)
@@ -98,7 +98,7 @@ async def test_alternation_leaves_graphs_recompiles_and_losses_as_they_are(runs:
     assert only(alone, RegionCalls)[-1].eager == 0
 
 
-SHORT = TRAINING.replace("range(50)", "range(5)").replace("256", "2048").replace("aot_eager", "eager")
+SHORT = TRAINING.replace("range(50)", "range(5)").replace("256", "2048")
 
 
 async def test_a_short_script_runs_again_on_request(runs: Runs) -> None:

@@ -61,7 +61,8 @@ class RoundedOps(TorchDispatchMode):  # type: ignore[misc]
         for place, leaf in enumerate(leaves):
             if leaf.layout is torch.strided and (func._schema.is_mutable or storage_of(leaf) not in given):
                 error = leaf if place else _error_of_sum(name, args, options, leaf)
-                leaf.add_((error * self._noise(leaf)).to(leaf.dtype))
+                noise = (error * self._noise(leaf)).nan_to_num_(0.0, 0.0, 0.0)  # the -inf of a mask has no rounding
+                leaf.add_(noise.to(leaf.dtype))
         return result
 
     def _noise(self, value: torch.Tensor) -> torch.Tensor:

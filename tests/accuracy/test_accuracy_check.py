@@ -356,6 +356,16 @@ def test_other_roundings_leave_the_random_numbers_of_the_program_alone():
     torch.testing.assert_close(rounded, (X * 3).sum(-1), rtol=1e-4, atol=1e-4)
 
 
+def test_the_infinities_of_a_mask_have_no_rounding():
+    mask = torch.ones(4, 4).tril().bool()
+    with RoundedOps(0):
+        scores = torch.ones(4, 4).masked_fill(~mask, float("-inf"))
+        weights = scores.softmax(-1)
+    assert torch.equal(torch.isneginf(scores), ~mask)
+    assert not weights.isnan().any()
+    assert not torch.equal(weights, torch.ones(4, 4).masked_fill(~mask, float("-inf")).softmax(-1))
+
+
 def test_a_program_that_branches_on_the_dtype_is_compared_with_eager_only():
     def branching(x: torch.Tensor) -> torch.Tensor:
         return (x * 11).relu() if x.dtype is torch.float32 else x.relu()

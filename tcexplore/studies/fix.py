@@ -595,9 +595,10 @@ async def fix_each(
 
 
 def fix_target(files: FixedFiles, run: Snapshot, graph_break: ev.GraphBreak) -> FixTarget:
-    """Return a break of a run with the changes that could remove it."""
+    """Return a break of a run with the changes that could remove it, or with advice if none is known."""
     try:
-        return FixTarget(run, graph_break, files.changes(graph_break), files.advice(graph_break))
+        changes = files.changes(graph_break)
+        return FixTarget(run, graph_break, changes, "" if changes else files.advice(graph_break))
     except UnreadableError:
         return FixTarget(run, graph_break, (), "")
 

@@ -157,8 +157,7 @@ class FramePaths:
 
     def _path_as_root(self, module: Module) -> ModulePath:
         """Return the path of a module that nothing contains, from which those inside it have theirs."""
-        self._known.append(paths_inside(module))
-        _outermost[id(module)] = weakref.ref(module)
+        self._known.append(_paths_of_graphs(module))
         return self._known[-1][id(module)]
 
     def _evaluate(self, source: str) -> Module | None:
@@ -179,9 +178,19 @@ class FramePaths:
     def _all_paths(self) -> Iterator[dict[int, ModulePath]]:
         yield from self._known
         for root in self._roots:
-            self._known.append(paths_inside(root))
-            _outermost[id(root)] = weakref.ref(root)
+            self._known.append(_paths_of_graphs(root))
             yield self._known[-1]
+
+
+def _paths_of_graphs(root: Module) -> dict[int, ModulePath]:
+    """Return the paths inside a module from which graphs have theirs, and remember it.
+
+    Of a wrapper only what is inside: the one that `torch.compile` returns to a function ends with that, while a call
+    of the module is repeated later.
+    """
+    inner = unwrapped(root)
+    _outermost[id(inner)] = weakref.ref(inner)
+    return paths_inside(root)
 
 
 def known_paths() -> dict[int, ModulePath]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -12,7 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from tcexplore import events as ev
-from tcexplore.capture.module_paths import ModulePath, ModuleStack, name_modules, paths_inside
+from tcexplore.capture.module_paths import (
+    ModulePath,
+    ModuleStack,
+    RunModule,
+    name_modules,
+    paths_inside,
+    running_module,
+)  # fmt: skip
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.documents.graph.modules_view import modules_document
 from tcexplore.documents.module_folds import timed_tree
@@ -187,6 +195,16 @@ def test_the_stack_of_an_eager_call_has_the_paths_of_a_graph():
     assert stack.innermost is None
     model(INPUT)
     assert len(stack.ran) == len(set(stack.ran))
+
+
+def test_a_module_keeps_its_path_once_the_wrapper_that_compiled_it_is_gone():
+    model = Sequence()
+    (root,) = {graph.root for graph in capture(model, (INPUT,)) if isinstance(graph, ev.GraphCaptured)}
+    gc.collect()
+    places: list[RunModule | None] = []
+    model.layers[1].register_forward_hook(lambda *_: places.append(running_module()))
+    model(INPUT)
+    assert places == [RunModule(ModulePath(root, "layers.1"), "Layer")]
 
 
 @pytest.mark.parametrize("kind", layered.ODD_LAYERS)

@@ -28,10 +28,17 @@ At = Callable[[Numbered], Row]
 """Function that returns the links and location of a line."""
 
 
-def text_rows(changes: Iterable[RunChange[str]], width: int, at: At | None = None) -> Iterator[Row]:
-    """Yield the changed lines with a few around them, and the number of lines between."""
+def text_rows(
+    changes: Iterable[RunChange[str]], width: int, at: At | None = None, *, uncut: bool = False
+) -> Iterator[Row]:
+    """Yield the changed lines with a few around them, and the number of lines between.
+
+    `uncut`: a changed line that would be cut in its half is not shown side by side with the other text.
+    """
     lines = _numbered(changes)
-    form = _side_by_side if width >= SIDE_BY_SIDE else _one_below_the_other
+    longest = max((len(_nearer(line.change.item)) for line in lines if line.change.kind != "same"), default=0)
+    fits = not uncut or longest <= _room_of_half(width, len(str(len(lines))))
+    form = _side_by_side if width >= SIDE_BY_SIDE and fits else _one_below_the_other
     for piece in _pieces(lines):
         if isinstance(piece, int):
             yield row((f"   ┄┄ {piece:,} unchanged ".ljust(min(width - 2, 60), "┄"), "rule"))
@@ -84,15 +91,20 @@ _MARKS = {"same": (" ", ""), "added": ("+", "added"), "removed": ("-", "removed"
 
 
 def _side_by_side(piece: Sequence[Numbered], number: int, width: int, at: At | None) -> Iterator[Row]:
-    half = (width - 3) // 2
+    half, room = (width - 3) // 2, _room_of_half(width, number)
     for left, right in _paired(piece):
         before, after = (left.change.before or "" if left else ""), (right.change.after or "" if right else "")
-        before, after = _to_difference(_nearer(before), _nearer(after), half - number - 4)
+        before, after = _to_difference(_nearer(before), _nearer(after), room)
         spans = (*_half(left, left.before if left else 0, before, "removed", number, half), Span(" │ ", "rule"),
                  *_half(right, right.after if right else 0, after, "added", number, half))  # fmt: skip
         line = right or left
         if line is not None:
             yield _placed(Row(spans, copy=line.change.item), line, at)
+
+
+def _room_of_half(width: int, number: int) -> int:
+    """Return the columns for the text of a line that is shown side by side; `number` are those of line numbers."""
+    return (width - 3) // 2 - number - 4
 
 
 def _to_difference(before: str, after: str, room: int) -> tuple[str, str]:

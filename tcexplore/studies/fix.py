@@ -408,7 +408,7 @@ def _change(change: Change, width: int) -> Iterator[Row]:
     def at(line: Numbered) -> Row:
         return Row((), location=Location(change.file, line.before or line.after))
 
-    yield from text_rows(align(before, after, str), width, at)
+    yield from text_rows(align(before, after, str), width, at, uncut=True)
 
 
 def _end(view: BreakView, verification: Verification, width: int) -> Iterator[Row]:

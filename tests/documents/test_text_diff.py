@@ -32,3 +32,13 @@ def test_lines_whose_difference_is_in_view_are_whole_from_their_beginning():
 def test_a_line_that_is_only_on_one_side_is_not_shortened_at_its_beginning():
     (row,) = side_by_side("first", "first\nsecond")[1:]
     assert row.strip(" │") == "2 + second"
+
+
+def test_a_fix_whose_line_would_be_cut_in_its_half_is_one_below_the_other():
+    line = "scores = torch.where(scores.abs().max() > 50.0, scores.clamp(-50.0, 50.0), scores)"
+
+    def shown(after: str) -> list[str]:
+        return [row.text for row in text_rows(align(["a"], [after], lambda text: text), 160, uncut=True)]
+
+    assert shown(line) == [" 1 - a", f" 1 + {line}"]
+    assert " │ " in shown("b")[0]

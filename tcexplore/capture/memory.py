@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -56,24 +57,33 @@ def cuda_graph_pools(device: torch.device) -> int:
 
 
 def saved_for_backward(forward: Callable[[], object], known: Iterable[torch.Tensor]) -> int:
-    """Return the bytes of the storages that autograd saves while `forward()` runs, without those of `known`."""
+    """Return the bytes of the storages that autograd holds for what `forward()` returns, without those of `known`."""
     known_storages = {tensor.untyped_storage().data_ptr() for tensor in known}
-    saved: dict[int, int] = {}
-    references: list[torch.Tensor] = []
+    held = weakref.WeakSet[_Saved]()
 
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
+    def pack(tensor: torch.Tensor) -> _Saved | torch.Tensor:
         if isinstance(tensor, FakeTensor) or torch._is_functional_tensor(tensor):
             return tensor  # of a compile during the call, as `torch.cond` makes one
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in known_storages:
-            saved[storage.data_ptr()] = storage.nbytes()
-            # A reference keeps a later storage from reusing the address.
-            references.append(tensor.detach())
-        return tensor
+        saved = _Saved(tensor.detach())  # a result would hold its graph, which holds it
+        held.add(saved)
+        return saved
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        forward()
-    return sum(saved.values())
+    def unpack(saved: _Saved | torch.Tensor) -> torch.Tensor:
+        return saved.of if isinstance(saved, _Saved) else saved
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        result = forward()
+    storages = [saved.of.untyped_storage() for saved in held]
+    del result  # until now, it holds its graph; that of a condition has ended
+    sizes = {storage.data_ptr(): storage.nbytes() for storage in storages}
+    return sum(number for address, number in sizes.items() if address not in known_storages)
+
+
+class _Saved:
+    """A tensor that autograd holds."""
+
+    def __init__(self, of: torch.Tensor) -> None:
+        self.of = of
 
 
 def allocations_at_peak(device: torch.device, call: Callable[[], object]) -> PeakAllocations:

@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from tcexplore import events as ev
 from tcexplore.events.run_events import Phase
-from tcexplore.ui.screens.prompt_screen import LinkedSizes, RecompileCheckScreen
+from tcexplore.ui.screens.prompt_screen import RecompileCheckScreen
 from tests import fakes
 from tests.snapshots import recompiling
 from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
@@ -46,39 +46,16 @@ async def test_answers_are_shown_in_the_check_view(size: tuple[int, int]):
         check_screen(f"recompile_check_{size[0]}x{size[1]}", ui)
 
 
-async def test_typing_replaces_the_first_size_and_the_same_size_of_the_other_inputs():
+async def test_typing_replaces_the_first_size():
     async with run_app(alive()) as ui:
-        await ui.press("R", "3", "3")
-        line = ui.app.screen.query_one(Input)
-        assert line.value == "f32[33, 8], f32[33, 8], 0.1"
-        assert line.cursor_position == len("f32[33")
-        await ui.press("backspace", "2")
-        assert line.value == "f32[32, 8], f32[32, 8], 0.1"
-        line.value = "f32[32, 8], f32[5, 8], 0.1"
-        await ui.press("4", "enter")
-        assert ui.engine.requests[-1] == "ask f32[324, 8], f32[5, 8], 0.1", "another size of its own"
-
-
-@pytest.mark.parametrize(
-    ("inputs", "typed", "linked"),
-    [
-        ("i64[8, 64], mask=i64[8, 64]", "i64[33, 64], mask=i64[8, 64]", "i64[33, 64], mask=i64[33, 64]"),
-        ("f32[4, 8], [f32[8, 4], f32[4]]", "f32[5, 8], [f32[8, 4], f32[4]]", "f32[5, 8], [f32[8, 4], f32[5]]"),
-        ("f32[4, 8], f32[4, 8]", "f32[, 8], f32[4, 8]", "f32[, 8], f32[4, 8]"),
-        ("f32[4, 8], f32[4, 8]", "f32[4, 9], f32[4, 8]", "f32[4, 9], f32[4, 8]"),
-        ("f32[4, 8], 4", "f32[5, 8], 4", "f32[5, 8], 4"),
-        ("f32[4, 8] strides[4, 1]", "f32[5, 8] strides[4, 1]", "f32[5, 8] strides[4, 1]"),
-        ("x", "xy", "xy"),
-    ],
-)
-def test_only_equal_first_sizes_change_together(inputs: str, typed: str, linked: str):
-    assert LinkedSizes(inputs).after(typed) == linked
+        await ui.press("R", "3", "3", "enter")
+        assert ui.engine.requests[-1] == "ask f32[33, 8], f32[6, 8], 0.1"
 
 
 async def test_the_form_answers_while_the_user_types():
     async with run_app(alive()) as ui:
         await ui.press("R", "3", "3")
-        assert ui.engine.requests == ["ask f32[3, 8], f32[3, 8], 0.1", "ask f32[33, 8], f32[33, 8], 0.1"]
+        assert ui.engine.requests == ["ask f32[3, 8], f32[6, 8], 0.1", "ask f32[33, 8], f32[6, 8], 0.1"]
         assert "◐ waiting for the run's answer" in ui.screen
         answer = recompiling.run().recompile_answers[0]
         first, second = (replace(answer, number=one.number, inputs=one.inputs, asked=one.inputs)
@@ -106,7 +83,7 @@ async def test_the_form_of_a_run_that_still_compiles_answers_only_once():
         await ui.press("R", "3", "3")
         assert ui.engine.requests == []
         await ui.press("enter")
-        assert ui.engine.requests == ["ask f32[33, 8], f32[33, 8], 0.1"]
+        assert ui.engine.requests == ["ask f32[33, 8], f32[6, 8], 0.1"]
         assert "once everything is compiled" in ui.notifications[-1]
 
 

@@ -180,8 +180,7 @@ _NO_REGION = (
     "depends on its own state: its recompiles are in the guards pane."
 )
 _TITLE = "Recompile check"
-_LABEL = "The inputs of one call{of}, initially {which}. Typing replaces the marked number{linked}:"
-_LINKED = ", and the same size of the other inputs"
+_LABEL = "The inputs of one call{of}, initially {which}. Typing replaces the marked number:"
 _OWN, _LAST_COMPILED, _LAST_CHECKED = "the file's own", "the last that it was compiled for", "those checked last"
 _WAITING = "◐ waiting for the run's answer"
 _OLD = f"{_WAITING}; above is the one to the inputs before"
@@ -214,7 +213,6 @@ class RecompileCheckScreen(PromptScreen):
         self._send = send
         self._sent = tuple(field.value for field in prompt.fields)
         """Values that were sent last, at first the initial ones."""
-        self._sizes = LinkedSizes(prompt.fields[-1].value)
         self._rows = RowView(id="answer")
         self._rows.can_focus = False
 
@@ -229,11 +227,7 @@ class RecompileCheckScreen(PromptScreen):
         inputs = tuple(split_arguments(answers[-1]))
         return RecompileQuery(number=self.number, inputs=inputs, region=region.region.region if region else None)
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        linked = self._sizes.after(event.value)
-        if linked != event.value and event.input is self.query(Input).last():
-            event.input.value = linked  # which is a change of its own
-            return
+    def on_input_changed(self) -> None:
         answers = self.valid_values()
         if self._send is not None and answers not in (None, self._sent):
             self._sent = answers
@@ -270,42 +264,6 @@ class RecompileCheckScreen(PromptScreen):
             self._show_waiting()
 
 
-_BRACKET = re.compile(r"(?<!strides)\[[\d, ]+\]")
-"""The sizes of an input."""
-
-
-class LinkedSizes:
-    """The first size of some inputs, and those that change with it: the same size of the other inputs."""
-
-    def __init__(self, inputs: str) -> None:
-        start, end = _first_number(inputs)
-        self._number = inputs[start:end]
-        spans = [_first_of(bracket) for bracket in _BRACKET.finditer(inputs)]
-        linked = [(start, end), *(at for at in spans if at[0] > start and inputs[slice(*at)] == self._number)]
-        starts, ends = [0, *(end for _, end in linked)], [*(start for start, _ in linked), len(inputs)]
-        self._between = [inputs[slice(*at)] for at in zip(starts, ends, strict=True)]
-        """The text before, between and after them."""
-
-    def __len__(self) -> int:
-        """Return the number of sizes that change with the first one."""
-        return len(self._between) - 2
-
-    def after(self, typed: str) -> str:
-        """Return the inputs with all of these sizes changed, if only the first one is another number."""
-        before, *rest = self._between
-        end = self._number.join(rest)
-        number = typed[len(before) : len(typed) - len(end)]
-        if not number.isdecimal() or typed != before + number + end:
-            return typed
-        self._number = number
-        return before + number + number.join(rest)
-
-
-def _first_of(bracket: re.Match[str]) -> tuple[int, int]:
-    number = re.search(r"\d+", bracket[0])
-    return (bracket.start() + number.start(), bracket.start() + number.end()) if number else bracket.span()
-
-
 def ended() -> str:
     """Return why a run that has ended cannot be checked."""
     return f"The run has ended, and its compiled code is gone: press {hint('run-again')} to run again, then check."
@@ -334,8 +292,7 @@ def recompile_prompt(session: Session, links: Sequence[Link], send: Send, number
     inputs = _initial_inputs(shown, region)
     checked = _checked(shown, region.region.region if region else None)
     which = _LAST_CHECKED if checked else _LAST_COMPILED if region else _OWN
-    linked = _LINKED if len(LinkedSizes(inputs)) else ""
-    label = _LABEL.format(of=f" of {region.name}" if region else "", which=which, linked=linked)
+    label = _LABEL.format(of=f" of {region.name}" if region else "", which=which)
     fields = [PromptField(label, inputs, _check_inputs, _first_number(inputs), checked)]
     if len(regions) > 1 and region is not None:
         choices = f"The region of the script: {', '.join(names)}"

@@ -183,13 +183,13 @@ class FramePaths:
 
 
 def _paths_of_graphs(root: Module) -> dict[int, ModulePath]:
-    """Return the paths inside a module from which graphs have theirs, and remember it.
+    """Return the paths inside a module from which graphs have theirs, and remember the module.
 
-    Of a wrapper only what is inside: the one that `torch.compile` returns to a function ends with that, while a call
-    of the module is repeated later.
+    The module inside a wrapper is remembered, too: the wrapper that `torch.compile` returns may be gone when a call of
+    the module is repeated.
     """
-    inner = unwrapped(root)
-    _outermost[id(inner)] = weakref.ref(inner)
+    for module in (root, unwrapped(root)):
+        _outermost[id(module)] = weakref.ref(module)
     return paths_inside(root)
 
 

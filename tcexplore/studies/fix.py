@@ -66,7 +66,7 @@ class AttemptedFix:
     graph_break: GraphBreak
     """The break, on its line in the user's own file."""
     advice: str
-    """What the user can do if no fix is verified."""
+    """What the user can do if no change is known."""
     verification: Verification | None = None
 
 
@@ -170,7 +170,7 @@ class FixedFiles:
         return proposals(at.file, self.text(at.file), at.line, graph_break.kind)
 
     def advice(self, graph_break: GraphBreak) -> str:
-        """Return what the user can do if no change is verified. Raises `UnreadableError`."""
+        """Return what the user can do if no change is known. Raises `UnreadableError`."""
         at = graph_break.location
         text = self.text(at.file) if at and not installed(at.file) else ""
         return advice(at.file, text, at.line, graph_break.kind) if at else ""
@@ -423,8 +423,7 @@ def _end(view: BreakView, verification: Verification, width: int) -> Iterator[Ro
         yield from wrapped(f"Nothing is written until you press {hint('fix-write')}.", width, "muted", keys_only=True)
     else:
         yield row((" not verified ", "badge.break"), (f" {verification.objection}", "strong"))
-        advice = ADD_AN_INPUT if verification.branch_untested else view.advice
-        yield from wrapped(advice, width, "strong") if advice else ()
+        yield from wrapped(ADD_AN_INPUT, width, "strong") if verification.branch_untested else ()
 
 
 UNFIXED = 1
@@ -742,7 +741,7 @@ def _break_fields(fixes: BreakFixes, cost: Fields | None, run: Snapshot) -> Fiel
         "break": break_fields(fixes.graph_break, run),
         "fixed": fixes.verified is not None,
         "cost": cost,
-        "advice": None if fixes.verified else fixes.advice or None,
+        "advice": fixes.advice or None,
         "fixes": [_fix_fields(fixes, verification, run) for verification in fixes.verifications],
     }
 

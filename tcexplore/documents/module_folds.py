@@ -218,6 +218,11 @@ class KernelGroup(NamedTuple):
     module: str
     """The module whose ops they compute, with `*` for the numbers of layers."""
 
+    @property
+    def graph(self) -> str:
+        """The graph of all of them."""
+        return self.kernels[0].graph
+
 
 def kernel_groups(snapshot: Snapshot, code: Code) -> Sequence[KernelGroup]:
     """Return the kernels of a target, those of equal layers together; empty if no layer repeats."""

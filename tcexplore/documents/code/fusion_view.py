@@ -45,12 +45,12 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     if may_fold and GROUPED not in toggled:
         alike = [group.kernels for group in folded]
     listed = {id(kernel): kernels[0] for kernels in alike for kernel in kernels}
-    idle = idle_graphs(snapshot)
+    idle, running = idle_graphs(snapshot), kernels_that_run(snapshot)
     # What runs comes first.
     alike.sort(key=lambda kernels: kernels[0].graph in idle)
     groups = [(key, list(of)) for key, of in groupby(alike, lambda kernels: (kernels[0].graph, kernels[0].phase))]
     parts: list[Part] = [
-        fixed(_verdict(snapshot, width)),
+        fixed(_verdict(running, width)),
         fixed(missing_rows(snapshot, (ev.RunFact.FUSION, ev.RunFact.FUSION_REFUSED), width)),
     ]
     if may_fold:
@@ -71,7 +71,7 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
             answers = [why for kernel in kernels if (why := apart.get(id(kernel))) is not None]
             shown = {id(listed[id(why.b)]): why for why in reversed(answers)}.values()
             parts += [fixed(reason_rows(snapshot, why, known, toggled, width, listed)) for why in shown]
-    return Parts(_title(snapshot), parts)
+    return Parts(_title(snapshot, running), parts)
 
 
 def _between_graphs(
@@ -90,14 +90,14 @@ def _between_graphs(
                        links=links, location=between[-1].location if between else None)  # fmt: skip
 
 
-def _title(snapshot: Snapshot) -> str:
-    saved = [kernel.bytes_saved for kernel in kernels_that_run(snapshot) if kernel.bytes_saved]
+def _title(snapshot: Snapshot, running: Sequence[Kernel]) -> str:
+    saved = [kernel.bytes_saved for kernel in running if kernel.bytes_saved]
     return f"saved {size(sum(saved))}" if saved else count(len(snapshot.code.kernels), "kernel")
 
 
-def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """Yield how much memory traffic fusion saves, and the source of the figures."""
-    known = [(k.bytes_saved, bytes_moved(k)) for k in kernels_that_run(snapshot)]
+def _verdict(kernels: Sequence[Kernel], width: int) -> Iterator[Row]:
+    """Yield how much memory traffic fusion saves in these kernels, and the source of the figures."""
+    known = [(kernel.bytes_saved, bytes_moved(kernel)) for kernel in kernels]
     saved = sum(saved for saved, moved in known if saved is not None and moved is not None)
     moved = sum(moved for saved, moved in known if saved is not None and moved is not None)
     if not moved:
@@ -111,7 +111,7 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
         "scheduling never had a buffer and do not count."
     )
     yield from wrapped(text, width, "dim")
-    if not all(kernel.generated for kernel in kernels_that_run(snapshot)):
+    if not all(kernel.generated for kernel in kernels):
         yield from wrapped(APART["extern"], width, "dim")
     yield BLANK
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -46,7 +46,7 @@ from tcexplore.session.kernel_facts import (
     kernel_loops,
     kernels_that_run,
     traced_sizes,
-)  # fmt: skip
+)
 from tcexplore.session.links import kernel_link, line_link
 from tcexplore.targets.target_names import NATIVE
 
@@ -76,7 +76,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     parts = [fixed(target_rows(snapshot, toggled, width))]
     idle = idle_graphs(snapshot)
     # What runs comes first.
-    groups = sorted(kernel_groups(snapshot, snapshot.code), key=lambda group: _all_in(group.kernels, idle))
+    groups = sorted(kernel_groups(snapshot, snapshot.code), key=lambda group: group.graph in idle)
     alike = [group.kernels for group in groups] or [(kernel,) for kernel in snapshot.code.kernels]
     parts.append(fixed(_slowest(snapshot, alike, known, grouped=GROUPED not in toggled)))
     parts.append(fixed(idle_rows(snapshot, width)))
@@ -84,7 +84,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
         parts.append(fixed([grouping_row(snapshot, toggled, groups)]))
     if any(len(group.kernels) > 1 for group in groups) and GROUPED not in toggled:
         for group in groups:
-            parts += _group(snapshot, group, known, toggled, width, runs=not _all_in(group.kernels, idle))
+            parts += _group(snapshot, group, known, toggled, width, runs=group.graph not in idle)
     else:
         parts += [_contents(snapshot, known, width)] if len(snapshot.code.kernels) > 1 else []
         for kernel in snapshot.code.kernels:
@@ -92,10 +92,6 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     for wrapper in snapshot.code.wrappers:
         parts += _wrapper(wrapper, toggled)
     return Parts(count_kernels(snapshot), parts)
-
-
-def _all_in(kernels: Iterable[Kernel], graphs: Collection[str]) -> bool:
-    return all(kernel.graph in graphs for kernel in kernels)
 
 
 def idle_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -115,7 +111,7 @@ def grouping_row(snapshot: Snapshot, toggled: frozenset[str], groups: Sequence[K
         text = "all kernels: closes to show those of equal layers once"
     else:
         idle = idle_graphs(snapshot)
-        kinds = sum(group.kernels[0].graph not in idle for group in groups)
+        kinds = sum(group.graph not in idle for group in groups)
         launches = count(launches_of(kernels_that_run(snapshot)), "launch", "launches")
         text = f"{launches} of {count(kinds, 'kind')} of kernels, those of equal layers once: opens all"
     return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)

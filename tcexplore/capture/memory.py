@@ -57,14 +57,14 @@ def cuda_graph_pools(device: torch.device) -> int:
 
 
 def saved_for_backward(forward: Callable[[], object], known: Iterable[torch.Tensor]) -> int:
-    """Return the bytes of the storages that autograd holds for what `forward()` returns, without those of `known`."""
+    """Return the bytes of the storages that autograd holds when `forward()` has returned, without those of `known`."""
     known_storages = {tensor.untyped_storage().data_ptr() for tensor in known}
     held = weakref.WeakSet[_Saved]()
 
     def pack(tensor: torch.Tensor) -> _Saved | torch.Tensor:
         if isinstance(tensor, FakeTensor) or torch._is_functional_tensor(tensor):
             return tensor  # of a compile during the call, as `torch.cond` makes one
-        saved = _Saved(tensor.detach())  # a result would hold its graph, which holds it
+        saved = _Saved(tensor.detach())  # an output itself would hold the graph that holds it
         held.add(saved)
         return saved
 
@@ -74,7 +74,7 @@ def saved_for_backward(forward: Callable[[], object], known: Iterable[torch.Tens
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         result = forward()
     storages = [saved.of.untyped_storage() for saved in held]
-    del result  # until now, it holds its graph; that of a condition has ended
+    del result  # it kept its graph alive until here; that of a condition is gone by then
     sizes = {storage.data_ptr(): storage.nbytes() for storage in storages}
     return sum(number for address, number in sizes.items() if address not in known_storages)
 

@@ -36,14 +36,15 @@ def text_rows(
     `uncut`: a changed line that would be cut in its half is not shown side by side with the other text.
     """
     lines = _numbered(changes)
-    room = _room_of_half(width, len(str(len(lines))))
+    number = len(str(len(lines)))
+    room = _room_of_half(width, number)
     cuts = uncut and any(len(_nearer(line.change.item)) > room for line in lines if line.change.kind != "same")
     form = _side_by_side if width >= SIDE_BY_SIDE and not cuts else _one_below_the_other
     for piece in _pieces(lines):
         if isinstance(piece, int):
             yield row((f"   ┄┄ {piece:,} unchanged ".ljust(min(width - 2, 60), "┄"), "rule"))
         else:
-            yield from form(piece, len(str(len(lines))), width, at)
+            yield from form(piece, number, width, at)
 
 
 def _numbered(changes: Iterable[RunChange[str]]) -> list[Numbered]:

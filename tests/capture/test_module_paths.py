@@ -20,7 +20,7 @@ from tcexplore.capture.module_paths import (
     name_modules,
     paths_inside,
     running_module,
-)  # fmt: skip
+)
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.documents.graph.modules_view import modules_document
 from tcexplore.documents.module_folds import timed_tree

@@ -79,8 +79,8 @@ def next_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _recommendation(snapshot: Snapshot, steps: Sequence[NextStep], width: int) -> Iterator[Row]:
     """Yield whether to compile at all, which no step of the list is about; nothing without a verdict."""
     if (advice := recommend(snapshot, snapshot.expected_calls)) and not snapshot.trace:
-        for text in (advice, pays_in_this_run(snapshot), _with_first_step(snapshot, steps)):
-            yield from wrapped(text, width, "strong") if text else ()
+        for text in filter(None, (advice, pays_in_this_run(snapshot), _with_first_step(snapshot, steps))):
+            yield from wrapped(text, width, "strong")
         if caveat := format_reservation(snapshot):
             yield from wrapped(caveat, width, "muted")
         yield BLANK

@@ -325,18 +325,29 @@ def tried_filter(comparison: Comparison) -> GuardFilterTried:
 
 
 def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, ...]:
-    """Return each mode of Inductor that was timed against the model file's own mode, as a next step."""
+    """Return each mode of Inductor that failed, or was timed against the model file's own mode, as a next step."""
     if own.backend != INDUCTOR:
         return ()
+    rows = [result for result in results if _differs_in_mode(result.run.config, own)]
     tried: dict[str, StepTried] = {}
+    for result in rows:
+        step = f"mode {result.run.config.mode}"
+        if problem := result.failure or ("its result differs from eager's" if result.summary.wrong else ""):
+            tried[step] = StepTried(step=step, problem=problem)
     for comparison in _compare(results, lambda config: replace(config, mode=own.mode)):
-        config, steady = comparison.variant.run.config, comparison.steady_ratio
-        fixed = config.backend == INDUCTOR and bool(config.dynamic) == bool(own.dynamic) and _is_plain(config)
-        if not fixed or steady is None or not comparison.timed or comparison.variant.summary.wrong:
+        steady = comparison.steady_ratio
+        step = f"mode {comparison.variant.run.config.mode}"
+        if comparison.variant not in rows or step in tried or steady is None or not comparison.timed:
             continue
-        step = step_tried(f"mode {config.mode}", comparison, steady)
-        tried[step.step] = step if comparison.decided else replace(step, verdict="undecided")
+        timed = step_tried(step, comparison, steady)
+        tried[step] = timed if comparison.decided else replace(timed, verdict="undecided")
     return tuple(tried.values())
+
+
+def _differs_in_mode(config: Config, own: Config) -> bool:
+    """Return whether a row differs from the model file's own configuration in the mode of Inductor only."""
+    fixed = config.backend == INDUCTOR and bool(config.dynamic) == bool(own.dynamic) and _is_plain(config)
+    return fixed and config.mode != own.mode
 
 
 def step_tried(step: str, comparison: Comparison, steady: Range) -> StepTried:

@@ -237,6 +237,18 @@ def test_the_next_steps_know_modes_that_were_timed_without_a_verdict():
     ]
 
 
+def test_the_next_steps_know_modes_that_failed_or_are_wrong():
+    failure = ev.Failed(run=1, stage="inductor", blame="compiler", type="InductorError", message="no template\nfits")
+    broken = RunFigures(finished(1.0, "max-autotune").run.apply(failure))
+    wrong = finished(9.0, "lite")
+    wrong = RunFigures(wrong.run.apply(ev.Accuracy(run=1, verdict="wrong", max_abs=3.0)))
+    tried = tried_modes([finished(1.5, "default"), broken, wrong], ev.Config())
+    assert [(step.step, step.problem, step.speedup) for step in tried] == [
+        ("mode max-autotune", "InductorError: no template", None),
+        ("mode lite", "its result differs from eager's", None),
+    ]
+
+
 def test_a_mode_with_a_wrong_result_is_never_recommended():
     wrong = finished(9.0, "max-autotune")
     wrong = RunFigures(wrong.run.apply(ev.Accuracy(run=1, verdict="wrong", max_abs=3.0)))

@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Builder
 from tcexplore.documents.guards.cache_entries_view import cache_entries_document, guard_diff_document
 from tcexplore.documents.guards.guards_view import describe_guard_cost, guards_document
-from tcexplore.documents.guards.recompile_check_view import recompile_check_document
+from tcexplore.documents.guards.recompile_check_view import answer_rows, recompile_check_document
 from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.style_names import NAMES
 from tcexplore.session.economics import GuardCost
@@ -51,6 +51,23 @@ def test_the_guards_view_shows_how_to_avoid_the_recompiles():
     assert texts[first + 1].startswith("   · ")
     advice = [text for text in texts if text.startswith("   · ")]
     assert len(advice) == len(set(advice)), "the ways for a size are below its first recompile only"
+
+
+def test_an_answer_of_several_frames_begins_with_the_whole_call():
+    reused = ev.FrameAnswer(number="0", verdict="matches", graph="0/1")
+    unknown = ev.FrameAnswer(number="1", verdict="unknown", note="it resumes after a graph break")
+    new = ev.FrameAnswer(number="1", verdict="recompiles")
+
+    def first(*frames: ev.FrameAnswer) -> str:
+        answer = ev.RecompileAnswer(number=1, inputs=("f32[3]",), frames=frames)
+        return next(answer_rows(answer, recompiling.run(), 78)).text.strip()
+
+    assert first(reused, unknown) == "No recompile in 1 of 2 frames; not known for the rest."
+    assert first(reused, new) == "This call would recompile."
+    assert first(reused, replace(reused, number="1")) == "This call would not recompile."
+    assert first(unknown, unknown) == "Whether this call would recompile is not known."
+    assert first(new, unknown) == "↻ would recompile"
+    assert first(reused) == "✔ 0/1 would be reused"
 
 
 def test_the_limit_of_a_dynamic_size_names_the_condition_that_makes_it():

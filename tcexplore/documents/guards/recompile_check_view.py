@@ -27,6 +27,8 @@ _VERDICTS = {
     "unknown": "unknown",
 }
 
+_NEED_CODE = ("raises", "recompiles", "limit")
+"""Verdicts on a frame for which no entry matches, the gravest first."""
 
 EMPTY_TEXT = (
     "Press {} and type inputs, for example f32[33, 512] or lr=0.01. torch's own guards then tell whether compiled code "
@@ -67,9 +69,25 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
         )
         yield from wrapped(text, width, "warn", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]
+    unknown = [frame for frame in answer.frames if frame.verdict == "unknown"]
+    if len(answer.frames) > 1 and not (known and known[0].verdict in _NEED_CODE):  # which says it itself
+        yield from wrapped(_summary(known, len(unknown)), width, "strong", indent=3)
     for frame in known:
         yield from _frame(frame, where, width)
-    yield from _unknown([frame for frame in answer.frames if frame.verdict == "unknown"], where, width)
+    yield from _unknown(unknown, where, width)
+
+
+def _summary(known: list[FrameAnswer], unknown: int) -> str:
+    """Return the answer for the whole call: its frames may have different ones."""
+    verdicts = {frame.verdict for frame in known}
+    decisive = next((verdict for verdict in _NEED_CODE if verdict in verdicts), None)
+    if decisive is not None:
+        return f"This call {_VERDICTS[decisive]}."
+    if not known:
+        return "Whether this call would recompile is not known."
+    if unknown:
+        return f"No recompile in {len(known)} of {len(known) + unknown} frames; not known for the rest."
+    return "This call would not recompile."
 
 
 def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
@@ -88,7 +106,7 @@ def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
     ):
         if text:
             yield from wrapped(text, width, style, indent=3)
-    if frame.verdict in ("recompiles", "limit", "raises") and any(entry.failed for entry in frame.entries):
+    if frame.verdict in _NEED_CODE and any(entry.failed for entry in frame.entries):
         text = f"{hint('recompiles')} tries what avoids it, as mark_dynamic does for a size."
         yield from wrapped(text, width, "muted", indent=3, keys_only=True)
 

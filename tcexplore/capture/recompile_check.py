@@ -1,7 +1,7 @@
 """The recompile check of one call: for each frame the cache entry that matches, or the guards that fail.
 
 It asks torch's own guards, and compiles nothing. Also the sizes and numbers that torch would make symbolic in a new
-graph, and the frames that eager code calls.
+graph, and the frames that only a call reaches: functions that eager code calls, and what resumes after a graph break.
 """
 
 from __future__ import annotations
@@ -41,15 +41,14 @@ from tcexplore.capture.dynamo.recompiles import FailedGuards
 from tcexplore.capture.entry import Call, EntryError, describe_call
 from tcexplore.capture.typed_calls import link_sizes, nearest_call, parse_typed_call, tensor_sizes
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
+from tcexplore.events import NEED_CODE, AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
 from tcexplore.events.base import frame_number
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.torch_text.dynamo_names import is_resumed, readable_source
 
 RESUMED = "it resumes after a graph break, with values that only a call computes"
 CALLED = "it is called from outside the graphs, with values that only a call computes"
-NOT_CALLED = "a call with these inputs does not call it from eager code"
-NEW_CODE = "newly compiled code would enter it"
+NEW_CODE = "newly compiled code may enter it"
 NOT_COMPILED = "nothing of this frame is compiled"
 STANCE = "torch.compiler.set_stance forces it"
 
@@ -86,18 +85,16 @@ class RecompileCheck:
         return self._answer(query, self.check_frames)
 
     def answer_by_call(self, query: RecompileQuery) -> RecompileAnswer:
-        """Return the answer with the frames that eager code calls. For a copy of the process: it calls the program."""
+        """Return the answer with all frames that a call enters. For a copy of the process: it calls the program."""
         nearest = nearest_call(query.inputs, self._calls)
-        return self._answer(query, lambda call: self._check_called_frames(call, nearest))
+        return self._answer(query, lambda call: self._check_entered_frames(call, nearest))
 
     def eager_error(self, inputs: Sequence[str]) -> str:
         """Return what an eager call with these inputs raises, empty if nothing. For a copy of the process."""
-        nearest = nearest_call(inputs, self._calls)
+        call, function = parse_typed_call(inputs, self._calls), original_callable(self._compiled)
+        torch.compiler.set_stance("force_eager")
         with self._modes():
-            _, error = call_eagerly(
-                self._compiled, parse_typed_call(inputs, self._calls), nearest, (), self._check_frame
-            )
-        return error
+            return make_call(function, call, nearest_call(inputs, self._calls))
 
     def changes_sizes(self, inputs: Sequence[str]) -> bool:
         """Return whether a tensor has other sizes than in the nearest call, and the call works with those of it."""
@@ -142,18 +139,20 @@ class RecompileCheck:
             first = self._check_frame(frame)
         return (first,), self._later_frames(frame.code, NEW_CODE if first.verdict == "recompiles" else "")
 
-    def _check_called_frames(self, call: Call, nearest: Call) -> tuple[FrameAnswer, ...]:
+    def _check_entered_frames(self, call: Call, nearest: Call) -> tuple[FrameAnswer, ...]:
         first, later = self._check_first(call)
-        codes = [code for code, answer in later.items() if not answer.resumed]
         with self._modes():
-            checked, error = call_eagerly(self._compiled, call, nearest, codes, self._check_frame)
-        raised = f"a call with these inputs raises {error}"
+            entered, error = check_entered(self._compiled, call, nearest, later, self._check_frame)
         if error:
+            raised = f"a call with these inputs raises {error}"
             first = tuple(replace(answer, note="; ".join(filter(None, (answer.note, raised)))) for answer in first)
-        later.update({code: replace(later[code], note=raised if error else NOT_CALLED) for code in codes})
-        if any(answer.verdict == "recompiles" for answer in checked.values()):
-            later = {code: replace(each, note=NEW_CODE) if each.resumed else each for code, each in later.items()}
-        return (*first, *{**later, **checked}.values())
+            later = {code: replace(answer, note=raised) for code, answer in later.items()}
+        elif any(answer.verdict in NEED_CODE for answer in entered.values()):
+            later = {code: replace(answer, note=NEW_CODE) for code, answer in later.items()}
+        else:
+            later = {code: replace(answer, verdict="not entered", note="") for code, answer in later.items()}
+        entered = {code: replace(answer, resumed=later[code].resumed) for code, answer in entered.items()}
+        return (*first, *{**later, **entered}.values())
 
     def _check_frame(self, frame: BoundFrame) -> FrameAnswer:
         entries, location = self._settings.usable_entries(frame.code), self._location(frame.code)
@@ -259,50 +258,62 @@ def _stance() -> str:
 _MAX_MESSAGE = 200
 
 
-def call_eagerly(
+def check_entered(
     compiled: Any, call: Call, original: Call, codes: Collection[CodeType], check: Callable[[BoundFrame], FrameAnswer]
 ) -> tuple[dict[CodeType, FrameAnswer], str]:
-    """Return the answer for each frame of `codes` that eager code calls, and the exception that the call raises.
+    """Return the answer for each frame of `codes` that a call enters, and the exception that the call raises.
 
-    `original` is the compiled call whose values fill new tensors. Of several calls of a frame, the first that matches
-    no cache entry counts. Frames that other frames of `codes` call are not checked: they may be part of their graphs.
-    For a copy of the process only: the call may change the state of the program. Raises what `check` raises.
+    The call runs compiled code where torch's guards match, and eager code elsewhere; nothing is compiled. Of several
+    calls of a frame, the first that matches no cache entry counts. What such a frame calls is not checked: it may
+    become a part of its graphs. For a copy of the process only: the call may change the state of the program. Raises
+    what `check` raises.
     """
     answers: dict[CodeType, FrameAnswer] = {}
     failures: list[Exception] = []
-    outer: FrameType | None = None
-    threads = torch.get_num_threads()
+    entries = {entry.code: (code, str(entry.compile_id)) for code in codes for entry in cache_entries(code)}
+    """Original and compile id of the code that a call runs instead where an entry matches."""
+    eager: FrameType | None = None
 
     def profile(frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal outer
-        code = frame.f_code
-        if outer is None and event == "call" and code in codes:
-            outer = frame
+        nonlocal eager
+        code, graph = entries.get(frame.f_code, (frame.f_code, ""))
+        if eager is None and event == "call" and code in codes:
+            if not graph:
+                eager = frame
             if code not in answers or answers[code].verdict == "matches":
-                torch.set_num_threads(threads)  # guards check it
                 try:
-                    answers[code] = check(BoundFrame(code, dict(frame.f_locals), frame.f_globals))
+                    answer = check(BoundFrame(code, dict(frame.f_locals), frame.f_globals))
                 except Exception as raised:  # noqa: BLE001  raised here, it would seem to be the model's
                     failures.append(raised)
-                finally:
-                    torch.set_num_threads(1)
-        elif frame is outer and event == "return":
-            outer = None
+                    return
+                if graph and answer.verdict != "matches":  # of another region, whose entries do not count for this one
+                    answer = replace(answer, verdict="matches", graph=graph, number=frame_number(graph), dynamic=())
+                answers[code] = answer
+        elif frame is eager and event == "return":
+            eager = None
 
-    function, error = original_callable(compiled), ""
-    torch.set_num_threads(1)  # a copy of a process has no other threads
-    torch.compiler.set_stance("force_eager")
-    _fill_new_tensors(call, original)
+    torch.compiler.set_stance("eager_on_recompile")
     sys.setprofile(profile)
     try:
-        function(*call.args, **call.kwargs)
-    except BaseException as raised:  # noqa: BLE001  the user's code may raise anything, or exit
-        error = f"{type(raised).__name__}: {str(raised).strip().partition(chr(10))[0]}"[:_MAX_MESSAGE]
+        error = make_call(compiled, call, original)
     finally:
         sys.setprofile(None)
     if failures:
         raise failures[0]
     return answers, error
+
+
+def make_call(function: Callable[..., Any], call: Call, original: Call) -> str:
+    """Call a function, and return the exception that it raises, empty if none.
+
+    `original` is the compiled call whose values fill new tensors.
+    """
+    _fill_new_tensors(call, original)
+    try:
+        function(*call.args, **call.kwargs)
+    except BaseException as raised:  # noqa: BLE001  the user's code may raise anything, or exit
+        return f"{type(raised).__name__}: {str(raised).strip().partition(chr(10))[0]}"[:_MAX_MESSAGE]
+    return ""
 
 
 def _fill_new_tensors(call: Call, original: Call) -> None:

@@ -128,9 +128,13 @@ class EntryAnswer:
     """The guard that fails first, None if the entry matches."""
 
 
-AnswerVerdict = Literal["matches", "recompiles", "limit", "raises", "eager", "unknown"]
+AnswerVerdict = Literal["matches", "recompiles", "limit", "raises", "eager", "not entered", "unknown"]
 """`limit`: runs eagerly because the recompile limit is reached. `raises`: raises an error for the same reason. `eager`:
-nothing in this frame is compiled. `unknown`: only a call computes the inputs of this frame."""
+nothing in this frame is compiled. `not entered`: the call does not enter this frame. `unknown`: only a call computes
+the inputs of this frame."""
+
+NEED_CODE: tuple[AnswerVerdict, ...] = ("raises", "recompiles", "limit")
+"""Verdicts on a frame for which no entry matches, the gravest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tcexplore.worker.process_setup import die_with_parent
+from tcexplore.worker.process_setup import die_with_parent, use_one_thread
 
 NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
 """Environment variable with which `torch.cuda.is_available()` does not initialize CUDA, after which forks fail."""
@@ -156,6 +156,7 @@ def call_in_copy(function: Callable[[], Any], limit_s: float) -> Any:
 
     def run() -> Any:
         die_with_parent(parent)
+        use_one_thread()
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)

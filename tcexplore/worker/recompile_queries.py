@@ -10,7 +10,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.step_signals import is_one_of_several_ranks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Job, RecompileAnswer, decode
+from tcexplore.events import NEED_CODE, Job, RecompileAnswer, decode
 from tcexplore.events.codec import HEADER, encode
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
@@ -25,7 +25,7 @@ SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
 
 NOT_COMPILED = "Nothing is compiled yet."
 CALL_S = 10.0
-"""Seconds for the eager call."""
+"""Seconds for a call in a copy of the process."""
 
 OTHER_RANKS = "the script is one rank of a distributed job: a call may reach the others"
 
@@ -96,7 +96,7 @@ def _script_cannot_be_copied() -> str:
 
 
 def _answer(check: RecompileCheck, query: RecompileQuery, not_copied: str) -> RecompileAnswer:
-    """Return the answer; frames that only eager code calls are checked in a copy of this process.
+    """Return the answer; frames that only a call reaches are checked in a copy of this process.
 
     `not_copied` is the reason if it cannot be copied.
     """
@@ -105,8 +105,8 @@ def _answer(check: RecompileCheck, query: RecompileQuery, not_copied: str) -> Re
         answer = _possible_call(check, query, answer)
     if answer.problem:
         return answer
-    enters_eager = bool(answer.frames) and answer.frames[0].verdict in ("eager", "unknown")
-    if not enters_eager or all(frame.resumed or frame.verdict != "unknown" for frame in answer.frames):
+    verdicts = [frame.verdict for frame in answer.frames]
+    if "unknown" not in verdicts or verdicts[0] in NEED_CODE:  # what new code would enter, only a compile tells
         return answer
     if not_copied:
         return _unchecked(answer, not_copied)
@@ -157,8 +157,8 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _unchecked(answer: RecompileAnswer, reason: str) -> RecompileAnswer:
-    """Return an answer that says why the functions that the first frame calls are unknown."""
+    """Return an answer that says why the frames after the first one are unknown."""
     first, *later = answer.frames
-    unchecked = f"the functions that it calls cannot be checked in a copy of the process: {reason}"
+    unchecked = f"the frames after it cannot be checked in a copy of the process: {reason}"
     note = "; ".join(filter(None, (first.note, unchecked)))
     return replace(answer, frames=(replace(first, note=note), *later))

@@ -296,12 +296,7 @@ class RecompileTrials:
         if self.program.device.type != "cpu" or not can_fork():
             return self._calls_undone(changes)
         limit = min(TRIAL_S, max(1.0, self._until - time.monotonic()))
-
-        def make() -> dict[str, Any]:
-            torch.set_num_threads(1)  # a copy has no other threads
-            return self._calls_with(changes)
-
-        answer: dict[str, Any] = call_in_copy(make, limit)
+        answer: dict[str, Any] = call_in_copy(lambda: self._calls_with(changes), limit)
         return answer
 
     def _calls_undone(self, changes: Changes) -> dict[str, Any]:

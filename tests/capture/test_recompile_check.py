@@ -11,10 +11,10 @@ pytest.importorskip("torch")
 
 import torch
 
-from tcexplore.capture.compiled_frame import BoundFrame
+from tcexplore.capture.compiled_frame import BoundFrame, cache_entries
 from tcexplore.capture.dynamo.frame_entries import stopped_compiling
 from tcexplore.capture.entry import Call, EntryError
-from tcexplore.capture.recompile_check import NOT_COMPILED, RecompileCheck, call_eagerly
+from tcexplore.capture.recompile_check import NOT_COMPILED, RecompileCheck, check_entered
 from tcexplore.capture.typed_calls import link_sizes, parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer
@@ -119,7 +119,26 @@ def test_a_skipped_frame_runs_eagerly(monkeypatch: pytest.MonkeyPatch):
         assert [stopped_compiling(program.__code__, -1) for program in (skipped, compiled)] == ["SKIP", ""]
 
 
-def test_an_error_of_the_check_is_not_taken_for_the_programs(monkeypatch: pytest.MonkeyPatch):
+def test_a_compiled_function_that_a_call_enters_has_entries_of_its_own():
+    inner = torch.compile(guard_programs.plain, backend="eager")
+
+    @torch.compiler.disable(recursive=False)
+    def between(x: torch.Tensor) -> torch.Tensor:
+        return inner(x)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return between(x.sin()).cos()
+
+    with capture_events(guard_programs.__file__), torch.compiler.set_stance("default"):
+        compiled = torch.compile(program, backend=lambda module, _: module.forward)
+        compiled(X)
+        graphs = [str(entry.compile_id) for entry in cache_entries(guard_programs.plain.__code__)]
+        check = RecompileCheck(compiled, (Call((X,)),), UserFiles(""), graphs, modes=torch.enable_grad)
+        answer = check.answer_by_call(RecompileQuery(number=1, inputs=("f32[4, 4]",)))
+    assert [(frame.verdict, frame.graph) for frame in answer.frames[1:]] == [("matches", graphs[0])]
+
+
+def test_an_error_of_the_check_is_not_taken_for_the_programs():
     def program(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         return torch.arange(4)[index] + x
 
@@ -129,10 +148,9 @@ def test_an_error_of_the_check_is_not_taken_for_the_programs(monkeypatch: pytest
         seen.append(frame.scope["index"].tolist())
         raise KeyError("entry")
 
-    monkeypatch.setattr(torch, "set_num_threads", seen.append)
     old, new = (Call((torch.ones(1), torch.tensor(values))) for values in ([3, 2], [9, 9, 9]))
     with torch.compiler.set_stance("default"), pytest.raises(KeyError, match="entry"):
-        call_eagerly(torch.compile(program), new, old, {program.__code__}, fails)
+        check_entered(torch.compile(program), new, old, {program.__code__}, fails)
     assert [3, 2, 3] in seen, "a new tensor has values that the old one had"
 
 

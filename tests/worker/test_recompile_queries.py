@@ -115,6 +115,32 @@ async def test_functions_that_eager_code_calls_are_checked_in_a_copy_of_the_proc
     )
 
 
+BREAK = """\
+import torch
+
+def f(x, other):
+    y = torch.softmax(x @ x.T, -1).sum() + x.sum()
+    if y > 100:
+        return other.cos()
+    return other * 2
+
+model = f
+inputs = [(torch.ones(64, 64), torch.ones(3)), (torch.zeros(64, 64), torch.ones(3))]
+"""
+
+
+async def test_what_resumes_after_a_graph_break_is_checked_in_a_copy_of_the_process(runs: Runs) -> None:
+    """Its kernels ask for more threads than the copy has."""
+    queries = ("f32[64, 64], f32[3]", "f32[64, 64], f32[5]", "f32[32, 64], f32[3]")
+    seen = await runs.run(BREAK, recompile_queries=queries)
+    same, resumed, first = (
+        [(frame.resumed, frame.verdict) for frame in e.frames] for e in seen if isinstance(e, RecompileAnswer)
+    )
+    assert same == [(False, "matches"), (True, "matches"), (True, "not entered")]
+    assert resumed == [(False, "matches"), (True, "recompiles"), (True, "unknown")]
+    assert first == [(False, "recompiles"), (True, "unknown"), (True, "unknown")]
+
+
 HOOKED = """\
 import sys
 import torch

@@ -11,7 +11,7 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import format_change, name_guarded
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.events import EntryAnswer, FrameAnswer, RecompileAnswer
+from tcexplore.events import NEED_CODE, EntryAnswer, FrameAnswer, RecompileAnswer
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -24,18 +24,25 @@ _VERDICTS = {
     "limit": "would run eagerly: no entry matches and the recompile limit is reached",
     "raises": "would raise an error: no entry matches and recompiling is not allowed",
     "eager": "would run eagerly",
+    "not entered": "would not be entered",
     "unknown": "unknown",
 }
-
-_NEED_CODE = ("raises", "recompiles", "limit")
-"""Verdicts on a frame for which no entry matches, the gravest first."""
 
 EMPTY_TEXT = (
     "Press {} and type inputs, for example f32[33, 512] or lr=0.01. torch's own guards then tell whether compiled code "
     "matches them, and which guard would fail first. Nothing is compiled."
 )
-_STYLES = {"matches": "ok", "recompiles": "recompile", "limit": "break", "raises": "break", "unknown": "muted"}
-_MARKS = {"matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖", "eager": "∅", "unknown": "·"}
+_STYLES = {
+    "matches": "ok",
+    "recompiles": "recompile",
+    "limit": "break",
+    "raises": "break",
+    "not entered": "muted",
+    "unknown": "muted",
+}
+_MARKS = {
+    "matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖", "eager": "∅", "not entered": "·", "unknown": "·",
+}  # fmt: skip
 
 
 def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
@@ -70,7 +77,7 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
         yield from wrapped(text, width, "warn", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]
     unknown = [frame for frame in answer.frames if frame.verdict == "unknown"]
-    if len(answer.frames) > 1 and not (known and known[0].verdict in _NEED_CODE):  # which says it itself
+    if len(answer.frames) > 1 and not (known and known[0].verdict in NEED_CODE):  # which says it itself
         yield from wrapped(_summary(known, len(unknown)), width, "strong", indent=3)
     for frame in known:
         yield from _frame(frame, where, width)
@@ -80,7 +87,7 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
 def _summary(known: list[FrameAnswer], unknown: int) -> str:
     """Return the answer for the whole call: its frames may have different ones."""
     verdicts = {frame.verdict for frame in known}
-    decisive = next((verdict for verdict in _NEED_CODE if verdict in verdicts), None)
+    decisive = next((verdict for verdict in NEED_CODE if verdict in verdicts), None)
     if decisive is not None:
         return f"This call {_VERDICTS[decisive]}."
     if not known:
@@ -106,7 +113,7 @@ def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
     ):
         if text:
             yield from wrapped(text, width, style, indent=3)
-    if frame.verdict in _NEED_CODE and any(entry.failed for entry in frame.entries):
+    if frame.verdict in NEED_CODE and any(entry.failed for entry in frame.entries):
         text = f"{hint('recompiles')} tries what avoids it, as mark_dynamic does for a size."
         yield from wrapped(text, width, "muted", indent=3, keys_only=True)
 

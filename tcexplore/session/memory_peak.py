@@ -295,11 +295,15 @@ def _scratch(op: str, size: int) -> LiveTensor:
 def _in_order(wrappers: Sequence[ev.Wrapper]) -> list[ev.Wrapper]:
     """Return the wrappers of one call: of each frame those of the newest entry, the forwards, then the backwards.
 
-    The backwards run in the opposite order of the forwards, whenever they are compiled.
+    An entry without a backward that an older one has does not count: its backward is compiled later, or never. The
+    backwards run in the opposite order of the forwards, whenever they are compiled.
     """
+    with_backward = {wrapper.graph for wrapper in wrappers if wrapper.phase == "backward"}
     newest: dict[str, str] = {}
     for wrapper in wrappers:
-        newest[wrapper.graph.partition("/")[0]] = wrapper.graph
+        frame = wrapper.graph.partition("/")[0]
+        if wrapper.graph in with_backward or newest.get(frame) not in with_backward:
+            newest[frame] = wrapper.graph
     own = [wrapper for wrapper in wrappers if newest[wrapper.graph.partition("/")[0]] == wrapper.graph]
     own = list({(wrapper.graph, wrapper.phase, wrapper.source): wrapper for wrapper in own}.values())
     forwards = [wrapper for wrapper in own if wrapper.phase == "forward"]

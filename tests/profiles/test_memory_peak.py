@@ -87,6 +87,13 @@ def test_a_saved_value_that_the_call_also_returns_hides_no_other(profiles: Path)
     assert saved(with_code(run, wrappers=wrappers)) == saved(run) != set()
 
 
+def test_a_recompile_whose_backward_is_not_compiled_yet_is_not_the_peak(profiles: Path):
+    run = run_of(profiles / "memory" / "attn_train_cuda")
+    peak, forward = memory_peak(run), next(w for w in run.code.wrappers if w.phase == "forward")
+    recompiled = run.apply(replace(forward, graph=f"{forward.graph.partition('/')[0]}/9"))
+    assert memory_peak(recompiled) == peak
+
+
 def test_in_inference_only_temporaries_and_outputs_live(profiles: Path):
     peak = peak_of(profiles / "memory" / "mlp_infer_cpu")
     assert {tensor.kind for tensor in peak.tensors} <= {"parameter", "input", "temporary", "output"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tcexplore.accuracy.observation import Function, Subject
+from tcexplore.accuracy.observation import Function, Subject, storage_of
 from tcexplore.capture.entry import Call
 
 Variation = Callable[[torch.Tensor], torch.Tensor]
@@ -180,11 +180,23 @@ def varied_weights(subjects: tuple[Subject, Subject], variation: Variation | Non
         return
     originals = [parameter.detach().clone() for parameter in parameters]
     try:
-        with torch.no_grad():
-            for parameter in parameters:
-                parameter.copy_(variation(parameter.detach()))
+        _set_weights(subjects, parameters, map(variation, [parameter.detach() for parameter in parameters]))
         yield
     finally:
-        with torch.no_grad():
-            for parameter, original in zip(parameters, originals, strict=True):
-                parameter.copy_(original)
+        _set_weights(subjects, parameters, originals)
+
+
+def _set_weights(
+    subjects: Iterable[Subject], parameters: Sequence[torch.Tensor], values: Iterable[torch.Tensor]
+) -> None:
+    """Set parameters, also those in the Python state, which each call sets back.
+
+    A function has the modules that it names in its state, and a module may have a view of a parameter there.
+    """
+    with torch.no_grad():
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.copy_(value)
+    written = {storage_of(parameter) for parameter in parameters} - {None}
+    for subject in subjects:
+        if subject.state is not None:
+            subject.state.keep_values(lambda tensor: storage_of(tensor) in written)

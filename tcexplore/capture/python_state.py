@@ -100,6 +100,12 @@ class PythonState:
         for restore in self._restorers:
             restore()
 
+    def keep_values(self, chosen: Callable[[torch.Tensor], bool]) -> None:
+        """Let `restore` set the chosen tensors to their present values from now on."""
+        self._tensors = [
+            (tensor, tensor.detach().clone() if chosen(tensor) else value) for tensor, value in self._tensors
+        ]
+
     def detach(self) -> None:
         """Cut tensors off the graphs that computed them, whose backward has run; they still require a gradient."""
         for _, tensor in self._walk():

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, repeat
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -433,3 +433,43 @@ def test_weights_are_scaled_no_further_than_a_branch_needs(least: float, largest
     checked = compare_change(before, after, branch_tests(text))
     assert (checked.verdict, checked.unreached) == ("identical", ())
     assert max(seen) == pytest.approx(largest)
+
+
+NAMED = """\
+net = torch.nn.Linear(4, 4)
+with torch.no_grad():
+    net.weight.copy_(torch.eye(4) / 100)
+    net.bias.fill_(-0.125)
+def model(x):
+    mean = net(x.clamp(-4, 4)).mean(-1)
+    {}
+    return mean
+"""
+CLAMPED = NAMED.format("if mean.min() < -5:\n        mean = mean.clamp(min=-5)")
+CLAMPED_BY_WHERE = NAMED.format("mean = torch.where(mean.min() < -5, mean.clamp(min=-5), mean)")
+
+
+def naming_subject(text: str, *, views: bool) -> Subject:
+    """Return a function that names a module, whose state has the module's parameters, or only `views` of them."""
+    file = ModuleType("file")
+    vars(file)["torch"] = torch
+    exec(compile(text, text, "exec"), vars(file))
+    named = torch.nn.Module()
+    named.add_module("net", file.net)
+    if views:
+        file.net.views = [parameter.detach() for parameter in file.net.parameters()]
+    state = PythonState({"self": named} if views else {"file": file}, lambda _: False)
+    return replace(subject(file.model, file.model, state), module=named)
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_both_sides_keep_other_weights_from_call_to_call(views: bool):
+    tests = branch_tests(CLAMPED)
+    before, right, again = (naming_subject(text, views=views) for text in (CLAMPED, CLAMPED_BY_WHERE, CLAMPED))
+    checked = compare_change(before, right, tests)
+    assert (checked.verdict, checked.differences, checked.unreached) == ("identical", (), ())
+    assert before.module is not None
+    assert torch.equal(before.module.net.weight, torch.eye(4) / 100)
+    wrong = naming_subject(CLAMPED_BY_WHERE.replace("min=-5", "min=-6"), views=views)
+    refused = compare_change(again, wrong, tests)
+    assert "with other weights: output differs by up to 1, after the change" in refused.differences

@@ -61,8 +61,10 @@ class RoundedOps(TorchDispatchMode):  # type: ignore[misc]
         for place, leaf in enumerate(leaves):
             if leaf.layout is torch.strided and (func._schema.is_mutable or storage_of(leaf) not in given):
                 error = leaf if place else _error_of_sum(name, args, options, leaf)
-                noise = (error * self._noise(leaf)).nan_to_num_(0.0, 0.0, 0.0)  # the -inf of a mask has no rounding
-                leaf.add_(noise.to(leaf.dtype))
+                changed = leaf + (error * self._noise(leaf)).to(leaf.dtype)
+                # The -inf of a mask has no rounding, nor has its least finite value, which no score changes.
+                rounds = changed.isfinite() & (leaf.abs() < torch.finfo(leaf.dtype).max)
+                leaf.copy_(torch.where(rounds, changed, leaf))
         return result
 
     def _noise(self, value: torch.Tensor) -> torch.Tensor:

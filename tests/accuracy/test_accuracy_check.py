@@ -366,6 +366,20 @@ def test_the_infinities_of_a_mask_have_no_rounding():
     assert not torch.equal(weights, torch.ones(4, 4).masked_fill(~mask, float("-inf")).softmax(-1))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_least_value_of_a_mask_stays_finite_with_other_roundings(dtype: torch.dtype):
+    least = torch.finfo(dtype).min
+    with RoundedOps(0):
+        mask = torch.full((64,), least, dtype=dtype)
+        almost = mask * (1 - torch.finfo(dtype).eps)
+        weights = (torch.ones(16, 4, dtype=dtype) + torch.full((4,), least, dtype=dtype)).softmax(-1)
+        others = torch.tensor([math.inf, -math.inf, math.nan], dtype=dtype) * 1
+    assert bool(mask.isfinite().all() and almost.isfinite().all())
+    # A row of nothing else has equal weights, as without other roundings.
+    torch.testing.assert_close(weights, torch.full((16, 4), 0.25, dtype=dtype))
+    torch.testing.assert_close(others, torch.tensor([math.inf, -math.inf, math.nan], dtype=dtype), equal_nan=True)
+
+
 def test_a_program_that_branches_on_the_dtype_is_compared_with_eager_only():
     def branching(x: torch.Tensor) -> torch.Tensor:
         return (x * 11).relu() if x.dtype is torch.float32 else x.relu()

@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.cli.arguments import parse
 from tcexplore.fixes.proposals import proposals
 from tcexplore.fixes.verification import Verification
-from tcexplore.studies.fix import STUDY, AttemptedFix, FixOptions
+from tcexplore.studies.fix import STUDY, AttemptedFix, FixedFiles, FixOptions, fix_target
 from tcexplore.studies.study import StudyState
 from tests.fixes.verifications import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, run, verification
 from tests.studies.playback import JOB, json_of, played, printed
@@ -76,6 +76,21 @@ def test_the_json_has_every_attempt():
     assert (costs[0]["us"], costs[0]["basis"]) == (100.0, "verified fix")
     assert costs[0]["low_us"] < 100.0 < costs[0]["high_us"]
     assert STUDY.exit_status(state()) == 1
+
+
+def test_a_refused_fix_has_no_advice_beside_it():
+    files = FixedFiles(replace(JOB, file=FILE, source=TEXT))
+    tried, untried = BEFORE.breaks[1], broken(5, "Data-dependent branching")
+    refused = Verification(files.changes(tried)[0], tried, BEFORE, run(GRAPH, tried, SAME))
+    attempts = [
+        AttemptedFix(1, tried, fix_target(files, BEFORE, tried).advice, refused),
+        AttemptedFix(2, untried, fix_target(files, BEFORE, untried).advice),
+    ]
+    of_both = replace(state(), results=[BEFORE, *attempts])
+    advices = [one["advice"] for one in json_of("fix", of_both)["breaks"]]
+    assert advices[0] is None
+    assert "No edit is made" in advices[1]
+    assert printed("fix", of_both, 160).count("No edit is made") == 1
 
 
 async def test_breaks_that_the_budget_left_out_are_named_and_are_no_success():

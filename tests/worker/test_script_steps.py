@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tcexplore.events import (
+    AtenGraph,
     CacheLookup,
     Event,
     ExtraCompiles,
@@ -96,6 +97,18 @@ async def test_alternation_leaves_graphs_recompiles_and_losses_as_they_are(runs:
     (skipped,) = only(alone, TimingSkipped)
     assert "--no-eager-steps" in skipped.reason
     assert only(alone, RegionCalls)[-1].eager == 0
+
+
+async def test_alternation_leaves_graphs_and_recompiles_as_they_are_with_a_traced_backward(runs: Runs) -> None:
+    traced = TRAINING.replace('backend="eager"', 'backend="aot_eager"')
+    alone = await run_steps(runs, traced, no_eager_steps=True, time_for=0.5)
+    events = await run_steps(runs, traced, time_for=0.5)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert only(events, RegionCalls)[-1].eager > 0
+    assert "backward" in {event.stage for event in only(events, AtenGraph)}
+    assert [event.graph for event in only(events, GraphCaptured)] == [e.graph for e in only(alone, GraphCaptured)]
+    assert [event.graph for event in only(events, Recompiled)] == [event.graph for event in only(alone, Recompiled)]
+    assert not only(events, ExtraCompiles)
 
 
 SHORT = TRAINING.replace("range(50)", "range(5)").replace("256", "2048")

@@ -43,7 +43,10 @@ from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, Deviati
 from tcexplore.quantities import count
 
 TIME_LIMIT_S = 3.0
-"""Time limit of an eager call with varied inputs, which may cause an endless loop."""
+"""Time limit of an eager call of the original with varied inputs, which may cause an endless loop."""
+
+CHANGED_LIMIT_S = 4 * TIME_LIMIT_S
+"""Time limit of the same call after the change: beside other programs, equal calls take several times as long."""
 
 COMPILED_LIMIT_S = 60.0
 """Time limit of a compiled call with varied inputs, which may compile again."""
@@ -221,7 +224,7 @@ class _ChangeComparison:
         varied: bool,
     ) -> None:
         compiled = function is not subject.eager
-        limit = (COMPILED_LIMIT_S if compiled else TIME_LIMIT_S) if varied else None
+        limit = (COMPILED_LIMIT_S if compiled else CHANGED_LIMIT_S) if varied else None
         after = _try_call(subject, function, call, limit)
         side = "compiled after the change" if compiled else "after the change"
         if isinstance(after, CallTimeoutError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, repeat
 from types import ModuleType, SimpleNamespace
@@ -389,6 +390,31 @@ def test_the_search_for_inputs_does_not_pay_for_the_first_compile(monkeypatch: p
     sides = (subject(original, original, None), subject(after, compiled, None))
     checked = compare_change(*sides, branch_tests(FAR))
     assert (checked.verdict, checked.unreached) == ("identical", ())
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(5.0, "identical"), (50.0, "wrong")])
+def test_a_call_after_the_change_may_take_longer_but_must_end(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, verdict: str
+):
+    taken = [0.0]
+
+    @contextmanager
+    def limit(most: float, error: type[BaseException]) -> Iterator[None]:
+        taken[0] = 0.0
+        yield
+        if most and taken[0] > most:
+            raise error
+
+    monkeypatch.setattr(change_comparison, "time_limit", limit)
+    original = program(FAR)["model"]
+
+    def after(x: torch.Tensor) -> Any:
+        taken[0] = seconds
+        return original(x)
+
+    checked = compare_change(subject(original, original, None), subject(after, original, None))
+    assert checked.verdict == verdict
+    assert verdict == "identical" or "with other inputs: it does not end after the change" in checked.differences
 
 
 def test_a_search_that_ends_early_says_so(monkeypatch: pytest.MonkeyPatch):

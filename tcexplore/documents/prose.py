@@ -138,8 +138,6 @@ class Column(Generic[Item]):
     """Whether it is left-aligned."""
     always: bool = False
     """Whether it is also shown in a row without figures."""
-    optional: bool = False
-    """Whether it is left out if all of its cells are empty."""
     squeezable: bool = False
     """Whether its texts are cut in the middle if the table is too wide, down to `SQUEEZED` columns."""
     drop: int = 0
@@ -164,6 +162,7 @@ def table(
     """Yield a head and a row for each item, in `width` columns if that is given and the columns allow it.
 
     A row for which `instead` returns a span has this instead of its figures: the columns that are not shown `always`.
+    A column whose cells are all empty is left out.
     """
     shown = [column for column in all_columns if column.head is not None]
     rows: list[list[Spans]] = []
@@ -173,11 +172,7 @@ def table(
         rows.append([
             next(figures, ()) if replaced and not column.always else column.cell(item) for column in shown
         ])  # fmt: skip
-    kept = [
-        index
-        for index, column in enumerate(shown)
-        if not column.optional or any(span.text for row in rows for span in row[index])
-    ]
+    kept = [index for index in range(len(shown)) if any(span.text for row in rows for span in row[index])]
     if width is not None:
         kept = _fitting(shown, rows, kept, width)
     left = [place for place, index in enumerate(kept) if shown[index].left]

@@ -189,7 +189,7 @@ def _kernel_columns(known: Labels) -> tuple[Column[CountedKernel], ...]:
     def share_of(field: str) -> Callable[[CountedKernel], float | None]:
         return lambda one: getattr(one.counters, field)
 
-    shares = (Column(head, share_of(field), _share, optional=True) for head, field in SHARES)
+    shares = (Column(head, share_of(field), _share) for head, field in SHARES)
     return (
         Column("", lambda one: known.kernel[kernel_link(one.kernel)].spans, left=True),
         Column("kernel", lambda one: one.kernel.name, style="strong", left=True, squeezable=True),

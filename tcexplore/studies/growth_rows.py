@@ -74,10 +74,10 @@ def _kernel_columns(run: Snapshot) -> tuple[Column[KernelErrorGrowth], ...]:
         Column("", lambda one: f"{one.graph} {one.phase}", style="muted", left=True),
         Column("kernel", lambda one: kernel_name(run, one.graph, one.phase, one.kernel), left=True, squeezable=True),
         Column("adds", lambda one: one.local, error_text),
-        Column("at outputs", lambda one: one.output, error_text, optional=True),
-        Column("", lambda one: _factor(one.output, one.local), _times, style="muted", optional=True, drop=1),
-        Column("at gradients", lambda one: one.gradient, error_text, optional=True),
-        Column("", lambda one: _factor(one.gradient, one.local), _times, style="muted", optional=True, drop=1),
+        Column("at outputs", lambda one: one.output, error_text),
+        Column("", lambda one: _factor(one.output, one.local), _times, style="muted", drop=1),
+        Column("at gradients", lambda one: one.gradient, error_text),
+        Column("", lambda one: _factor(one.gradient, one.local), _times, style="muted", drop=1),
     )
 
 
@@ -115,7 +115,7 @@ def growth_rows(run: Snapshot, width: int) -> Iterator[Row]:
     results_table: tuple[Column[ResultError], ...] = (
         Column("result", lambda one: result_name(run, one), left=True, squeezable=True),
         Column("compiled", lambda one: one.compiled, error_text),
-        Column("eager", lambda one: one.eager, error_text, optional=True),
+        Column("eager", lambda one: one.eager, error_text),
     )
     yield from table(results_table, results[:MOST_ROWS], width=width)
     yield from _others(len(results), "result", width)

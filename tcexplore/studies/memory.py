@@ -289,9 +289,7 @@ def _columns(width: int) -> list[Column[_Row]]:
     if width >= WIDE:
         columns += [
             Column("predicted peak", lambda line: line.result.predicted, size, "muted"),
-            Column(
-                "predicted", lambda line: line.predicted_time, lambda value: f"{value - 1:+.0%}", "muted", optional=True
-            ),
+            Column("predicted", lambda line: line.predicted_time, lambda value: f"{value - 1:+.0%}", "muted"),
             Column("saved", lambda line: line.result.saved, size, "muted"),
             Column("recomputed", lambda line: line.result.recomputed or None, "{} ops".format, "muted"),
             Column("call", _call_time, style="muted"),
@@ -363,7 +361,7 @@ def _sides(run: Snapshot, width: int) -> Iterator[Row]:
         [
             Column("", lambda side: side[0], left=True),
             Column("peak", lambda side: side[1], size, "strong"),
-            Column("saved for backward", lambda side: side[2], size, optional=True),
+            Column("saved for backward", lambda side: side[2], size),
             Column("by its tensors", lambda side: side[3], size, "muted"),
             Column("named", lambda side: side[4], "{:.1%}".format, "muted"),
         ],

@@ -105,7 +105,7 @@ COLUMNS: tuple[Column[_ModeRow], ...] = (
     Column("speedup", lambda row: _speedup(row.result, row.active) if row.result else None),
     Column("95% interval", _figure(lambda result: result.run.timing), interval_text, "interval"),
     Column("variant", lambda row: describe_variant(row.config), style=_unless_planned(""),
-           left=True, always=True, optional=True),
+           left=True, always=True),
     Column("compiled", _figure(lambda result: result.run.timing), lambda it: duration(it.compiled_us / 1e6)),
     Column("compile", _figure(lambda result: result.compile_s), duration),
     Column("eager", _figure(lambda result: result.run.timing), lambda it: duration(it.eager_us / 1e6)),
@@ -114,7 +114,7 @@ COLUMNS: tuple[Column[_ModeRow], ...] = (
     Column("max diff", _figure(lambda result: result.max_abs), format_error, lambda row: _accuracy_style(row.result)),
     Column("breaks", _figure(lambda result: result.summary.breaks),
            style=lambda row: "break" if row.result and row.result.summary.breaks else ""),
-    Column("recompiles", _figure(lambda result: result.summary.recompiles or None), optional=True),
+    Column("recompiles", _figure(lambda result: result.summary.recompiles or None)),
     Column("graphs", _figure(lambda result: result.summary.graphs)),
     Column("kernels", _figure(lambda result: f"{result.summary.kernels}+{result.summary.extern}".removesuffix("+0"))),
 )  # fmt: skip

@@ -320,12 +320,12 @@ def _kernel_columns(run: Snapshot) -> tuple[Column[KernelJudged], ...]:
         Column("", lambda one: f"{one.graph} {one.phase}", style="muted", left=True),
         Column("kernel", lambda one: kernel_name(run, one.graph, one.phase, one.kernel), left=True, squeezable=True),
         Column("", lambda one: SHORT.get(one.verdict, one.verdict), style=lambda one: STYLES[one.verdict], left=True),
-        Column("differ", _part, _percent, optional=True, drop=1),
-        Column("ulps", lambda one: one.ulps if one.differing else None, _ulps, optional=True, drop=2),
-        Column("error", lambda one: one.error if one.differing else None, error_text, optional=True),
-        Column("eager's", lambda one: one.eager_error if one.differing else None, error_text, optional=True, drop=3),
-        Column("of bound", lambda one: one.bound_share if one.differing else None, _share, optional=True),
-        Column("", lambda one: "varies" if one.repeats is False else None, style="warn", optional=True),
+        Column("differ", _part, _percent, drop=1),
+        Column("ulps", lambda one: one.ulps if one.differing else None, _ulps, drop=2),
+        Column("error", lambda one: one.error if one.differing else None, error_text),
+        Column("eager's", lambda one: one.eager_error if one.differing else None, error_text, drop=3),
+        Column("of bound", lambda one: one.bound_share if one.differing else None, _share),
+        Column("", lambda one: "varies" if one.repeats is False else None, style="warn"),
     )
 
 

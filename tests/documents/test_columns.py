@@ -30,3 +30,15 @@ def test_a_table_fits_its_width_by_cutting_names_and_then_leaving_out_columns(wi
     assert max(map(cell_len, (head, *lines))) <= width
     assert [line.split()[0][-5:] for line in lines] == ["first", "econd"]
     assert ("verdict" in head, "error" in head, "eager's" in head) == (True, True, width >= 50)
+
+
+def test_a_column_takes_no_room_until_a_row_has_a_value_for_it():
+    named: tuple[Column[tuple[str, str | None]], ...] = (
+        Column("mode", lambda row: row[0], left=True, always=True),
+        Column("first call", lambda row: row[1]),
+        Column("graphs", lambda _: "1"),
+    )
+    heads = [
+        next(table(named, rows)).text.split() for rows in ([("lite", None)], [("lite", None), ("default", "2.5 s")])
+    ]
+    assert heads == [["mode", "graphs"], ["mode", "first", "call", "graphs"]]

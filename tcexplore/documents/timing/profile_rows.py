@@ -55,9 +55,8 @@ def _step_rows(profile: ev.ProfileRead) -> Iterator[Row]:
             lambda step: (
                 None if step.device_us is None else f"{duration(step.device_us / 1e6)} {step.device_us / step.us:>4.0%}"
             ),
-            optional=True,
         ),
-        Column("tasks", lambda step: step.tasks or None, optional=True),
+        Column("tasks", lambda step: step.tasks or None),
         Column(
             "",
             lambda step: Span("median: shown in all panes", "muted") if step.name == profile.median else None,

@@ -64,6 +64,22 @@ def test_the_lines_view_shows_lines_rest_and_the_call():
     golden.check("view-hot_lines", golden.text(hot_lines_document(timed(estimated=True))))
 
 
+def test_the_lines_view_begins_with_the_call_and_what_is_on_no_line():
+    """A line may take longer compiled although the call is faster: the eager call has more time on no line."""
+    own = (
+        ev.CallPart(kind="eager op", name="mm", us=260.0, low_us=260.0, high_us=260.0, location=at("self.fc1(x)")),
+        ev.CallPart(kind="guards", name="", us=30.0, low_us=30.0, high_us=30.0),
+        ev.CallPart(kind="launch", name="", us=10.0, low_us=10.0, high_us=10.0),
+    )
+    profile = ev.CallProfiled(total_us=300.0, repeats=5, parts=own)
+    run = replace(timed(), call_account=call_account(profile, None))
+    document = hot_lines_document(run)
+    call, rest, first = ([part.strip() for part in document.row(n).text.split("  ") if part] for n in (3, 4, 5))
+    assert call == ["100%", "400 µs", "300 µs", "the call"]
+    assert rest == ["13%", "150 µs", "40.0 µs", "on no line: mostly Python and launch"]
+    assert first[:3] == ["87%", "200 µs", "260 µs"]
+
+
 def test_the_lines_view_names_the_most_expensive_line_of_each_side():
     profile = ev.CallProfiled(total_us=CALL_US / 2, repeats=5, parts=())
     run = replace(timed(), call_account=call_account(profile, None))

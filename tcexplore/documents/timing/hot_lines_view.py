@@ -57,12 +57,13 @@ def hottest_line_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     times = times_of_lines(snapshot)
     if times is not None and times.lines:
         yield _columns(times)
+        yield from _whole_rows(times)
         yield from (_line_row(snapshot, time, times, width) for time in times.lines[:HOTTEST])
         yield from _notes(times.lines[:HOTTEST], width)
 
 
 def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    """Yield the lines, longest first, then the rest and the whole call.
+    """Yield the whole call and what of it is on no line, the lines, longest first, then the parts of the rest.
 
     Those of a model with repeated layers are grouped by the class or function that contains them.
     """
@@ -75,20 +76,28 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
     if text := _describe_load(snapshot):
         yield from wrapped(text, width, "warn", lead="! ")
     yield _columns(times)
+    yield from _whole_rows(times)
     if module_folds(snapshot).repeats:
         yield from _rows_by_class(snapshot, times, toggled, width)
     else:
         yield from (_line_row(snapshot, time, times, width) for time in times.lines)
-    yield BLANK
-    yield heading("On no line")
-    whole = times.eager_us if times.compiled_us is None else times.compiled_us
-    for rest in times.rest:
-        shown = rest.eager_us if times.compiled_us is None else rest.compiled_us
-        share = (shown or 0.0) / whole if whole else 0.0
-        yield row((_figures(times, rest.eager_us, rest.compiled_us, share), "muted"), rest.name)
-    yield row((_figures(times, times.eager_us, times.compiled_us, 1.0), "strong"), ("the call", "strong"))
+    if len(times.rest) > 1:
+        yield BLANK
+        yield heading("On no line")
+        for rest in times.rest:
+            yield row((_figures(times, rest.eager_us, rest.compiled_us), "muted"), rest.name)
     yield BLANK
     yield from _notes(times.lines, width)
+
+
+def _whole_rows(times: LineTimes) -> Iterator[Row]:
+    """Yield the call and the sum of what is on no line: the lines alone do not give the speedup of the call."""
+    yield row((_figures(times, times.eager_us, times.compiled_us), "strong"), ("the call", "strong"))
+    if times.rest:
+        sums = (sum(rest.eager_us or 0.0 for rest in times.rest), sum(rest.compiled_us or 0.0 for rest in times.rest))
+        most = max(times.rest, key=lambda rest: max(abs(rest.eager_us or 0.0), abs(rest.compiled_us or 0.0)))
+        mostly = f"mostly {most.name}" if len(times.rest) > 1 else most.name
+        yield row((_figures(times, *sums), "muted"), f"on no line: {mostly}")
 
 
 def _rows_by_class(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str], width: int) -> Iterator[Row]:
@@ -106,7 +115,7 @@ def _rows_by_class(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str]
         key = f"lines of {name} {file}"
         opened = (key in toggled) != (number == 0)  # the one with the most time is open at first
         sums = (sum(time.eager_us or 0.0 for time in own), sum(time.compiled_us or 0.0 for time in own))
-        figures = _figures(times, *sums, sum(time.share for time in own))
+        figures = _figures(times, *sums)
         links = () if opened else tuple(line_link(Location(time.file, time.line)) for time in own)
         title = name or places(snapshot.file).path(file)
         yield row(
@@ -159,8 +168,11 @@ def _both(times: LineTimes) -> bool:
     return times.eager_us is not None and times.compiled_us is not None
 
 
-def _figures(times: LineTimes, eager_us: float | None, compiled_us: float | None, share: float) -> str:
-    sides = [us for us, whole in ((eager_us, times.eager_us), (compiled_us, times.compiled_us)) if whole is not None]
+def _figures(times: LineTimes, eager_us: float | None, compiled_us: float | None) -> str:
+    """Return a share of the call on the side of `times`, and the time on each side."""
+    shown, whole = (eager_us, times.eager_us) if times.compiled_us is None else (compiled_us, times.compiled_us)
+    share = (shown or 0.0) / whole if whole else 0.0
+    sides = [us for us, total in ((eager_us, times.eager_us), (compiled_us, times.compiled_us)) if total is not None]
     return f" {share:>5.0%} " + " ".join(f"{_duration(us or 0.0):>9}" for us in sides) + "  "
 
 
@@ -170,7 +182,7 @@ def _duration(us: float) -> str:
 
 def _line_row(snapshot: Snapshot, time: LineTime, times: LineTimes, width: int) -> Row:
     at = Location(time.file, time.line)
-    figures = _figures(times, time.eager_us, time.compiled_us, time.share)
+    figures = _figures(times, time.eager_us, time.compiled_us)
     where = places(snapshot.file).abbreviate(at)
     code = read_lines(snapshot, time.file).get(time.line, "").strip()
     phase = "↩ " if time.phase == "backward" else ""

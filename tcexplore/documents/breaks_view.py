@@ -17,7 +17,7 @@ from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, first_of
 from tcexplore.session import Snapshot
-from tcexplore.session.call_account import eager_ops, lines_of_eager_ops
+from tcexplore.session.call_account import CallAccount, eager_ops, lines_of_eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.stable_ids import stable_ids
@@ -294,8 +294,16 @@ def _eager_ops(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
             (f"   {duration(us / 1e6):>8}  ", "number"), name, (more, "muted"), links=line_links(first), location=first
         )
     if opened:
-        yield row((f"   each call also enters compiled code {count(account.profile.region_entries, 'time')}", "muted"))
+        yield row((f"   {_entries(snapshot, account)}", "muted"))
     yield BLANK
+
+
+def _entries(snapshot: Snapshot, account: CallAccount) -> str:
+    """Return how often the profiled calls enter the graphs that the verdict line counts."""
+    who = "each call also enters" if account.calls == 1 else f"{account.calls} calls also enter"
+    graphs = len(snapshot.graphs)
+    what = f"the {graphs} graphs" if graphs > 1 else "the graph" if graphs else "compiled code"
+    return f"{who} {what} {count(account.profile.region_entries, 'time')}"
 
 
 def _uncompiled(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:

@@ -152,6 +152,17 @@ def test_ops_without_a_kernel_are_no_eager_ops_of_the_breaks_pane():
     assert "eager ops" not in text(0.0)
 
 
+def test_entries_of_calls_count_the_graphs_of_the_verdict_line():
+    """A timed unit may have several calls, and its profile the entries of all."""
+    run = fakes.complete()
+    assert run.timing is not None
+    two_calls = run.apply(replace(run.timing, calls=2))
+    texts = [golden.text(breaks_document(each)) for each in (run, replace(run, graphs=run.graphs[:1]), two_calls)]
+    assert "each call also enters the 2 graphs 2 times" in texts[0]
+    assert "each call also enters the graph 2 times" in texts[1]
+    assert "2 calls also enter the 2 graphs 2 times" in texts[2]
+
+
 def test_the_graph_break_between_the_kernels_of_two_graphs_is_named():
     run = fakes.complete()
     line = run.breaks[0].location.line if run.breaks[0].location else 0

@@ -13,6 +13,7 @@ from tcexplore.documents.code.target_notes import (
     describe_vectors,
     format_estimate,
     format_resources,
+    generated_and_extern,
     is_of_this_machine,
     target_rows,
 )
@@ -112,8 +113,9 @@ def grouping_row(snapshot: Snapshot, toggled: frozenset[str], groups: Sequence[K
     else:
         idle = idle_graphs(snapshot)
         kinds = sum(group.graph not in idle for group in groups)
-        launches = count(launches_of(kernels_that_run(snapshot)), "launch", "launches")
-        text = f"{launches} of {count(kinds, 'kind')} of kernels, those of equal layers once: opens all"
+        running = kernels_that_run(snapshot)
+        launched = f"{generated_and_extern(running)}, {count(launches_of(running), 'launch', 'launches')}"
+        text = f"{launched}: {count(kinds, 'kind')}, those of equal layers once: opens all"
     return fold(GROUPED, GROUPED in toggled, (text, "muted"), indent=0, keys_only=True)
 
 

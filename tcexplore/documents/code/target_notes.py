@@ -47,11 +47,16 @@ def count_kernels(snapshot: Snapshot) -> str:
     """Return `7 kernels + 5 extern for h100, 7 for this machine`; the last ones are of graphs that were not lowered."""
     kernels = snapshot.code.kernels
     lowered = [kernel for kernel in kernels if not is_of_this_machine(snapshot, kernel)]
-    extern = sum(not kernel.generated for kernel in lowered)
-    text = count(len(lowered) - extern, "kernel") + (f" + {extern} extern" if extern else "")
+    text = generated_and_extern(lowered)
     text += snapshot.for_target
     text += " so far" if _is_being_lowered(snapshot) else ""
     return text + (f", {len(kernels) - len(lowered)} for this machine" if len(lowered) < len(kernels) else "")
+
+
+def generated_and_extern(kernels: Sequence[ev.Kernel]) -> str:
+    """Return `7 kernels + 5 extern`: generated ones once each, library calls one by one."""
+    extern = sum(not kernel.generated for kernel in kernels)
+    return count(len(kernels) - extern, "kernel") + (f" + {extern} extern" if extern else "")
 
 
 def is_of_this_machine(snapshot: Snapshot, kernel: ev.Kernel) -> bool:

@@ -112,6 +112,14 @@ class LineFacts:
         return sorted({name for name, _ in {*self.nodes, *self.breaks, *self.skipped, *self._labels.of_line}})
 
 
+def count_guards(readable: int, structural: int) -> str:
+    """Return `3 guards and 2 structural ones`; the gutter marks a line only for the first ones."""
+    if not readable and structural:
+        return count(structural, "structural guard")
+    others = f" and {count(structural, 'structural one')}" if structural else ""
+    return f"{count(readable, 'guard')}{others}"
+
+
 def _line(location: ev.Location) -> Line:
     return location.file, location.line
 

@@ -12,6 +12,7 @@ from tcexplore.documents.labels import KernelLabel, labels
 from tcexplore.documents.line_facts import (
     OUTSIDE,
     broken_expression,
+    count_guards,
     describe_time,
     describe_traffic,
     draw_share,
@@ -22,6 +23,7 @@ from tcexplore.documents.line_facts import (
 )
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import Piece, fitted, piece, shortened
+from tcexplore.documents.source_view import GUARD
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -115,11 +117,15 @@ def _linked(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Pi
     ops = sum(link.kind == "node" for link in chain)
     if subject.kind != "node" and ops:
         yield piece(count(ops, "op"), "muted", 3)
-    guards = sum(link.kind == "guard" for link in chain)
-    if subject.kind != "guard" and guards:
-        key = (Span(f" ({hint('row-guards')})", "key"),) if subject.kind == "line" else ()
-        mark = "◆ " if subject.kind == "line" else ""
-        yield Piece((Span(f"{mark}{count(guards, 'guard')}", "guard"), *key), 3)
+    guards = {link for link in chain if link.kind == "guard"}
+    if subject.kind == "line" and guards:
+        # As in the gutter, structural guards alone have no mark.
+        own = guards.intersection(line_facts(run).guards.get((subject.where, int(subject.name)), ()))
+        text = count_guards(len(own), len(guards) - len(own))
+        key = Span(f" ({hint('row-guards')})", "key")
+        yield Piece((Span(f"{GUARD} {text}" if own else text, "guard"), key), 3)
+    elif subject.kind != "guard" and guards:
+        yield piece(count(len(guards), "guard"), "guard", 3)
     if subject.kind == "line":
         yield from _line_facts(run, (subject.where, int(subject.name)))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.line_facts import break_place
 from tcexplore.documents.peek_line import peek_row
+from tcexplore.documents.source_view import source_document
 from tcexplore.session.links import Link, break_link, closure, kernel_link
 from tests import fakes
 
@@ -24,6 +27,24 @@ def test_a_line_names_the_key_to_its_guards():
     guard = next(guard for guard in fakes.complete(7).guards[0].guards if guard.location)
     assert guard.location is not None
     assert "(i)" in peek(Link("line", guard.location.file, str(guard.location.line)))
+
+
+def test_structural_guards_are_counted_apart_as_the_gutter_has_no_mark_for_them():
+    run = fakes.complete(7)
+    at = next(guard.location for guard in run.guards[0].guards if guard.location and not guard.structural)
+    link = Link("line", at.file, str(at.line))
+
+    def shown(structural: int) -> tuple[str, str]:
+        """Return the line below the panes and the gutter, with so many of the guards of the line as structural ones."""
+        own = [guard for guard in run.guards[0].guards if guard.location == at][:2]
+        guards = tuple(replace(guard, structural=index < structural) for index, guard in enumerate(own))
+        changed = replace(run, guards=(replace(run.guards[0], guards=guards),))
+        text = peek_row(changed, (link,), closure(changed, (link,)), 120).text
+        return text.partition(" (i)")[0].rpartition("· ")[2], source_document(changed).row(at.line - 1).text[:1]
+
+    assert shown(0) == ("◆ 2 guards", "◆")
+    assert shown(1) == ("◆ 1 guard and 1 structural one", "◆")
+    assert shown(2) == ("2 structural guards", " ")
 
 
 def test_a_kernel_names_its_lines():

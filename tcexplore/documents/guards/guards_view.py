@@ -13,6 +13,7 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import name_carried, recompile_rows
 from tcexplore.documents.guards.size_rows import size_rows
 from tcexplore.documents.guards.symbols_view import describe_fix, describe_useless
+from tcexplore.documents.line_facts import count_guards
 from tcexplore.documents.locations import Places, explain_compile_id, places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import Guard, GuardFilterTried, GuardsInstalled, Location, Recompiled
@@ -71,8 +72,7 @@ def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> 
     total = sum(len(installed.guards) for installed in snapshot.guards)
     listed = [guard for guards in own.values() for guard in guards]
     structural = sum(guard.structural for guard in listed)
-    others = f" and {structural:,} structural ones" if structural else ""
-    number = f"{count(len(listed) - structural, 'guard')}{others}, of {total:,}"
+    number = f"{count_guards(len(listed) - structural, structural)}, of {total:,}"
     shown = (f"  {number}, {hint('open')} shows all", "muted")
     parts = [fixed([fold(name, True, (where.describe(at), "heading"), shown, indent=0)])]
     for graph, guards in own.items():

@@ -31,10 +31,11 @@ class _Entry(NamedTuple):
         return len(self.keys) + len(self.label) + 3
 
 
-def footer(scopes: Collection[Scope], pane: str = "", *, trace: bool = False) -> Line:
+def footer(scopes: Collection[Scope], pane: str = "", *, trace: bool = False, without: Collection[str] = ()) -> Line:
     """Return the keys of the actions in these scopes, as many as fit: the way out, those of the pane, then the others
-    in the order of the table of actions. `trace` if the runs are ranks of a trace."""
-    shown = [action for action in available(scopes) if not (trace and action.live)]
+    in the order of the table of actions. `trace` if the runs are ranks of a trace; actions `without` effect are left
+    out."""
+    shown = [action for action in available(scopes) if not (trace and action.live) and action.name not in without]
     way_out = [_Entry(hint("back"), action.way_out, 0) for action in shown if action.way_out]
     actions = sorted(shown, key=lambda action: not _first(action, pane))
     entries = [*way_out, *(entry for entry in (_entry(action, pane) for action in actions) if entry is not None)]

@@ -24,6 +24,10 @@ def shown(screen: FixScreen) -> str:
     return "\n".join(document.row(index).text for index in range(len(document)))
 
 
+def footer(ui: AppUnderTest) -> str:
+    return ui.screen.splitlines()[-1]
+
+
 async def test_a_verified_fix_is_written_by_w_and_undone_by_u(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text(TEXT)
@@ -32,6 +36,7 @@ async def test_a_verified_fix_is_written_by_w_and_undone_by_u(tmp_path: Path):
         screen = await fixed(ui, file)
         text = shown(screen)
         assert "x.max().detach()" in text
+        assert "w write" in footer(ui)
         summary = "verified on 4 inputs: breaks 1 → 0, outputs bit-identical, 2.00× faster than before"
         assert text.index(summary) < text.index("w writes it") < text.index("detach")
         assert "The break is gone: 1 graph break before, 0 now" in text
@@ -58,6 +63,7 @@ async def test_a_fix_that_is_not_verified_is_not_written(tmp_path: Path):
         ui.engine.story = still_there
         screen = await fixed(ui, file)
         assert "the break is still there" in shown(screen)
+        assert "w write" not in footer(ui)
         await ui.pilot.press("w")
         assert file.read_text() == TEXT
 

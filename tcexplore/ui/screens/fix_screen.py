@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -190,6 +190,10 @@ class FixScreen(StudyScreen):
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
         state.written = self._written
         return super().build(state, width)
+
+    @property
+    def without_effect(self) -> Collection[str]:
+        return ("fix-write",) if self._verified is None else ()
 
     @property
     def _written(self) -> tuple[str, ...]:

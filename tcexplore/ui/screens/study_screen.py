@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -191,6 +191,12 @@ class StudyScreen(OverlayScreen):
         self._toggled: frozenset[str] = frozenset()
         self._zoomed = self.BEGINS_ZOOMED
         self._title = RowLine(partial(study_title, study.title, self._job, None, "", self._job.run), id="title")
+        self._footer = RowLine(footer(self.SCOPES, without=self.without_effect), id="footer")
+
+    @property
+    def without_effect(self) -> Collection[str]:
+        """Return the actions that would do nothing now."""
+        return ()
 
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
         """Return the document to show."""
@@ -205,7 +211,7 @@ class StudyScreen(OverlayScreen):
         with Vertical(id="study"):
             yield self._title
             yield self._view
-            yield RowLine(footer(self.SCOPES), id="footer")
+            yield self._footer
 
     def on_mount(self) -> None:
         last = self._study_context.studies.last(self._key, self._job)
@@ -322,9 +328,11 @@ class StudyScreen(OverlayScreen):
         """Send the app what the newest results mean for the run in view."""
 
     def _show_title(self) -> None:
+        """Show how far the study is, and the keys that have an effect."""
         answer = self.study.answer(self.state) if self.state is not None else ""
         newest = self._engine.job.run if self._engine.job is not None else self._job.run
         self._title.update(partial(study_title, self.study.title, self._job, self.state, answer, newest))
+        self._footer.update(footer(self.SCOPES, without=self.without_effect))
 
     def _show_document(self) -> None:
         state = self.state

@@ -36,7 +36,7 @@ WIDE = 66
 CODE_WIDTH = 28
 """Most columns of the code."""
 
-_NOTES = {"refused": "Refused: ", "untested": "Not verified: "}
+_NOTES = {"verifying": "Refused: ", "refused": "Refused: ", "untested": "Not verified: "}
 """Starts of the note on a fix, by its state."""
 
 REPORT_ISSUE = "Please report an issue to PyTorch"
@@ -166,6 +166,8 @@ def _fix_label(fix: BreakFix | None, verification: str) -> tuple[str, str]:
             return "no safe fix found", "muted"
         case BreakFix(state="none"):
             return "no automatic fix", "muted"
+        case BreakFix(state="verifying", note=refused) if refused:
+            return f"fix: {fix.name}, not verified yet; another was refused", "muted"
     return f"fix: {fix.name}, {verification}", "muted"
 
 

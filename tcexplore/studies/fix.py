@@ -105,20 +105,22 @@ def by_break(results: Iterable[AttemptedFix | Snapshot]) -> tuple[BreakFixes, ..
 
 def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | None) -> BreakFix:
     """Return what is known of the fix of a break, from the study of this break if it has begun."""
-    graph_break = target.graph_break
-    verifications = by_break(state.results)[0].verifications if state and state.results else ()
-    shown = best_attempt(verifications)
+    graph_break, tried = target.graph_break, _tried(state) if state is not None else ()
+    shown = best_attempt(tried)
     verified = shown if shown is not None and shown.verified else None
     change = shown.change if shown else (target.changes or (None,))[0]
     state_name: FixState = "proposed" if state is None else "verifying"
+    note = f"{shown.change.fix.name}: {shown.objection}" if shown else ""
+    following = next(iter(target.changes[target.first + len(tried) :]), None)
     if verified is not None:
-        state_name = "verified"
+        state_name, note = "verified", ""
     elif change is None:
-        state_name = "none"
-    elif state is not None and state.over:
+        state_name, note = "none", target.advice
+    elif state is not None and (state.over or following is None):
         state_name = "untested" if shown is not None and shown.branch_untested else "refused"
-    objection = shown.objection if shown else ""
-    note = {"none": target.advice, "refused": objection, "untested": objection}.get(state_name, "")
+        note = shown.objection if shown else next((one.advice for one in by_break(state.results)), "")
+    elif following is not None:
+        change = following
     timed = verified.after.change_timing if verified else None
     return BreakFix(
         run=run.run, location=graph_break.location, kind=graph_break.kind, state=state_name, note=note,
@@ -128,6 +130,13 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
         speedup=timed.speedup if timed and timed.verdict in DECIDED else None,
         gain=fix_gain(timed) if timed else None,
     )  # fmt: skip
+
+
+def _tried(state: StudyState[Any, Any]) -> tuple[Verification, ...]:
+    """Return the verifications of one break, with the one under way if it has already failed."""
+    verifications = by_break(state.results)[0].verifications if state.results else ()
+    current = under_way(state)
+    return (*verifications, current) if current is not None and current.objection else verifications
 
 
 def fix_gain(timed: ChangeTimed, earlier: ChangeTimed | None = None) -> FixGain | None:
@@ -513,7 +522,8 @@ class FixStudy(Study[FixOptions, FixResult]):
         verifications = done[0].verifications if done else ()
         current = None if state.over else under_way(state)
         view = BreakView(
-            target.graph_break, state.job.file, verifications, current, advice=target.advice,
+            target.graph_break, state.job.file, verifications, current,
+            advice=done[0].advice if done else target.advice,
             waiting=not state.over and bool(target.changes), written=", ".join(state.written),
             proposed=next(iter(target.changes[target.first :]), None), step=state.step,
         )  # fmt: skip

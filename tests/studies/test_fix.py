@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.cli.arguments import parse
 from tcexplore.fixes.proposals import proposals
 from tcexplore.fixes.verification import Verification
-from tcexplore.studies.fix import STUDY, AttemptedFix, FixedFiles, FixOptions, fix_target
+from tcexplore.studies.fix import STUDY, AttemptedFix, FixedFiles, FixOptions, FixTarget, break_fix, fix_target
 from tcexplore.studies.study import StudyState
 from tests.fixes.verifications import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, run, verification
 from tests.studies.playback import JOB, json_of, played, printed
@@ -41,6 +41,19 @@ def test_the_text_has_diff_and_verification_and_says_that_nothing_was_written():
     ):  # fmt: skip
         assert sentence in " ".join(report.split()), report
     assert "press" not in report
+
+
+def test_the_reason_why_no_fix_of_a_break_could_be_tried_is_shown():
+    """In a script whose region has no captured call, torch's advice is not what is missing."""
+    reason = "No call of its region could be captured, so that no fix can be verified"
+    target = FixTarget(BEFORE, BEFORE.breaks[1], proposals(FILE, TEXT, 5, ITEM), "")
+    job = replace(JOB, file=FILE, source=TEXT)
+    results = [AttemptedFix(1, target.graph_break, reason)]
+    tried: StudyState[Any, Any] = StudyState(job, FixOptions(target=target), results=results, over=True)
+    document = STUDY.document(tried, 120)
+    assert reason in "\n".join(document.row(index).text for index in range(len(document)))
+    fix = break_fix(BEFORE, target, tried)
+    assert (fix.state, fix.note) == ("refused", reason)
 
 
 def test_a_fix_that_was_to_be_written_but_was_not_is_an_exit_status():

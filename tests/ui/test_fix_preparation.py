@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tcexplore import events as ev
 from tcexplore.ui.screens.fix_screen import FixScreen
 from tests.fakes import complete
+from tests.studies.playback import Story
 from tests.ui.app_under_test import AppUnderTest, run_app
 from tests.ui.broken_model import GRAPH, TEXT, broken, still_there, verified
 
@@ -87,6 +90,29 @@ async def test_a_refused_fix_is_never_called_ready(tmp_path: Path):
         assert "fix ready" not in ui.screen
         assert "no safe fix found" in ui.screen
         assert "✔ h" not in ui.screen
+
+
+@pytest.mark.parametrize(
+    ("second", "known"),
+    [
+        (lambda _: (GRAPH,), "fix: set capture_scalar_outputs, not verified yet; another was refused"),
+        (lambda job: still_there(job)[:-1], "no safe fix found"),
+    ],
+    ids=["so far without a result", "failed, not over"],
+)
+async def test_what_is_known_while_the_second_fix_is_under_way(tmp_path: Path, second: Story, known: str):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file), (200, 50)) as ui:
+        ui.engine.story = lambda job: (still_there if "detach()" in job.source else second)(job)
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await ui.show(ui.app.session.apply(ev.Output(run=1, stream="stdout", text="measuring")))
+        await ui.press("3", "b", "h")
+        for _ in range(20):
+            await ui.settle()
+        await ui.press("escape")
+        await ui.settle()
+        assert known in ui.screen
 
 
 async def test_what_a_stopped_verification_has_refused_is_not_proposed_again(tmp_path: Path):

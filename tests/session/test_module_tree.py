@@ -251,7 +251,7 @@ def profiled_layers(count: int) -> tuple[Snapshot, ev.CallProfiled]:
 def test_equal_layers_have_their_least_and_greatest_time():
     snapshot, profiled = profiled_layers(3)
     shown = " ".join(text(snapshot.apply(profiled), 120).split())
-    assert "each 36.0 µs to 37.0 µs compiled, the slowest is layers.2" in shown
+    assert "with layers.0, each 35.0 µs to 37.0 µs compiled, the slowest is layers.2" in shown
     assert "other launch 2.00 µs" in shown
     assert "each" not in text(snapshot)
 
@@ -427,15 +427,22 @@ def test_a_script_has_the_times_of_one_call_of_each_region():
 def test_the_view_names_the_longest_module_and_whether_any_repeat():
     snapshot, profiled = profiled_layers(3)
     shown = text(snapshot.apply(profiled), 120).splitlines()
-    assert shown[0].strip() == (
-        "Most time: layers.0.mlp.up and 2 that are equal to it, 35.0 µs compiled each. 1 group of equal modules."
+    assert " ".join(map(str.strip, shown[:2])) == (
+        "Most time: layers.0 and 2 that are equal to it, 108 µs compiled; longest in layers.0: mlp.up, 35.0 µs. "
+        "1 group of equal modules."
     )
     assert text(run(layer(0))).splitlines()[0].strip() == "No modules of a list are equal."
 
 
-def test_a_narrow_view_explains_only_the_columns_that_it_has():
+def test_a_narrow_view_keeps_the_times_and_explains_only_the_columns_that_it_has():
     snapshot, profiled = profiled_layers(3)
-    wide, narrow = (" ".join(text(snapshot.apply(profiled), width).split()) for width in (120, 44))
+    wide, narrow, untimed = (
+        " ".join(text(each, width).split())
+        for each, width in ((snapshot.apply(profiled), 120), (snapshot.apply(profiled), 44), (snapshot, 44))
+    )
+    assert "Eager: " not in narrow
     assert "Compiled: each kernel" in wide
-    assert "Compiled: each kernel" not in narrow
-    assert narrow.endswith("z also shows eager, compiled, params.")
+    assert "Compiled: each kernel" in narrow
+    assert "module kernels compiled " in narrow
+    assert narrow.endswith("z also shows ops, eager, params.")
+    assert untimed.endswith("z also shows eager, compiled, params."), "there are no times yet"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
 
@@ -25,6 +25,8 @@ TEACHES = (
 
 _HEADS = ("ops", "kernels", "eager", "compiled", "params")
 _WIDTHS = (6, 8, 9, 9, 10)
+_DROPPED = ("params", "ops", "kernels", "eager", "compiled")
+"""The columns in the order in which a narrow view leaves them out."""
 _NARROWEST_NAME = 20
 
 OTHER_LAUNCH = "other launch"
@@ -48,10 +50,10 @@ def modules_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
 
 def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Yield the rows of the view."""
-    shown = _columns(width)
-    room = max(_NARROWEST_NAME, width - 2 - sum(_WIDTHS[:shown]))
+    shown = _columns(tree, width)
+    room = max(_NARROWEST_NAME, width - 2 - _total_width(shown))
     yield from wrapped(_summary(tree), width, "strong")
-    yield row((f" {'module':<{room}}" + _cells(_HEADS[:shown]), "muted"), no_wrap=True)
+    yield row((f" {'module':<{room}}" + _cells(_HEADS, shown), "muted"), no_wrap=True)
     hidden: int | None = None
     modules, deepest = tree.rows, _deepest(tree.rows)
     for index, module in enumerate(modules):
@@ -69,45 +71,53 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
             yield from wrapped(f"differs: {module.differs}", width - len(lead), "changed", indent=len(lead))
         elif module.numbers:
             yield from wrapped(module.numbers, width - len(lead), "muted", indent=len(lead))
-        for text in filter(None, (_times_of_each(module), _variants(module))):
+        for text in filter(None, (_times_of_each(module, modules), _variants(module))):
             yield from wrapped(text, width - len(lead), "muted", indent=len(lead))
         for each in member_rows(module) if repeats and opened else ():
             yield _module_row(each, room, shown, opened=False, has_inside=False)
     for rest in tree.rest:
         times = _duration(rest.eager_us), _duration(rest.compiled_us)
         name = OTHER_LAUNCH if rest.name == "launch" else rest.name
-        yield row((f"   {name:<{room - 2}}", "muted"), _cells(("", "", *times)[:shown]).rstrip(), no_wrap=True)
+        yield row((f"   {name:<{room - 2}}", "muted"), _cells(("", "", *times, ""), shown).rstrip(), no_wrap=True)
     notes = [_calls_note(tree), _kernels_note(tree)]
-    notes += [
-        note(tree) for head, note in (("eager", _eager_note), ("compiled", _compiled_note)) if head in _HEADS[:shown]
-    ]
+    notes += [note(tree) for head, note in (("eager", _eager_note), ("compiled", _compiled_note)) if head in shown]
     if any(notes):
         yield BLANK
         for note in filter(None, notes):
             yield from wrapped(note, width, "muted")
-    if shown < len(_HEADS):
-        text = f"{hint('zoom')} also shows {', '.join(_HEADS[shown:])}."
+    if len(shown) < len(_HEADS):
+        text = f"{hint('zoom')} also shows {', '.join(head for head in _HEADS if head not in shown)}."
         yield from wrapped(text, width, "muted", keys_only=True)
 
 
 def _summary(tree: ModuleTree) -> str:
-    """Return which modules repeat, and which one without modules in it takes longest, with those that are equal."""
-    equals = {module.same_as: module.repeats for module in tree.rows if module.same_as}
-    text = f"{count(len(equals), 'group')} of equal modules." if equals else "No modules of a list are equal."
+    """Return which modules repeat, and what takes most time: equal modules together, or one without modules in it."""
+    groups = [(module.same_as, module) for module in tree.rows if module.same_as]
+    text = f"{count(len(groups), 'group')} of equal modules." if groups else "No modules of a list are equal."
     following = (*(module.depth for module in tree.rows[1:]), 0)
-    timed = [
-        (module.compiled_us * (1 + more), more, module)
+    innermost = [
+        (module.compiled_us, module.path)
         for module, depth in zip(tree.rows, following, strict=True)
         if depth <= module.depth and module.compiled_us is not None and not module.same_as
-        for more in [sum(n for path, n in equals.items() if f"{module.path}.".startswith(f"{path}."))]
     ]
-    if not timed:
+    if not innermost:
         return text
-    _, more, longest = max(timed, key=lambda each: each[0])
-    time = f"{_duration(longest.compiled_us)} compiled"
-    if more:
-        return f"Most time: {longest.path} and {more} that are equal to it, {time} each. {text}"
-    return f"Longest innermost module: {longest.path}, {time}. {text}"
+    us, longest = max(innermost)
+    first = {module.path: module.compiled_us for module in tree.rows}
+    equals = [
+        (module.compiled_us + (first.get(path) or 0.0), path, module.repeats)
+        for path, module in groups
+        if module.compiled_us is not None
+    ]
+    together, path, more = max(equals, default=(0.0, "", 0))
+    if together <= us:
+        return f"Longest innermost module: {longest}, {_duration(us)} compiled. {text}"
+    whole = f"Most time: {path} and {more} that are equal to it, {_duration(together)} compiled"
+    inside = [each for each in innermost if each[1].startswith(f"{path}.")]
+    if not inside:
+        return f"{whole}. {text}"
+    us, longest = max(inside)
+    return f"{whole}; longest in {path}: {longest.removeprefix(f'{path}.')}, {_duration(us)}. {text}"
 
 
 def _deepest(modules: Sequence[ModuleRow]) -> int:
@@ -119,19 +129,29 @@ def _deepest(modules: Sequence[ModuleRow]) -> int:
     return max(1, depth - 1 if rows[depth] else depth)
 
 
-def _columns(width: int) -> int:
-    """Return how many columns fit beside the names."""
-    shown = len(_WIDTHS)
-    while shown and width - 2 - sum(_WIDTHS[:shown]) < _NARROWEST_NAME:
-        shown -= 1
+def _columns(tree: ModuleTree, width: int) -> tuple[str, ...]:
+    """Return the columns that fit beside the names: times that were measured give way last."""
+    times = (("eager", (row.eager_us for row in tree.rows)), ("compiled", (row.compiled_us for row in tree.rows)))
+    unknown = [head for head, known in times if all(us is None for us in known)]
+    shown: tuple[str, ...] = _HEADS
+    for head in (*unknown, *(head for head in _DROPPED if head not in unknown)):
+        if width - 2 - _total_width(shown) >= _NARROWEST_NAME:
+            break
+        shown = tuple(other for other in shown if other != head)
     return shown
 
 
-def _cells(texts: Iterable[str]) -> str:
-    return "".join(text.rjust(width) for text, width in zip(texts, _WIDTHS, strict=False))
+def _total_width(shown: Collection[str]) -> int:
+    return sum(width for head, width in zip(_HEADS, _WIDTHS, strict=True) if head in shown)
 
 
-def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_inside: bool) -> Row:
+def _cells(texts: Iterable[str], shown: Collection[str]) -> str:
+    """Return the texts of the columns that are `shown`, of one text for each column."""
+    cells = zip(_HEADS, texts, _WIDTHS, strict=True)
+    return "".join(text.rjust(width) for head, text, width in cells if head in shown)
+
+
+def _module_row(module: ModuleRow, room: int, shown: Collection[str], *, opened: bool, has_inside: bool) -> Row:
     first = module.members[0]
     mark = ("▾ " if opened else "▸ ") if has_inside else "  "
     name = module.path.removeprefix(".".join(first.path[:-1])).removeprefix(".") or "model"
@@ -158,7 +178,7 @@ def _module_row(module: ModuleRow, room: int, shown: int, *, opened: bool, has_i
     links += line_links(place) if links else ()
     return row(
         (lead, "key"), (name, "changed" if module.differs else "node"), (note, "muted"), (breaks, "break"),
-        (pad + _cells(values[:shown])).rstrip(),
+        (pad + _cells(values, shown)).rstrip(),
         links=links,
         location=place, fold=f"module {module.path}" if has_inside else None, no_wrap=True,
     )  # fmt: skip
@@ -171,13 +191,18 @@ def _variants(module: ModuleRow) -> str:
     return f"equal ops, but {len(variants)} sets of kernels: of {', '.join(map(str, variants))} modules"
 
 
-def _times_of_each(module: ModuleRow) -> str:
-    """Return the times of the modules that a row adds up, and which takes longest; empty if they were not measured."""
-    known = [(each.compiled_us, each) for each in module.members if each.compiled_us is not None]
-    if len(known) < 2 or len(known) < module.repeats:
+def _times_of_each(module: ModuleRow, rows: Sequence[ModuleRow]) -> str:
+    """Return the times of equal modules, with the one that they equal in another row of `rows`, and which is slowest.
+
+    Empty if they were not measured.
+    """
+    equal = (each for row in rows if row.path == module.same_as and module.same_as for each in row.members)
+    known = [(each.compiled_us, each.name) for each in (*equal, *module.members) if each.compiled_us is not None]
+    if len(module.members) < 2 or len(known) < module.repeats:
         return ""
     (least, _), (most, slowest) = (choose(known, key=lambda pair: pair[0]) for choose in (min, max))
-    return f"each {duration(least / 1e6)} to {duration(most / 1e6)} compiled, the slowest is {slowest.name}"
+    whole = f"with {module.same_as}, each" if len(known) > module.repeats else "each"
+    return f"{whole} {duration(least / 1e6)} to {duration(most / 1e6)} compiled, the slowest is {slowest}"
 
 
 def _duration(us: float | None) -> str:

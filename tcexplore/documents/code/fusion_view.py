@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from tcexplore import events as ev
 from tcexplore.documents.code.kernels_view import GROUPED, grouping_row, idle_rows, launches_of
+from tcexplore.documents.code.target_notes import generated_and_extern
 from tcexplore.documents.document import Part, Parts, Row, Span, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.graph.graph_view import Between, order_breaks
@@ -71,7 +72,7 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
             answers = [why for kernel in kernels if (why := apart.get(id(kernel))) is not None]
             shown = {id(listed[id(why.b)]): why for why in reversed(answers)}.values()
             parts += [fixed(reason_rows(snapshot, why, known, toggled, width, listed)) for why in shown]
-    return Parts(_title(snapshot, running), parts)
+    return Parts(_title(running), parts)
 
 
 def _between_graphs(
@@ -90,27 +91,36 @@ def _between_graphs(
                        links=links, location=between[-1].location if between else None)  # fmt: skip
 
 
-def _title(snapshot: Snapshot, running: Sequence[Kernel]) -> str:
-    saved = [kernel.bytes_saved for kernel in running if kernel.bytes_saved]
-    return f"saved {size(sum(saved))}" if saved else count(len(snapshot.code.kernels), "kernel")
+def _title(running: Sequence[Kernel]) -> str:
+    saved = sum(max(kernel.bytes_saved or 0, 0) for kernel in running)
+    return f"saved {size(saved)}" if saved else generated_and_extern(running)
 
 
 def _verdict(kernels: Sequence[Kernel], width: int) -> Iterator[Row]:
     """Yield how much memory traffic fusion saves in these kernels, and the source of the figures."""
+    if not any(kernel.generated for kernel in kernels):
+        if kernels:
+            yield from wrapped(f"Only library calls run. {APART['extern']}", width, "strong")
+            yield BLANK
+        return
     known = [(kernel.bytes_saved, bytes_moved(kernel)) for kernel in kernels]
-    saved = sum(saved for saved, moved in known if saved is not None and moved is not None)
-    moved = sum(moved for saved, moved in known if saved is not None and moved is not None)
+    sized = [(saved, moved) for saved, moved in known if saved is not None and moved is not None]
+    whole = any(saved < 0 for saved, _ in sized)
+    saved = sum(max(saved, 0) for saved, _ in sized)
+    moved = sum(moved + min(saved, 0) for saved, moved in sized)
     if not moved:
         yield from wrapped("This torch version does not report the buffer sizes of its kernels.", width, "warn")
         return
     unfused = saved + moved
     part = f" of {size(unfused)} of memory traffic ({saved / unfused:.0%})" if saved > 0 else ""
-    yield row((f" fusion saves {size(max(saved, 0))}", "strong"), (part, "muted"))
+    yield row((f" fusion saves {'at least ' if whole else ''}{size(saved)}", "strong"), (part, "muted"))
     text = (
         "From torch's buffer sizes of the scheduler nodes, fused and separate. Ops that Inductor inlined before "
         "scheduling never had a buffer and do not count."
     )
     yield from wrapped(text, width, "dim")
+    if whole:
+        yield from wrapped(COUNTED_WHOLE, width, "dim")
     if not all(kernel.generated for kernel in kernels):
         yield from wrapped(APART["extern"], width, "dim")
     yield BLANK
@@ -140,8 +150,8 @@ def _kernel(
 
 
 def _format_saved(saved: int) -> str:
-    """Return how fusion changes the traffic; a kernel that recomputes an inlined op may read more."""
-    return f"saves {size(saved)}" if saved > 0 else f"moves {size(-saved)} more than unfused"
+    """Return how fusion changes the traffic in torch's count."""
+    return f"saves {size(saved)}" if saved > 0 else f"moves {size(-saved)} more by torch's count"
 
 
 def _kinds(fused: FusedKernel) -> str:
@@ -163,6 +173,8 @@ def _details(kernel: Kernel, fused: FusedKernel, known: Labels, width: int) -> I
         less = f"the kernel moves {size(moved)}" if saved else "the kernel moves the same: fusion saves no traffic"
         text = f"Separately, its {nodes} would move {size(moved + saved)}; {less}."
         yield from wrapped(text, width, indent=3, links=own)
+        if saved < 0:
+            yield from wrapped(COUNTED_WHOLE, width, "muted", indent=3, links=own)
     first = set((kernel.calls or (kernel,))[0].scheduler_nodes)
     groups = [group for group in fused.groups if first.issuperset(group)]
     single = [group for group in groups if len(group) == 1]
@@ -193,6 +205,13 @@ APART = {
     "extern": "An extern kernel is a library call: Inductor fuses nothing into it.",
 }
 """Texts for kernels that the scheduler never considers, by `NotFused.separated_by`."""
+
+COUNTED_WHOLE = (
+    "Of a buffer that is read or written in part, as the rows of an embedding, torch counts the whole for a fused "
+    "kernel, and the part for a separate one. So a fused kernel may seem to move more."
+)
+"""The only case in which torch counts more bytes for a fused node than for its parts
+(`BaseSchedulerNode.get_read_write_buffer_accesses`)."""
 
 LONGEST = 40
 """Characters of the name of a fused node, which contains the names of its parts."""

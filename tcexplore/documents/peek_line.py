@@ -27,7 +27,7 @@ from tcexplore.documents.source_view import GUARD
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.links import Link, break_link, line_links
+from tcexplore.session.links import Link, break_link, guard_link, line_links
 from tcexplore.session.ranked_breaks import rank_breaks
 
 EXPRESSION_WIDTH = 40
@@ -89,12 +89,23 @@ def _name(run: Snapshot, link: Link) -> str:
         case "break":
             graph_break = next((each for each in run.breaks if break_link(each) == link), None)
             return f"graph break {'that this run does not have' if graph_break is None else _expression(graph_break)}"
+        case "guard":
+            return _guard(run, link)
         case "entry":
             return f"cache entry {link.where}"
         case "step":
             return f"step: {link.name.replace('_', ' ', 2)}"
         case _:
             return link.name
+
+
+def _guard(run: Snapshot, link: Link) -> str:
+    """Return the kind of a guard and what it checks, of which its row may have only the end."""
+    from tcexplore.documents.guards.guards_view import value_of  # not imported before the first frame
+
+    of_graph = (guard for known in run.guards if known.graph == link.where for guard in known.guards)
+    guard = next((guard for guard in of_graph if guard_link(link.where, guard) == link), None)
+    return link.name if guard is None else f"{guard.kind} {value_of(guard)}"
 
 
 def _line(run: Snapshot, link: Link) -> str:

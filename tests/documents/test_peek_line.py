@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.line_facts import break_place
 from tcexplore.documents.peek_line import peek_row
 from tcexplore.documents.source_view import source_document
-from tcexplore.session.links import Link, break_link, closure, kernel_link
+from tcexplore.session.links import Link, break_link, closure, guard_link, kernel_link
 from tests import fakes
 
 
@@ -45,6 +46,19 @@ def test_structural_guards_are_counted_apart_as_the_gutter_has_no_mark_for_them(
     assert shown(0) == ("◆ 2 guards", "◆")
     assert shown(1) == ("◆ 1 guard and 1 structural one", "◆")
     assert shown(2) == ("2 structural guards", " ")
+
+
+def test_a_guard_whose_row_has_only_the_end_of_a_name_has_the_whole_name():
+    name = f"self.model.layers.0.{'inner.' * 4}self_attn.config.attention_dropout"
+    source = "L['self']._modules['model']._modules['layers']._modules['0']." + "_modules['inner']." * 4
+    guard = ev.Guard(kind="EQUALS_MATCH", source=source, code=("x == 0.0",), summary="== 0.0", name=name)
+    run = replace(fakes.complete(7), guards=(replace(fakes.complete(7).guards[0], guards=(guard,)),))
+    link = guard_link(run.guards[0].graph, guard)
+    rows = guards_document(run, frozenset(), 60)
+    (row,) = (row for row in map(rows.row, range(len(rows))) if link in row.links)
+    assert name not in row.text
+    assert "…" in row.text
+    assert f"EQUALS_MATCH {name}" in peek_row(run, row.links, closure(run, row.links), 120).text
 
 
 def test_a_kernel_names_its_lines():

@@ -210,13 +210,13 @@ def _rows(
     """Return the rows of guards, those of equal layers as one that opens."""
     shown: list[tuple[Guard, tuple[str, tuple[Guard, ...]] | None]] = []
     for alike in _grouped(guards):
-        name = f"alike {graph} {_source(alike.guard)} {alike.guard.summary}"
+        name = f"alike {graph} {value_of(alike.guard)} {alike.guard.summary}"
         shown.append((alike.guard, (name, alike.guards) if len(alike.guards) > 1 else None))
         if len(alike.guards) > 1 and name in toggled:
             shown += [(guard, None) for guard in alike.guards]
     # Names give way to conditions and lines: they are told apart by their ends.
     rooms = [_name_room(guard, where, width) for guard, _ in shown]
-    names = [len(_source(guard)) for guard, _ in shown]
+    names = [len(value_of(guard)) for guard, _ in shown]
     cut = (room for room, name in zip(rooms, names, strict=True) if name > room >= _COLUMN_NAME)
     wide = min(max(names, default=0), _MOST_NAME, *cut)
 
@@ -240,7 +240,7 @@ def _group(graph: str, first: Row, name: str, guards: tuple[Guard, ...], *, open
     links = tuple(guard_link(graph, guard) for guard in guards)
     return first._replace(
         spans=spans, fold=name, kept=kept + 2, links=(*links, *first.links[1:]), hides=() if opened else links,
-        inside=None if opened else lambda: "\n".join(f"{_source(guard)} {guard.summary}" for guard in guards),
+        inside=None if opened else lambda: "\n".join(f"{value_of(guard)} {guard.summary}" for guard in guards),
     )  # fmt: skip
 
 
@@ -250,8 +250,8 @@ def _grouped(guards: Iterable[Guard]) -> Iterator[_Alike]:
     Those with another value for each layer, as its index, are told apart from those with the same value first.
     """
     alone = [(guard,) for guard in guards]
-    same = _merged(alone, lambda guard: (_starred(_source(guard)), guard.summary or guard.code))
-    for group in _merged(same, lambda guard: (_starred(_source(guard)), _starred(guard.summary, _source(guard)))):
+    same = _merged(alone, lambda guard: (_starred(value_of(guard)), guard.summary or guard.code))
+    for group in _merged(same, lambda guard: (_starred(value_of(guard)), _starred(guard.summary, value_of(guard)))):
         yield _Alike(_named_for_all(group), group) if len(group) > 1 else _Alike(group[0], group)
 
 
@@ -293,7 +293,7 @@ def _named_for_all(guards: tuple[Guard, ...]) -> Guard:
 
     first = guards[0]
     summary = joined([guard.summary for guard in guards]) if first.summary else ""
-    return replace(first, name=joined([_source(guard) for guard in guards]) if first.source else "", summary=summary)
+    return replace(first, name=joined([value_of(guard) for guard in guards]) if first.source else "", summary=summary)
 
 
 def _name_room(guard: Guard, where: Places, width: int) -> int:
@@ -312,7 +312,7 @@ def _place(guard: Guard, where: Places, width: int) -> str:
 
 
 def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str, width: int) -> Row:
-    source = _source(guard)
+    source = value_of(guard)
     condition, device = _condition(guard, style)
     cut = _tail(source, wide) if guard.source else shortened(source, wide)
     kept = (Span(f"   {cut:<{wide}} ", style or "guard"), *condition)
@@ -353,8 +353,8 @@ def _condition(guard: Guard, style: str) -> tuple[Sequence[Span], Sequence[Span]
     return (*spans, Span(closing, style or "dtype"), Span(condition, "warn")), (Span(f" {tail}", style or "muted"),)
 
 
-def _source(guard: Guard) -> str:
-    """Return what a guard checks."""
+def value_of(guard: Guard) -> str:
+    """Return what a guard checks, as in the list of guards."""
     return name_carried(guard.name or guard.source or guard.kind)
 
 

@@ -69,6 +69,8 @@ class StudyState(Generic[Options, Result]):
     """The first message of the worker; None before one is ready."""
     step: str = "waiting for a worker"
     """The current step, as text."""
+    step_began: float | None = None
+    """When it began, in seconds of the monotonic clock; None before the first one, and on the command line."""
     steps: str = ""
     """How many steps are done, and the time left: `3 of 12 · about 40 s left`."""
     steps_done: int | None = None

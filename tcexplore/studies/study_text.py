@@ -19,14 +19,20 @@ from tcexplore.studies.study import StudyState
 NAMED = 4
 """Runs that a sentence names."""
 
+SHOWN_FROM_S = 1.0
+"""Seconds from which the time of a step is shown."""
+
 ERROR_MARK = "✖ "
 """Prefix of a sentence about an error."""
 
 
-def study_title(name: str, job: Job, state: StudyState[Any, Any] | None, answer: str, newest: int, width: int) -> Row:
+def study_title(
+    name: str, job: Job, state: StudyState[Any, Any] | None, answer: str, newest: int, width: int, now: float = 0.0
+) -> Row:
     """Return the title line of a study on the screen: file, progress, and that timing is paused.
 
-    `newest` is the number of the newest run of the file, which may be another than that of the study.
+    `newest` is the number of the newest run of the file, which may be another than that of the study; `now` is the time
+    of the monotonic clock.
     """
     left = [piece(f" {name}", "title"), piece(display_path(job.file), "", 2), piece(f"run {job.run}", "muted", 3)]
     if newest != job.run:
@@ -34,7 +40,7 @@ def study_title(name: str, job: Job, state: StudyState[Any, Any] | None, answer:
     if state is None:
         return fitted([*left, piece("begins once its question is answered", "warn")], width - 1)
     paused = [] if state.over else [piece("timing of your file is paused", "muted", 4)]
-    return fitted([*left, *_progress(state), piece(answer, "strong")], width - 1, paused)
+    return fitted([*left, *_progress(state, now), piece(answer, "strong")], width - 1, paused)
 
 
 def study_status(state: StudyState[Any, Any]) -> str:
@@ -48,7 +54,7 @@ def study_status(state: StudyState[Any, Any]) -> str:
     return "done" if state.over else state.steps or state.step
 
 
-def _progress(state: StudyState[Any, Any]) -> Iterator[Piece]:
+def _progress(state: StudyState[Any, Any], now: float) -> Iterator[Piece]:
     if state.error or state.refused:
         yield piece(f"✖ {study_status(state)}", "error")
     elif state.skipped or state.stopped:
@@ -59,6 +65,9 @@ def _progress(state: StudyState[Any, Any]) -> Iterator[Piece]:
         if state.steps:
             yield piece(state.steps, "strong")
         yield piece(f"◐ {state.step}", "running", 1)
+        elapsed = now - state.step_began if state.step_began is not None and not state.steps else 0.0
+        if elapsed >= SHOWN_FROM_S:  # of a study that does not know how long it takes
+            yield piece(f"for {elapsed:.0f} s", "running", 1)
         if state.run is not None:
             yield piece(PHASES.get(state.run.phase, state.run.phase), "muted", 4)
 

@@ -103,6 +103,17 @@ async def test_x_stops_the_study_and_keeps_its_results():
         assert "r runs the study again" in ui.notifications[-1]
 
 
+async def test_the_title_says_how_long_a_step_has_taken(monkeypatch: pytest.MonkeyPatch):
+    clock = [100.0]
+    monkeypatch.setattr("tcexplore.ui.screens.study_screen.monotonic", lambda: clock[0])
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda _: ()
+        await opened(ui)
+        assert "1 of 2  for" not in ui.screen
+        clock[0] += 12
+        await ui.until(lambda: "1 of 2  for 12 s" in ui.screen)
+
+
 async def test_r_restarts_the_study():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda _: ()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 from typing import Any, NamedTuple
 
 from textual.app import ComposeResult
@@ -28,6 +29,9 @@ from tcexplore.ui.pane_grid import arrange
 from tcexplore.ui.row_line import RowLine
 from tcexplore.ui.row_view import guarded
 from tcexplore.ui.screens.reading_screen import OverlayScreen
+
+CLOCK_S = 1.0
+"""Seconds between two updates of how long a step has taken."""
 
 
 class StudyTask:
@@ -103,7 +107,7 @@ class StudyTask:
         return partial(EnvironmentQueue, {python.executable: python for python in pythons})
 
     def _announce(self, step: str) -> None:
-        self.state.step = step
+        self.state.step, self.state.step_began = step, monotonic()
         self._changed()
 
     def _note_run(self, run: Snapshot) -> None:
@@ -214,6 +218,7 @@ class StudyScreen(OverlayScreen):
             yield self._footer
 
     def on_mount(self) -> None:
+        self.set_interval(CLOCK_S, self._tick)
         last = self._study_context.studies.last(self._key, self._job)
         if last is not None:
             self.resume(last)
@@ -331,8 +336,14 @@ class StudyScreen(OverlayScreen):
         """Show how far the study is, and the keys that have an effect."""
         answer = self.study.answer(self.state) if self.state is not None else ""
         newest = self._engine.job.run if self._engine.job is not None else self._job.run
-        self._title.update(partial(study_title, self.study.title, self._job, self.state, answer, newest))
+        self._title.update(
+            partial(study_title, self.study.title, self._job, self.state, answer, newest, now=monotonic())
+        )
         self._footer.update(footer(self.SCOPES, without=self.without_effect))
+
+    def _tick(self) -> None:
+        if self.state is not None and not self.state.over:
+            self._show_title()
 
     def _show_document(self) -> None:
         state = self.state

@@ -51,6 +51,23 @@ class Layers(torch.nn.Module):
         return self.last(x).softmax(-1)
 
 
+class Embedded(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(50_000, 64)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.layer_norm(self.table(ids), (64,))
+
+
+def test_a_kernel_that_looks_up_rows_of_a_table_does_not_read_all_of_it():
+    events = captured(Embedded(), (torch.arange(16),), __file__, train=False)
+    (kernel,) = (event for event in events if isinstance(event, Kernel) and event.generated)
+    assert kernel.bytes_read == 16 * 8 + 16 * 64 * 4
+    assert kernel.bytes_saved is not None
+    assert 0 < kernel.bytes_saved < 5 * kernel.bytes_read
+
+
 @cache
 def _events() -> list[Event]:
     return captured(Layers(), (torch.randn(16, 32),), __file__, train=True)

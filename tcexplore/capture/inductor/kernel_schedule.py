@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -51,16 +52,33 @@ def call_schedule(node_schedule: Iterable[Any], scheduler: Any, graph: Any) -> C
     )
 
 
-_COUNT_BYTES = "get_read_write_buffers_sizes_impl"
+_COUNT_BYTES = "get_read_write_buffer_accesses"
 
 
 def bytes_moved(node: Any, *, reads: bool = True, writes: bool = True) -> int | None:
     """Return the bytes of the buffers that a scheduler node reads or writes, each counted once.
 
-    torch's own methods for one direction cache their result, which may still change while torch fuses.
+    For a fused node torch counts whole buffers, also a table of which an embedding reads a few rows. What the nodes in
+    it access is less then, the same elements counted once. torch's own methods for one direction cache their result,
+    which may still change while torch fuses.
     """
     count = getattr(node, _COUNT_BYTES, None)
-    return None if count is None else int(count(include_reads=reads, include_writes=writes))
+    if count is None:
+        return None
+    by_buffer: dict[str, int] = count(include_reads=reads, include_writes=writes)
+    parts = node.get_nodes()
+    if parts == [node]:
+        return sum(by_buffer.values())
+    accesses: dict[tuple[str, frozenset[Any]], int] = {}
+    for part in parts:
+        dependencies = part.read_writes.reads | part.read_writes.writes
+        for name, size in part.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
+            key = name, frozenset(each for each in dependencies if each.name == name)
+            accesses[key] = max(size, accesses.get(key, 0))
+    accessed: Counter[str] = Counter()
+    for (name, _), size in accesses.items():
+        accessed[name] += size
+    return sum(min(size, accessed.get(name, size)) for name, size in by_buffer.items())
 
 
 def _bytes_saved(parts: list[Any], fused: list[Any]) -> int | None:

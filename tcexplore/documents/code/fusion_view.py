@@ -92,8 +92,8 @@ def _between_graphs(
 
 
 def _title(running: Sequence[Kernel]) -> str:
-    saved = sum(max(kernel.bytes_saved or 0, 0) for kernel in running)
-    return f"saved {size(saved)}" if saved else generated_and_extern(running)
+    saved = sum(kernel.bytes_saved or 0 for kernel in running)
+    return f"saved {size(saved)}" if saved > 0 else generated_and_extern(running)
 
 
 def _verdict(kernels: Sequence[Kernel], width: int) -> Iterator[Row]:
@@ -104,23 +104,19 @@ def _verdict(kernels: Sequence[Kernel], width: int) -> Iterator[Row]:
             yield BLANK
         return
     known = [(kernel.bytes_saved, bytes_moved(kernel)) for kernel in kernels]
-    sized = [(saved, moved) for saved, moved in known if saved is not None and moved is not None]
-    whole = any(saved < 0 for saved, _ in sized)
-    saved = sum(max(saved, 0) for saved, _ in sized)
-    moved = sum(moved + min(saved, 0) for saved, moved in sized)
+    saved = sum(saved for saved, moved in known if saved is not None and moved is not None)
+    moved = sum(moved for saved, moved in known if saved is not None and moved is not None)
     if not moved:
         yield from wrapped("This torch version does not report the buffer sizes of its kernels.", width, "warn")
         return
     unfused = saved + moved
     part = f" of {size(unfused)} of memory traffic ({saved / unfused:.0%})" if saved > 0 else ""
-    yield row((f" fusion saves {'at least ' if whole else ''}{size(saved)}", "strong"), (part, "muted"))
+    yield row((f" fusion saves {size(max(saved, 0))}", "strong"), (part, "muted"))
     text = (
         "From torch's buffer sizes of the scheduler nodes, fused and separate. Ops that Inductor inlined before "
         "scheduling never had a buffer and do not count."
     )
     yield from wrapped(text, width, "dim")
-    if whole:
-        yield from wrapped(COUNTED_WHOLE, width, "dim")
     if not all(kernel.generated for kernel in kernels):
         yield from wrapped(APART["extern"], width, "dim")
     yield BLANK
@@ -150,8 +146,8 @@ def _kernel(
 
 
 def _format_saved(saved: int) -> str:
-    """Return how fusion changes the traffic in torch's count."""
-    return f"saves {size(saved)}" if saved > 0 else f"moves {size(-saved)} more by torch's count"
+    """Return how fusion changes the traffic."""
+    return f"saves {size(saved)}" if saved > 0 else f"moves {size(-saved)} more than unfused"
 
 
 def _kinds(fused: FusedKernel) -> str:
@@ -173,8 +169,6 @@ def _details(kernel: Kernel, fused: FusedKernel, known: Labels, width: int) -> I
         less = f"the kernel moves {size(moved)}" if saved else "the kernel moves the same: fusion saves no traffic"
         text = f"Separately, its {nodes} would move {size(moved + saved)}; {less}."
         yield from wrapped(text, width, indent=3, links=own)
-        if saved < 0:
-            yield from wrapped(COUNTED_WHOLE, width, "muted", indent=3, links=own)
     first = set((kernel.calls or (kernel,))[0].scheduler_nodes)
     groups = [group for group in fused.groups if first.issuperset(group)]
     single = [group for group in groups if len(group) == 1]
@@ -205,13 +199,6 @@ APART = {
     "extern": "An extern kernel is a library call: Inductor fuses nothing into it.",
 }
 """Texts for kernels that the scheduler never considers, by `NotFused.separated_by`."""
-
-COUNTED_WHOLE = (
-    "Of a buffer that is read or written in part, as the rows of an embedding, torch counts the whole for a fused "
-    "kernel, and the part for a separate one. So a fused kernel may seem to move more."
-)
-"""The only case in which torch counts more bytes for a fused node than for its parts
-(`BaseSchedulerNode.get_read_write_buffer_accesses`)."""
 
 LONGEST = 40
 """Characters of the name of a fused node, which contains the names of its parts."""

@@ -15,6 +15,7 @@ from tcexplore.answers.answer import Answer, Fields
 from tcexplore.answers.changes import report_changes
 from tcexplore.answers.fusion import fusion_reasons
 from tcexplore.answers.selection import brief
+from tcexplore.events import NO_MATCH
 from tcexplore.session.stable_ids import is_id
 
 SLOWEST = 10
@@ -298,7 +299,7 @@ def _recompile(report: Fields, asked: Asked) -> Answer:
     for answer in report["recompile_answers"][-len(asked.arguments) :]:
         frames = [_frame_answer(frame) for frame in answer["frames"]]
         verdicts = {frame["verdict"] for frame in answer["frames"]}
-        recompiles = "recompiles" in verdicts or "limit" in verdicts or "raises" in verdicts
+        recompiles = not verdicts.isdisjoint(NO_MATCH)
         sure = bool(verdicts) and not answer["problem"]
         answers.append({
             "inputs": ", ".join(answer["inputs"]), "problem": answer["problem"],

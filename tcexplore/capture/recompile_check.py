@@ -41,7 +41,7 @@ from tcexplore.capture.dynamo.recompiles import FailedGuards
 from tcexplore.capture.entry import Call, EntryError, describe_call
 from tcexplore.capture.typed_calls import link_sizes, nearest_call, parse_typed_call, tensor_sizes
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import NEED_CODE, AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
+from tcexplore.events import NO_MATCH, AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
 from tcexplore.events.base import frame_number
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.torch_text.dynamo_names import is_resumed, readable_source
@@ -49,6 +49,7 @@ from tcexplore.torch_text.dynamo_names import is_resumed, readable_source
 RESUMED = "it resumes after a graph break, with values that only a call computes"
 CALLED = "it is called from outside the graphs, with values that only a call computes"
 NEW_CODE = "newly compiled code may enter it"
+AFTER_OTHER = "the frame before it does not use its compiled code"
 NOT_COMPILED = "nothing of this frame is compiled"
 STANCE = "torch.compiler.set_stance forces it"
 
@@ -147,8 +148,9 @@ class RecompileCheck:
             raised = f"a call with these inputs raises {error}"
             first = tuple(replace(answer, note="; ".join(filter(None, (answer.note, raised)))) for answer in first)
             later = {code: replace(answer, note=raised) for code, answer in later.items()}
-        elif any(answer.verdict in NEED_CODE for answer in entered.values()):
-            later = {code: replace(answer, note=NEW_CODE) for code, answer in later.items()}
+        elif missed := [answer.verdict for answer in entered.values() if answer.verdict in NO_MATCH]:
+            note = NEW_CODE if "recompiles" in missed else AFTER_OTHER
+            later = {code: replace(answer, note=note) for code, answer in later.items()}
         else:
             later = {code: replace(answer, verdict="not entered", note="") for code, answer in later.items()}
         entered = {code: replace(answer, resumed=later[code].resumed) for code, answer in entered.items()}
@@ -287,7 +289,9 @@ def check_entered(
                     failures.append(raised)
                     return
                 if graph and answer.verdict != "matches":  # of another region, whose entries do not count for this one
-                    answer = replace(answer, verdict="matches", graph=graph, number=frame_number(graph), dynamic=())
+                    answer = replace(
+                        answer, verdict="matches", graph=graph, number=frame_number(graph), dynamic=(), entries=()
+                    )
                 answers[code] = answer
         elif frame is eager and event == "return":
             eager = None

@@ -17,7 +17,7 @@ from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, first_of
 from tcexplore.session import Snapshot
-from tcexplore.session.call_account import CallAccount, eager_ops, lines_of_eager_ops
+from tcexplore.session.call_account import eager_ops, lines_of_eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
 from tcexplore.session.stable_ids import stable_ids
@@ -36,7 +36,7 @@ WIDE = 66
 CODE_WIDTH = 28
 """Most columns of the code."""
 
-_NOTES = {"verifying": "Refused: ", "refused": "Refused: ", "untested": "Not verified: "}
+_NOTES = {"verifying": "Tried: ", "refused": "Refused: ", "untested": "Not verified: "}
 """Starts of the note on a fix, by its state."""
 
 REPORT_ISSUE = "Please report an issue to PyTorch"
@@ -167,7 +167,7 @@ def _fix_label(fix: BreakFix | None, verification: str) -> tuple[str, str]:
         case BreakFix(state="none"):
             return "no automatic fix", "muted"
         case BreakFix(state="verifying", note=refused) if refused:
-            return f"fix: {fix.name}, not verified yet; another was refused", "muted"
+            return f"fix: {fix.name}, not verified yet; another was tried", "muted"
     return f"fix: {fix.name}, {verification}", "muted"
 
 
@@ -296,16 +296,9 @@ def _eager_ops(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
             (f"   {duration(us / 1e6):>8}  ", "number"), name, (more, "muted"), links=line_links(first), location=first
         )
     if opened:
-        yield row((f"   {_entries(snapshot, account)}", "muted"))
+        who = "each call also enters" if account.calls == 1 else f"{account.calls} calls also enter"
+        yield row((f"   {who} compiled code {count(account.profile.region_entries, 'time')}", "muted"))
     yield BLANK
-
-
-def _entries(snapshot: Snapshot, account: CallAccount) -> str:
-    """Return how often the profiled calls enter the graphs that the verdict line counts."""
-    who = "each call also enters" if account.calls == 1 else f"{account.calls} calls also enter"
-    graphs = len(snapshot.graphs)
-    what = f"the {graphs} graphs" if graphs > 1 else "the graph" if graphs else "compiled code"
-    return f"{who} {what} {count(account.profile.region_entries, 'time')}"
 
 
 def _uncompiled(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:

@@ -172,6 +172,8 @@ def table(
         rows.append([
             next(figures, ()) if replaced and not column.always else column.cell(item) for column in shown
         ])  # fmt: skip
+    if not rows:
+        return iter(())
     kept = [index for index in range(len(shown)) if any(span.text for row in rows for span in row[index])]
     if width is not None:
         kept = _fitting(shown, rows, kept, width)

@@ -130,11 +130,11 @@ class EntryAnswer:
 
 AnswerVerdict = Literal["matches", "recompiles", "limit", "raises", "eager", "not entered", "unknown"]
 """`limit`: runs eagerly because the recompile limit is reached. `raises`: raises an error for the same reason. `eager`:
-nothing in this frame is compiled. `not entered`: the call does not enter this frame. `unknown`: only a call computes
-the inputs of this frame."""
+nothing in this frame is compiled. `not entered`: a call with the values of the nearest one does not enter this frame.
+`unknown`: its inputs are not known, as only a call computes them."""
 
-NEED_CODE: tuple[AnswerVerdict, ...] = ("raises", "recompiles", "limit")
-"""Verdicts on a frame for which no entry matches, the gravest first."""
+NO_MATCH: tuple[AnswerVerdict, ...] = ("raises", "recompiles", "limit")
+"""Verdicts on a compiled frame of which no entry matches, the gravest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from tcexplore.worker.process_setup import die_with_parent, use_one_thread
+from tcexplore.worker.process_setup import die_with_parent
 
 NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
 """Environment variable with which `torch.cuda.is_available()` does not initialize CUDA, after which forks fail."""
@@ -151,15 +152,19 @@ def can_fork() -> bool:
 
 
 def call_in_copy(function: Callable[[], Any], limit_s: float) -> Any:
-    """Return the result, which must be JSON, of a function in a forked process. Raises `OSError`, `RuntimeError`."""
+    """Return the result, which must be JSON, of a function in a forked process. Raises `OSError`, `RuntimeError`.
+
+    A new thread calls it: for this one, OpenMP would wait for threads that the copy does not have, while a thread that
+    has not run a parallel region yet gets threads of its own.
+    """
     parent = os.getpid()
 
     def run() -> Any:
         die_with_parent(parent)
-        use_one_thread()
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)
-        return function()
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(function).result()
 
     return ChildProbe(run).result(limit_s)

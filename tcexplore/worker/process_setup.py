@@ -7,7 +7,6 @@ import ctypes
 import faulthandler
 import io
 import os
-import re
 import signal
 import sys
 import threading
@@ -49,20 +48,6 @@ def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-_OPENMP = re.compile(r"/lib(?:g|i)?omp[^/]*$")
-
-
-def use_one_thread() -> None:
-    """Have OpenMP run all parallel regions of this process on one thread, however many they ask for.
-
-    For a copy of a process, which has no other threads. torch's own number of threads stays: guards check it, and
-    Inductor's kernels ask for the number that they were compiled for. Does nothing except on Linux.
-    """
-    with contextlib.suppress(OSError, AttributeError), open("/proc/self/maps") as maps:
-        for library in {line.split()[-1] for line in maps if _OPENMP.search(line.rstrip())}:
-            ctypes.CDLL(library).omp_set_max_active_levels(0)
 
 
 def prefer_oom_kill() -> None:

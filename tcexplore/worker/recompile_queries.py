@@ -10,7 +10,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.region_queries import RegionQueries
 from tcexplore.capture.step_signals import is_one_of_several_ranks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import NEED_CODE, Job, RecompileAnswer, decode
+from tcexplore.events import NO_MATCH, Job, RecompileAnswer, decode
 from tcexplore.events.codec import HEADER, encode
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_specs import split_arguments
@@ -106,7 +106,7 @@ def _answer(check: RecompileCheck, query: RecompileQuery, not_copied: str) -> Re
     if answer.problem:
         return answer
     verdicts = [frame.verdict for frame in answer.frames]
-    if "unknown" not in verdicts or verdicts[0] in NEED_CODE:  # what new code would enter, only a compile tells
+    if "unknown" not in verdicts or verdicts[0] in NO_MATCH:  # what comes after it, the checked code does not tell
         return answer
     if not_copied:
         return _unchecked(answer, not_copied)
@@ -157,8 +157,8 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _unchecked(answer: RecompileAnswer, reason: str) -> RecompileAnswer:
-    """Return an answer that says why the frames after the first one are unknown."""
+    """Return an answer that says why frames are unknown that only a call reaches."""
     first, *later = answer.frames
-    unchecked = f"the frames after it cannot be checked in a copy of the process: {reason}"
+    unchecked = f"what only a call reaches cannot be checked in a copy of the process: {reason}"
     note = "; ".join(filter(None, (first.note, unchecked)))
     return replace(answer, frames=(replace(first, note=note), *later))

@@ -65,6 +65,9 @@ def test_an_answer_of_several_frames_begins_with_the_whole_call():
     assert first(reused, unknown) == "No recompile in 1 of 2 frames; not known for the rest."
     assert first(reused, new) == "This call would recompile."
     assert first(reused, replace(reused, number="1")) == "This call would not recompile."
+    not_entered = ev.FrameAnswer(number="1", verdict="not entered")
+    assert first(reused, not_entered) == "This call would not recompile, with the values of the nearest one."
+    assert first(reused, replace(new, verdict="limit")).startswith("A part of this call would run eagerly: no entry")
     assert first(unknown, unknown) == "Whether this call would recompile is not known."
     assert first(new, unknown) == "↻ would recompile"
     assert first(reused) == "✔ 0/1 would be reused"

@@ -95,7 +95,7 @@ async def test_a_refused_fix_is_never_called_ready(tmp_path: Path):
 @pytest.mark.parametrize(
     ("second", "known"),
     [
-        (lambda _: (GRAPH,), "fix: set capture_scalar_outputs, not verified yet; another was refused"),
+        (lambda _: (GRAPH,), "fix: set capture_scalar_outputs, not verified yet; another was tried"),
         (lambda job: still_there(job)[:-1], "no safe fix found"),
     ],
     ids=["so far without a result", "failed, not over"],

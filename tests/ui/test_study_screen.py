@@ -106,6 +106,7 @@ async def test_x_stops_the_study_and_keeps_its_results():
 async def test_the_title_says_how_long_a_step_has_taken(monkeypatch: pytest.MonkeyPatch):
     clock = [100.0]
     monkeypatch.setattr("tcexplore.ui.screens.study_screen.monotonic", lambda: clock[0])
+    monkeypatch.setattr("tcexplore.ui.screens.study_screen.CLOCK_S", 0.01)
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda _: ()
         await opened(ui)

@@ -9,7 +9,14 @@ import time
 
 import pytest
 
-from tcexplore.worker.fork_policy import NVML_CHECK, ChildProbe, ForkPolicy, NvmlCheck, choose_policy
+from tcexplore.worker.fork_policy import (
+    NVML_CHECK,
+    ChildProbe,
+    ForkPolicy,
+    NvmlCheck,
+    call_in_copy,
+    choose_policy,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 
@@ -70,3 +77,18 @@ def test_the_environment_of_the_user_is_restored(monkeypatch: pytest.MonkeyPatch
         assert os.environ[NVML_CHECK] == "1"
         check.undo()
         assert os.environ.get(NVML_CHECK) == value
+
+
+def test_a_copy_runs_parallel_regions_as_the_process_does():
+    """Of a main thread that has run some, OpenMP would wait for threads that the copy does not have."""
+    torch = pytest.importorskip("torch")
+    convolution, images = torch.nn.Conv2d(64, 64, 1), torch.randn(8, 64, 32, 32)
+
+    def work() -> list[float]:
+        convolution.zero_grad()
+        convolution(images).sum().backward()
+        solved = torch.linalg.solve(torch.eye(700) + 0.01, torch.ones(700, 3))
+        return [convolution.weight.grad.sum().item(), solved.sum().item()]
+
+    expected = work()
+    assert call_in_copy(work, 20.0) == pytest.approx(expected)

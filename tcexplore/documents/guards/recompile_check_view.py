@@ -11,7 +11,7 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import format_change, name_guarded
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.events import NEED_CODE, EntryAnswer, FrameAnswer, RecompileAnswer
+from tcexplore.events import NO_MATCH, EntryAnswer, FrameAnswer, RecompileAnswer
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -77,7 +77,7 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
         yield from wrapped(text, width, "warn", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]
     unknown = [frame for frame in answer.frames if frame.verdict == "unknown"]
-    if len(answer.frames) > 1 and not (known and known[0].verdict in NEED_CODE):  # which says it itself
+    if len(answer.frames) > 1 and not (known and known[0].verdict in NO_MATCH):  # which says it itself
         yield from wrapped(_summary(known, len(unknown)), width, "strong", indent=3)
     for frame in known:
         yield from _frame(frame, where, width)
@@ -87,14 +87,14 @@ def answer_rows(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iter
 def _summary(known: list[FrameAnswer], unknown: int) -> str:
     """Return the answer for the whole call: its frames may have different ones."""
     verdicts = {frame.verdict for frame in known}
-    decisive = next((verdict for verdict in NEED_CODE if verdict in verdicts), None)
+    decisive = next((verdict for verdict in NO_MATCH if verdict in verdicts), None)
     if decisive is not None:
-        return f"This call {_VERDICTS[decisive]}."
+        return f"{'A part of this call' if decisive == 'limit' else 'This call'} {_VERDICTS[decisive]}."
     if not known:
         return "Whether this call would recompile is not known."
     if unknown:
         return f"No recompile in {len(known)} of {len(known) + unknown} frames; not known for the rest."
-    return "This call would not recompile."
+    return f"This call would not recompile{', with the values of the nearest one' * ('not entered' in verdicts)}."
 
 
 def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
@@ -113,7 +113,7 @@ def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
     ):
         if text:
             yield from wrapped(text, width, style, indent=3)
-    if frame.verdict in NEED_CODE and any(entry.failed for entry in frame.entries):
+    if frame.verdict in NO_MATCH and any(entry.failed for entry in frame.entries):
         text = f"{hint('recompiles')} tries what avoids it, as mark_dynamic does for a size."
         yield from wrapped(text, width, "muted", indent=3, keys_only=True)
 

@@ -95,9 +95,8 @@ def _whole_rows(times: LineTimes) -> Iterator[Row]:
     yield row((_figures(times, times.eager_us, times.compiled_us), "strong"), ("the call", "strong"))
     if times.rest:
         sums = (sum(rest.eager_us or 0.0 for rest in times.rest), sum(rest.compiled_us or 0.0 for rest in times.rest))
-        most = max(times.rest, key=lambda rest: max(abs(rest.eager_us or 0.0), abs(rest.compiled_us or 0.0)))
-        mostly = f"mostly {most.name}" if len(times.rest) > 1 else most.name
-        yield row((_figures(times, *sums), "muted"), f"on no line: {mostly}")
+        name = f": {times.rest[0].name}" * (len(times.rest) == 1)
+        yield row((_figures(times, *sums), "muted"), f"on no line{name}")
 
 
 def _rows_by_class(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str], width: int) -> Iterator[Row]:

@@ -41,7 +41,7 @@ from tcexplore.files import cache_folder
 from tcexplore.targets.attention import attention_for
 from tcexplore.targets.device_emulation import emulate_device, patch_attribute
 from tcexplore.targets.device_table import Target
-from tcexplore.targets.retarget import DEVICE, make_target_inputs, move_to_target
+from tcexplore.targets.retarget import DEVICE, make_target_inputs, makes_without_device, move_to_target
 from tcexplore.targets.target_tag import lowering_for
 
 Emit = Callable[[Event], None]
@@ -62,7 +62,7 @@ def lower_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], target:
             except Exception as error:
                 if not _mixes_devices(error):
                     raise
-                notes.append(_MOVED)
+                notes += _moved(gm)
                 _compile(gm, example_inputs, target, notes.append, strings=True)
     except Exception as error:  # noqa: BLE001  any failure of Dynamo, AOTAutograd or Inductor skips this graph only
         emit(TargetSkipped(graph=graph, target=target.key, op=_op(error), reason=_reason(error)))
@@ -103,6 +103,16 @@ def _unmeasured(note: Callable[[str], None]) -> dict[str, Any]:
 
 _MISSING = "the device table has no source for: {}; estimates that need them are left out"
 _MOVED = "device='cpu' in the graph is replaced by the target, since the program reads x.device.type to create tensors"
+_MADE = (
+    "{} without a device makes its tensor on the target here; on a GPU the program fails there unless it names the "
+    "device, as with device=x.device"
+)
+
+
+def _moved(gm: torch.fx.GraphModule) -> list[str]:
+    """Return what is assumed of tensors that the program makes."""
+    made = dict.fromkeys(f"torch.{node.target.__name__}" for node in gm.graph.nodes if makes_without_device(node))
+    return [_MADE.format(" and ".join(made))] if made else [_MOVED]
 
 
 def _mixes_devices(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate
+from torch.utils._device import _device_constructors
 
 DEVICE = torch.device("cuda", 0)
 """torch uses this name for NVIDIA and AMD devices."""
@@ -24,7 +25,8 @@ def move_to_target(
 
     The tensors that the graph holds as attributes become fake tensors on the target.
     A `torch.device("cpu")` in the graph came from a tensor (`x.device`) and moves. A string `"cpu"` was written by the
-    user and stays, except for autocast, which takes a device type. `strings` moves it too: it is `x.device.type`.
+    user and stays, except for autocast, which takes a device type. `strings` moves it too: it is `x.device.type`. It
+    also makes tensors on the target that the program makes without a device.
     """
     moved = copy_graph(gm)
     _move(moved, replace, strings=strings)
@@ -56,10 +58,18 @@ def _move(gm: GraphModule, replace: dict[Any, Any], *, strings: bool) -> None:
         convert = _autocast if strings or getattr(node.target, "__name__", "") in _AUTOCAST else _device
         node.args = map_aggregate(node.args, convert)
         node.kwargs = map_aggregate(node.kwargs, convert)
+        if strings and makes_without_device(node):
+            node.kwargs = {**node.kwargs, "device": DEVICE}
     for child in gm.children():
         if isinstance(child, GraphModule):
             _move(child, replace, strings=strings)
     gm.recompile()
+
+
+def makes_without_device(node: Node) -> bool:
+    """Return whether a node makes a tensor without naming a device, as `torch.arange(4)` does."""
+    makes = node.op == "call_function" and node.target in _device_constructors()
+    return makes and node.kwargs.get("device") is None
 
 
 def _device(value: Any) -> Any:

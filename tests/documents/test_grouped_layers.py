@@ -18,10 +18,11 @@ from tcexplore.documents.timing.hot_lines_view import hot_lines_document
 from tcexplore.documents.timing.timing_view import account_lines
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import call_account
-from tcexplore.session.links import closure, line_link, node_link
+from tcexplore.session.links import closure, kernel_link, line_link, node_link
 from tcexplore.ui.row_search import Query, Search, own_links
 from tests import fakes
 from tests.snapshots import large
+from tests.snapshots.codes import with_code
 
 LAYER, LAYERS = 25, 32
 
@@ -241,6 +242,24 @@ def test_kernels_of_equal_layers_are_counted_by_launches_and_kinds(run: Snapshot
     launches = sum(max(1, len(kernel.calls)) for kernel in run.code.kernels)
     assert launches > len(kernel_groups(run, run.code)) == 1
     assert f"{kernels_document(run).title}, {launches} launches: 1 kind, " in row, "what the title counts"
+
+
+def test_the_row_of_the_slowest_kernel_leads_to_one_that_is_like_no_other(run: Snapshot):
+    first = run.code.kernels[0]
+    alone = replace(first, name="cpp_fused_head_9", nodes=("head",), scheduler_nodes=("op99",), source="head", calls=())
+    grown = with_code(run, kernels=(*run.code.kernels, alone))
+    parts = tuple(
+        ev.CallPart(kind="kernel", name=kernel.name, graph=kernel.graph, phase=kernel.phase, us=us, low_us=us,
+                    high_us=us)
+        for kernel, us in ((first, 10.0), (alone, 25.0))
+    )  # fmt: skip
+    timed = replace(
+        grown, call_account=call_account(ev.CallProfiled(run=1, total_us=100.0, repeats=4, parts=parts), None)
+    )
+    document = kernels_document(timed, frozenset(), 120)
+    slowest = with_text(document, " slowest ")
+    (target,) = (row for row in rows(document) if row.fold == slowest.target)
+    assert kernel_link(alone) in own_links(target)
 
 
 def test_a_kernel_of_separate_loops_says_so():

@@ -133,6 +133,17 @@ def test_tensors_created_on_the_device_type_of_an_input_move_to_the_target():
     assert any("device='cpu'" in note for note in event.notes)
 
 
+def test_tensors_created_without_a_device_move_to_the_target_and_a_note_says_that_a_gpu_needs_one():
+    table = torch.nn.Embedding(8, 16)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + table(torch.arange(x.size(0)))
+
+    _, (event,) = lowered(model, (torch.ones(4, 16),), "h100")
+    assert isinstance(event, TargetLowered), event
+    assert any(note.startswith("torch.arange without a device makes its tensor on the target") for note in event.notes)
+
+
 def test_the_op_is_named_if_an_error_of_the_scheduler_has_no_op(monkeypatch: pytest.MonkeyPatch):
     from torch._inductor.loop_body import LoopBody
 

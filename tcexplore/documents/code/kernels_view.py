@@ -79,11 +79,13 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     # What runs comes first.
     groups = sorted(kernel_groups(snapshot, snapshot.code), key=lambda group: group.graph in idle)
     alike = [group.kernels for group in groups] or [(kernel,) for kernel in snapshot.code.kernels]
-    parts.append(fixed(_slowest(snapshot, alike, known, grouped=GROUPED not in toggled)))
+    may_group = any(len(group.kernels) > 1 for group in groups)
+    grouped = may_group and GROUPED not in toggled
+    parts.append(fixed(_slowest(snapshot, alike, known, grouped=grouped)))
     parts.append(fixed(idle_rows(snapshot, width)))
-    if any(len(group.kernels) > 1 for group in groups):
+    if may_group:
         parts.append(fixed([grouping_row(snapshot, toggled, groups)]))
-    if any(len(group.kernels) > 1 for group in groups) and GROUPED not in toggled:
+    if grouped:
         for group in groups:
             parts += _group(snapshot, group, known, toggled, width, runs=group.graph not in idle)
     else:
@@ -141,7 +143,7 @@ def _slowest_row(
     first, label = kernels[0], known.kernel[kernel_link(kernels[0])]
     launches = launches_of(kernels)
     total = snapshot.call_account.total_us if snapshot.call_account is not None else 0.0
-    target = f"same {_fold(first)}" if grouped and len(kernels) > 1 else _fold(first)
+    target = f"same {_fold(first)}" if grouped else _fold(first)
     return row(
         (f" {title}  ", "muted"), *((span.text, span.style) for span in label.spans),
         (f" ×{launches}" if launches > 1 else "", "number"), (f"  {duration(us / 1e6)}", "number"),

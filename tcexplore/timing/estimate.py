@@ -182,8 +182,10 @@ def _slow(e: TimingEstimate, _: Conditions) -> str:
 def _noise(e: TimingEstimate, _: Conditions) -> str:
     if e.control_pairs == 0 or e.noise_floor <= HIGH_FLOOR:
         return ""
-    above = ": the difference is above that" if max(e.speedup, 1 / e.speedup) - 1 > e.noise_floor else ""
-    return f"Noise: eager vs. itself varies by up to {e.noise_floor:.0%}; smaller differences can't be detected{above}"
+    text = f"Noise: eager vs. itself varies by up to {e.noise_floor:.0%}; smaller differences can't be detected"
+    if max(e.speedup, 1 / e.speedup) - 1 > e.noise_floor:
+        return f"{text}: the difference is above that"
+    return f"{text}: the verdict was given when it varied less" if e.verdict in ("faster", "slower") else text
 
 
 def _busy(e: TimingEstimate, c: Conditions) -> str:

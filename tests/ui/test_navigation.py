@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.documents.document import StaticDocument
-from tcexplore.events import KernelStage, Location
+from tcexplore.events import KernelStage, Location, TargetSkipped
 from tcexplore.quantities import count
 from tcexplore.session.links import kernel_link
 from tcexplore.session.next_steps import COMPILE_FOLD
@@ -321,7 +321,17 @@ async def test_a_line_without_a_kernel_has_no_assembly():
         await ui.press("1", "home")
         await select(ui, "x.is_cuda")
         await ui.press("P")
-        assert "No generated kernel comes from this row" in ui.notifications[-1]
+        assert "No generated kernel comes from this row: library calls" in ui.notifications[-1]
+
+
+async def test_a_graph_that_could_not_be_lowered_has_no_assembly_and_the_reason_is_said():
+    skipped = TargetSkipped(run=1, graph="0/0", target="l4", op="aten.embedding.default", reason="two devices")
+    run = with_code(gpu.run(), kernels=(), assembled=(), lowered=(), not_lowered=(skipped,))
+    async with run_app(fakes.session(run)) as ui:
+        await ui.press("1", "home")
+        await select(ui, "torch.relu")
+        await ui.press("P")
+        assert "Graph 0/0 could not be lowered for l4 at aten.embedding.default" in ui.notifications[-1]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)

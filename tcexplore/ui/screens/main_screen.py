@@ -264,7 +264,7 @@ class MainScreen(ReadingScreen):
 
     def _open_assembly(self) -> None:
         from tcexplore.documents.code.stages_view import instruction_folds, list_statements
-        from tcexplore.documents.code.target_notes import is_assembled
+        from tcexplore.documents.code.target_notes import describe_not_lowered, is_assembled
 
         pane, snapshot = self.grid.panes["code"], self._code_snapshot
         if snapshot is None or pane.view.name != "device":
@@ -281,7 +281,10 @@ class MainScreen(ReadingScreen):
             self._highlight(everywhere=False)
         elif is_assembled(snapshot):
             self._assembly_awaited = False
-            self.say("No generated kernel comes from this row: library calls and lines outside the graphs have none.")
+            why = "library calls and lines outside the graphs have none."
+            if snapshot.code.not_lowered and not snapshot.code.lowered:
+                why = describe_not_lowered(snapshot.code.not_lowered[0])
+            self.say(f"No generated kernel comes from this row: {why}")
 
     def action_next_view(self, by: int) -> None:
         pane = self.grid.pane

@@ -428,7 +428,7 @@ def test_the_view_names_the_longest_module_and_whether_any_repeat():
     snapshot, profiled = profiled_layers(3)
     shown = text(snapshot.apply(profiled), 120).splitlines()
     assert " ".join(map(str.strip, shown[:2])) == (
-        "Most time: layers.0 and 2 that are equal to it, 108 µs compiled; longest in layers.0: mlp.up, 35.0 µs. "
+        "Most time: layers.0 and 2 that are equal to it, 108 µs compiled; longest in layers.0: mlp, 35.0 µs. "
         "1 group of equal modules."
     )
     assert text(run(layer(0))).splitlines()[0].strip() == "No modules of a list are equal."

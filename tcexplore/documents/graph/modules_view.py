@@ -113,11 +113,15 @@ def _summary(tree: ModuleTree) -> str:
     if together <= us:
         return f"Longest innermost module: {longest}, {_duration(us)} compiled. {text}"
     whole = f"Most time: {path} and {more} that are equal to it, {_duration(together)} compiled"
-    inside = [each for each in innermost if each[1].startswith(f"{path}.")]
+    inside = [
+        (module.compiled_us, module.path.removeprefix(f"{path}."))
+        for module in tree.rows
+        if module.path.rpartition(".")[0] == path and module.compiled_us is not None
+    ]
     if not inside:
         return f"{whole}. {text}"
     us, longest = max(inside)
-    return f"{whole}; longest in {path}: {longest.removeprefix(f'{path}.')}, {_duration(us)}. {text}"
+    return f"{whole}; longest in {path}: {longest}, {_duration(us)}. {text}"
 
 
 def _deepest(modules: Sequence[ModuleRow]) -> int:

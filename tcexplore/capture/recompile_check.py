@@ -41,7 +41,7 @@ from tcexplore.capture.dynamo.recompiles import FailedGuards
 from tcexplore.capture.entry import Call, EntryError, describe_call
 from tcexplore.capture.typed_calls import link_sizes, nearest_call, parse_typed_call, tensor_sizes
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import NO_MATCH, AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
+from tcexplore.events import AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
 from tcexplore.events.base import frame_number
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.torch_text.dynamo_names import is_resumed, readable_source
@@ -49,7 +49,7 @@ from tcexplore.torch_text.dynamo_names import is_resumed, readable_source
 RESUMED = "it resumes after a graph break, with values that only a call computes"
 CALLED = "it is called from outside the graphs, with values that only a call computes"
 NEW_CODE = "newly compiled code may enter it"
-AFTER_OTHER = "the frame before it does not use its compiled code"
+NOT_COMPILED_BEFORE = "a frame of this call does not use its compiled code"
 NOT_COMPILED = "nothing of this frame is compiled"
 STANCE = "torch.compiler.set_stance forces it"
 
@@ -148,8 +148,8 @@ class RecompileCheck:
             raised = f"a call with these inputs raises {error}"
             first = tuple(replace(answer, note="; ".join(filter(None, (answer.note, raised)))) for answer in first)
             later = {code: replace(answer, note=raised) for code, answer in later.items()}
-        elif missed := [answer.verdict for answer in entered.values() if answer.verdict in NO_MATCH]:
-            note = NEW_CODE if "recompiles" in missed else AFTER_OTHER
+        elif missed := [answer.verdict for answer in entered.values() if answer.verdict != "matches"]:
+            note = NEW_CODE if "recompiles" in missed else NOT_COMPILED_BEFORE
             later = {code: replace(answer, note=note) for code, answer in later.items()}
         else:
             later = {code: replace(answer, verdict="not entered", note="") for code, answer in later.items()}

@@ -162,7 +162,7 @@ def table(
     """Yield a head and a row for each item, in `width` columns if that is given and the columns allow it.
 
     A row for which `instead` returns a span has this instead of its figures: the columns that are not shown `always`.
-    A column whose cells are all empty is left out.
+    A column whose cells are all empty is left out; without items there is no head.
     """
     shown = [column for column in all_columns if column.head is not None]
     rows: list[list[Spans]] = []
@@ -188,8 +188,6 @@ def _fitting(shown: Sequence[Column[Item]], rows: list[list[Spans]], kept: list[
     def column_width(index: int) -> int:
         return max(cell_len(shown[index].head or ""), *(_width(row[index]) for row in rows))
 
-    if not rows:
-        return kept
     widths = {index: column_width(index) for index in kept}
     while True:
         excess = 1 + sum(widths[index] + len(GAP) for index in kept) - len(GAP) - width

@@ -135,7 +135,7 @@ def modes_document(state: State, order: Order, width: int) -> StaticDocument:
         if job.config not in known
     ]
     return StaticDocument("", (
-        *(table(COLUMNS, rows, [(row.link,) for row in rows], _instead) if rows else ()),
+        *table(COLUMNS, rows, [(row.link,) for row in rows], _instead),
         *_conclusions(state, len(rows) > len(finished), width),
         *_failures(state.results, width),
         *_left_out(state, width),

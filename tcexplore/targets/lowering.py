@@ -33,6 +33,7 @@ from torch._subclasses import fake_impls, fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.overrides import resolve_name
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -104,15 +105,17 @@ def _unmeasured(note: Callable[[str], None]) -> dict[str, Any]:
 _MISSING = "the device table has no source for: {}; estimates that need them are left out"
 _MOVED = "device='cpu' in the graph is replaced by the target, since the program reads x.device.type to create tensors"
 _MADE = (
-    "{} without a device makes its tensor on the target here; on a GPU the program fails there unless it names the "
-    "device, as with device=x.device"
+    "{} without a device makes its tensor on the target here; where that meets a tensor of the GPU, the program fails "
+    "unless it names the device, as with device=x.device"
 )
 
 
 def _moved(gm: torch.fx.GraphModule) -> list[str]:
     """Return what is assumed of tensors that the program makes."""
-    made = dict.fromkeys(f"torch.{node.target.__name__}" for node in gm.graph.nodes if makes_without_device(node))
-    return [_MADE.format(" and ".join(made))] if made else [_MOVED]
+    nodes = [node for part in gm.modules() if isinstance(part, torch.fx.GraphModule) for node in part.graph.nodes]
+    made = dict.fromkeys(resolve_name(node.target) or str(node) for node in nodes if makes_without_device(node))
+    named = any("cpu" in (*node.args, *node.kwargs.values()) for node in nodes)
+    return [*([_MADE.format(" and ".join(made))] if made else []), *([_MOVED] if named or not made else [])]
 
 
 def _mixes_devices(error: BaseException) -> bool:

@@ -67,9 +67,13 @@ def _move(gm: GraphModule, replace: dict[Any, Any], *, strings: bool) -> None:
 
 
 def makes_without_device(node: Node) -> bool:
-    """Return whether a node makes a tensor without naming a device, as `torch.arange(4)` does."""
+    """Return whether a node makes a tensor without naming a device, as `torch.arange(4)` does.
+
+    One without dimensions stays: a GPU takes it from the CPU.
+    """
     makes = node.op == "call_function" and node.target in _device_constructors()
-    return makes and node.kwargs.get("device") is None
+    made = node.meta.get("example_value")
+    return makes and node.kwargs.get("device") is None and not (isinstance(made, torch.Tensor) and made.dim() == 0)
 
 
 def _device(value: Any) -> Any:

@@ -185,7 +185,7 @@ def _noise(e: TimingEstimate, _: Conditions) -> str:
     text = f"Noise: eager vs. itself varies by up to {e.noise_floor:.0%}; smaller differences can't be detected"
     if max(e.speedup, 1 / e.speedup) - 1 > e.noise_floor:
         return f"{text}: the difference is above that"
-    return f"{text}: the verdict was given when it varied less" if e.verdict in ("faster", "slower") else text
+    return f"{text}. The verdict was given when it varied less" if e.verdict in ("faster", "slower") else text
 
 
 def _busy(e: TimingEstimate, c: Conditions) -> str:

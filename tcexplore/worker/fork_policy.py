@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import re
 import select
 import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,12 +152,26 @@ def can_fork() -> bool:
     return sys.platform == "linux"
 
 
-def call_in_copy(function: Callable[[], Any], limit_s: float) -> Any:
-    """Return the result, which must be JSON, of a function in a forked process. Raises `OSError`, `RuntimeError`.
+_OPENMP = re.compile(r"/lib[gi]?omp\d*[-.][^/]*$")
+_PAUSE_HARD = 2
+"""`omp_pause_hard` of OpenMP."""
 
-    A new thread calls it: for this one, OpenMP would wait for threads that the copy does not have, while a thread that
-    has not run a parallel region yet gets threads of its own.
+
+def _end_openmp_threads() -> None:
+    """End the threads of OpenMP, which start again with the next parallel region. Raises `OSError`, `RuntimeError`.
+
+    A copy of the process does not have them, and would wait for them in its first parallel region, or compute nonsense.
     """
+    with open("/proc/self/maps", errors="surrogateescape") as maps:
+        mapped = {line.rstrip("\n").split(maxsplit=5)[-1] for line in maps}
+    for library in filter(_OPENMP.search, mapped):
+        pause = getattr(ctypes.CDLL(library), "omp_pause_resource_all", None)
+        if pause is None or pause(_PAUSE_HARD):
+            raise RuntimeError("OpenMP does not end its threads, which a copy would wait for")
+
+
+def call_in_copy(function: Callable[[], Any], limit_s: float) -> Any:
+    """Return the result, which must be JSON, of a function in a forked process. Raises `OSError`, `RuntimeError`."""
     parent = os.getpid()
 
     def run() -> Any:
@@ -164,7 +179,7 @@ def call_in_copy(function: Callable[[], Any], limit_s: float) -> Any:
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(function).result()
+        return function()
 
+    _end_openmp_threads()
     return ChildProbe(run).result(limit_s)

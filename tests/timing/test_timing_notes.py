@@ -74,6 +74,6 @@ def test_there_is_no_note_without_a_problem(estimate: dict[str, Any], conditions
 def test_a_difference_within_the_noise_is_not_called_above_it():
     faster = replace(ESTIMATE, noise_floor=0.25, speedup=1.12, verdict="faster")
     (note,) = timing_notes(faster, CONDITIONS)
-    assert note.endswith("can't be detected: the verdict was given when it varied less"), "a verdict is kept"
+    assert note.endswith("can't be detected. The verdict was given when it varied less"), "a verdict is kept"
     (note,) = timing_notes(replace(faster, verdict="undecided"), CONDITIONS)
     assert note.endswith("smaller differences can't be detected")

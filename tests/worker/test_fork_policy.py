@@ -80,7 +80,7 @@ def test_the_environment_of_the_user_is_restored(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_copy_runs_parallel_regions_as_the_process_does():
-    """Of a main thread that has run some, OpenMP would wait for threads that the copy does not have."""
+    """OpenMP would wait for threads that the copy does not have. The settings are those of the process."""
     torch = pytest.importorskip("torch")
     convolution, images = torch.nn.Conv2d(64, 64, 1), torch.randn(8, 64, 32, 32)
 
@@ -88,7 +88,11 @@ def test_a_copy_runs_parallel_regions_as_the_process_does():
         convolution.zero_grad()
         convolution(images).sum().backward()
         solved = torch.linalg.solve(torch.eye(700) + 0.01, torch.ones(700, 3))
-        return [convolution.weight.grad.sum().item(), solved.sum().item()]
+        settings = torch._dynamo.config.recompile_limit, torch.get_num_threads(), torch.is_inference_mode_enabled()
+        return [convolution.weight.grad.sum().item(), solved.sum().item(), *settings]
 
-    expected = work()
-    assert call_in_copy(work, 20.0) == pytest.approx(expected)
+    with torch._dynamo.config.patch(recompile_limit=3):
+        expected = work()
+        assert expected[2] == 3
+        assert call_in_copy(work, 20.0) == pytest.approx(expected)
+    assert work()[:2] == pytest.approx(expected[:2]), "the threads start again"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from torch._inductor.virtualized import V
 from torch.fx.node import Node, map_arg
 from torch.utils.flop_counter import flop_registry
 
@@ -59,8 +60,8 @@ def bytes_moved(node: Any, *, reads: bool = True, writes: bool = True) -> int | 
     """Return the bytes of the buffers that a scheduler node reads or writes, each counted once.
 
     For a fused node torch counts whole buffers, also a table of which an embedding reads a few rows. What the nodes in
-    it access is less then, the same elements counted once. torch's own methods for one direction cache their result,
-    which may still change while torch fuses.
+    it access, in either direction, is less then; the same elements count once. torch's own methods for one direction
+    cache their result, which may still change while torch fuses.
     """
     count = getattr(node, _COUNT_BYTES, None)
     if count is None:
@@ -73,7 +74,10 @@ def bytes_moved(node: Any, *, reads: bool = True, writes: bool = True) -> int | 
     for part in parts:
         dependencies = part.read_writes.reads | part.read_writes.writes
         for name, size in part.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
-            key = name, frozenset(each for each in dependencies if each.name == name)
+            own = [each for each in dependencies if each.name == name]
+            if any(getattr(each, "is_indirect", bool)() for each in own):  # another lookup if others are the indices
+                own += [each for each in dependencies if not V.graph.get_dtype(each.name).is_floating_point]
+            key = name, frozenset(own)
             accesses[key] = max(size, accesses.get(key, 0))
     accessed: Counter[str] = Counter()
     for (name, _), size in accesses.items():

@@ -113,7 +113,7 @@ def _verdict(kernels: Sequence[Kernel], width: int) -> Iterator[Row]:
     part = f" of {size(unfused)} of memory traffic ({saved / unfused:.0%})" if saved > 0 else ""
     yield row((f" fusion saves {size(max(saved, 0))}", "strong"), (part, "muted"))
     text = (
-        "From torch's buffer sizes of the scheduler nodes, fused and separate. Ops that Inductor inlined before "
+        "From the buffers that the scheduler nodes access, fused and separate. Ops that Inductor inlined before "
         "scheduling never had a buffer and do not count."
     )
     yield from wrapped(text, width, "dim")

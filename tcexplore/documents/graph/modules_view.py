@@ -116,7 +116,7 @@ def _summary(tree: ModuleTree) -> str:
     inside = [
         (module.compiled_us, module.path.removeprefix(f"{path}."))
         for module in tree.rows
-        if module.path.rpartition(".")[0] == path and module.compiled_us is not None
+        if module.path.rpartition(".")[0] == path and module.compiled_us is not None and not module.same_as
     ]
     if not inside:
         return f"{whole}. {text}"

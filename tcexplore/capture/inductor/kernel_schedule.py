@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from torch._inductor.dependencies import MemoryDep
 from torch._inductor.virtualized import V
 from torch.fx.node import Node, map_arg
 from torch.utils.flop_counter import flop_registry
@@ -75,8 +76,9 @@ def bytes_moved(node: Any, *, reads: bool = True, writes: bool = True) -> int | 
         dependencies = part.read_writes.reads | part.read_writes.writes
         for name, size in part.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
             own = [each for each in dependencies if each.name == name]
-            if any(getattr(each, "is_indirect", bool)() for each in own):  # another lookup if others are the indices
-                own += [each for each in dependencies if not V.graph.get_dtype(each.name).is_floating_point]
+            elements = [each for each in dependencies if isinstance(each, MemoryDep)]
+            if any(each.is_indirect() for each in elements if each.name == name):  # with other indices, other elements
+                own += [each for each in elements if not V.graph.get_dtype(each.name).is_floating_point]
             key = name, frozenset(own)
             accesses[key] = max(size, accesses.get(key, 0))
     accessed: Counter[str] = Counter()

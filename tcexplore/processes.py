@@ -1,4 +1,4 @@
-"""Other processes: one that is run for its answer, and the end of all that this one started."""
+"""Other processes: one that is run for its answer, some that share work, and the end of all that this one started."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 # ---- a program that is run for its answer
 
@@ -90,6 +93,106 @@ def _read(process: subprocess.Popen[bytes], seconds: float, most_bytes: int) -> 
         except subprocess.TimeoutExpired:
             raise NoAnswerError(f"gives no answer within {seconds:g} s") from None
     return BoundedOutput(process.returncode, bytes(output), bytes(errors), process.pid)
+
+
+# ---- processes that share work
+
+
+MOST_SHARES = 8
+"""Processes among which work is shared: each more one costs memory, and the work that is not shared takes longer."""
+
+Item = TypeVar("Item")
+
+
+class ForkedError(Exception):
+    """A forked process ended before its work was done: it was killed, or the memory was not enough."""
+
+
+class _Raised(NamedTuple):
+    """What a forked process raised."""
+
+    error: Exception
+
+
+def shares() -> int:
+    """Return among how many forked processes work can be shared: 1 if none may be forked, or would have no core.
+
+    A lock that another thread of this process holds would stay locked in a forked one.
+    """
+    if not hasattr(os, "fork") or threading.active_count() > 1:
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_SHARES)
+
+
+class Forked(Generic[Item]):
+    """Iterables that are computed in a forked process each. Their items come in the order in which they are ready.
+
+    The processes begin at once, and end with the `with` block. An item must be one that `pickle` knows.
+    """
+
+    def __init__(self, parts: Iterable[Iterable[Item]]) -> None:
+        self._pids: dict[Connection[Any, Any], int] = {}
+        for part in parts:
+            self._fork(part)
+
+    def _fork(self, part: Iterable[Item]) -> None:
+        from multiprocessing.connection import Pipe  # most processes never fork
+
+        receiving, sending = Pipe(duplex=False)
+        if pid := os.fork():
+            sending.close()
+            self._pids[receiving] = pid
+            return
+        status = 1
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is for the parent to report
+            _send_all(part, sending)
+            status = 0
+        finally:
+            os._exit(status)  # without the exit handlers and the buffers of the parent
+
+    def __enter__(self) -> Forked[Item]:
+        return self
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield the items. Raises what a part raises, and `ForkedError`."""
+        from multiprocessing.connection import wait
+
+        while self._pids:
+            for connection in cast("list[Connection[Any, Any]]", wait(list(self._pids))):
+                try:
+                    item = connection.recv()
+                except (EOFError, OSError):  # an error if it was killed while it sent an item
+                    self._wait_for(connection)
+                    continue
+                if isinstance(item, _Raised):
+                    raise item.error
+                yield item
+
+    def _wait_for(self, connection: Connection[Any, Any]) -> None:
+        connection.close()
+        status = os.waitstatus_to_exitcode(os.waitpid(self._pids.pop(connection), 0)[1])
+        if status:
+            raise ForkedError(f"a forked process ended with status {status}")
+
+    def __exit__(self, *_: object) -> None:
+        for connection, pid in self._pids.items():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            connection.close()
+        self._pids.clear()
+
+
+def _send_all(part: Iterable[Any], sending: Connection[Any, Any]) -> None:
+    try:
+        for item in part:
+            sending.send(item)
+    except BrokenPipeError:
+        return  # nobody waits for the rest
+    except Exception as error:  # noqa: BLE001  raised again in the parent
+        sending.send(_Raised(error))
 
 
 # ---- the end by a deadline

@@ -422,12 +422,13 @@ def refuse_unread(request: Request, message: str) -> int:
 def _print(request: Request, outcome: Outcome, result: GateResult) -> None:
     limits = result.sentences
     if request.json:
-        from tcexplore.report.json_report import longest_list, report, report_pieces
+        from tcexplore.report.json_report import long_lists, report, report_pieces
         from tcexplore.report.json_text import write_report
 
         if request.select is None:
-            pieces = report_pieces(outcome.snapshot, outcome.machine, limits, request.calls)
-            write_report(pieces, sys.stdout, longest_list(outcome.snapshot))
+            lists = long_lists(outcome.snapshot)
+            pieces = report_pieces(outcome.snapshot, outcome.machine, limits, request.calls, lists)
+            write_report(pieces, sys.stdout, lists)
             return
         from tcexplore.answers.selection import parse_selection, selected_report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tcexplore import __version__
@@ -73,20 +73,24 @@ def report(
     for names, build in _PARTS.items():
         if not wanted.isdisjoint(names):
             values |= build(snapshot)
-    values |= {key: list(objects(snapshot)) for key, objects in _LISTS.items() if key in wanted}
+    values |= {key: list(build(snapshot).all()) for key, build in _LISTS.items() if key in wanted}
     if "timing" in wanted:
         values["timing"] = timing_fields(snapshot, calls)
     return selected_fields("report", snapshot, wanted, values)
 
 
 def report_pieces(
-    snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str] = (), calls: int | None = None
+    snapshot: Snapshot,
+    machine: ev.Standby | None,
+    exceeded: Sequence[str],
+    calls: int | None,
+    lists: Mapping[str, LongList],
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of the report in order. Long lists are iterators: a large report is never in memory."""
+    """Yield the keys and values of the report in order, with the long lists of the run from `long_lists`."""
     keys = definitions()["report"]["properties"]
-    short = report(snapshot, machine, exceeded, calls, [key for key in keys if key not in _LISTS])
+    short = report(snapshot, machine, exceeded, calls, [key for key in keys if key not in lists])
     for key in keys:
-        yield key, _LISTS[key](snapshot) if key in _LISTS else short[key]
+        yield key, lists[key] if key in lists else short[key]
 
 
 def break_list(snapshot: Snapshot) -> list[Fields]:
@@ -165,18 +169,20 @@ def _node_fields(ids: StableIds, graph: ev.GraphCaptured | ev.AtenGraph) -> Fiel
     }
 
 
-def _graphs(snapshot: Snapshot) -> Iterator[Fields]:
-    """Yield the graphs of Dynamo."""
+def _graphs(snapshot: Snapshot) -> LongList:
+    """Return the graphs of Dynamo."""
     ids = stable_ids(snapshot)
-    for graph in snapshot.graphs:
-        yield fields("graph", graph, **_node_fields(ids, graph))
+    return LongList(snapshot.graphs, lambda graph: [fields("graph", graph, **_node_fields(ids, graph))], _nodes)
 
 
-def _aten_graphs(snapshot: Snapshot) -> Iterator[Fields]:
-    """Yield the graphs below Dynamo's, for the target in view."""
-    ids = stable_ids(snapshot)
-    for graph in snapshot.code.aten_graphs:
-        yield fields("aten_graph", graph, **_node_fields(ids, graph))
+def _aten_graphs(snapshot: Snapshot) -> LongList:
+    """Return the graphs below Dynamo's, for the target in view."""
+    ids, graphs = stable_ids(snapshot), snapshot.code.aten_graphs
+    return LongList(graphs, lambda graph: [fields("aten_graph", graph, **_node_fields(ids, graph))], _nodes)
+
+
+def _nodes(graph: ev.GraphCaptured | ev.AtenGraph) -> int:
+    return len(graph.nodes)
 
 
 def module_fields(snapshot: Snapshot) -> Fields:
@@ -214,12 +220,15 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 """The same within the text of an object, such as `<weakref at 0x7f2c…>`."""
 
 
-def _guards(snapshot: Snapshot) -> Iterator[Fields]:
+def _guards(snapshot: Snapshot) -> LongList:
     ids = stable_ids(snapshot)
-    for installed in snapshot.guards:
+
+    def of_graph(installed: ev.GuardsInstalled) -> Iterator[Fields]:
         for guard in installed.guards:
             code = [_ADDRESS.sub("0x…", _IDENTITY.sub("", code)) for code in guard.code]
             yield fields("guard", guard, id=ids.guard(guard), graph=installed.graph, code=code)
+
+    return LongList(snapshot.guards, of_graph, lambda installed: len(installed.guards))
 
 
 def _guard_fields(snapshot: Snapshot) -> Fields:
@@ -376,12 +385,12 @@ def code_fields(snapshot: Snapshot) -> Fields:
     }
 
 
-def _kernels(snapshot: Snapshot) -> Iterator[Fields]:
-    """Yield the kernels of every target with code, the target in view first."""
+def _kernels(snapshot: Snapshot) -> LongList:
+    """Return the kernels of every target with code, the target in view first."""
     others = (snapshot.with_target(code.target) for code in snapshot.other_codes if code.kernels)
-    for run in (snapshot, *others):
-        fusions = Fusions(run)
-        yield from (_kernel(run, k, fusions.fused(k)) for k in run.code.kernels if k.target == run.target)
+    runs = [(run, Fusions(run)) for run in (snapshot, *others)]
+    records = [(run, fusions, k) for run, fusions in runs for k in run.code.kernels if k.target == run.target]
+    return LongList(records, lambda of: [_kernel(of[0], of[2], of[1].fused(of[2]))], lambda of: 1 + len(of[2].nodes))
 
 
 def _kernel(snapshot: Snapshot, kernel: ev.Kernel, fused: FusedKernel) -> Fields:
@@ -589,19 +598,18 @@ def compile_time_fields(snapshot: Snapshot) -> Fields:
 # ---- the parts of the report
 
 
-_LISTS: dict[str, Callable[[Snapshot], Iterator[Fields]]] = {
+_LISTS: dict[str, Callable[[Snapshot], LongList]] = {
     "graphs": _graphs,
     "guards": _guards,
     "aten_graphs": _aten_graphs,
     "kernels": _kernels,
 }
-"""Functions that compute the long lists of the report, object by object."""
+"""Functions that return the long lists of the report."""
 
 
-def longest_list(snapshot: Snapshot) -> LongList:
-    """Return the list with most of a large report."""
-    nodes = sum(len(graph.nodes) for graph in snapshot.code.aten_graphs)
-    return LongList("aten_graphs", _aten_graphs(snapshot), nodes)
+def long_lists(snapshot: Snapshot) -> dict[str, LongList]:
+    """Return the lists of the report that make a large one long."""
+    return {key: build(snapshot) for key, build in _LISTS.items()}
 
 
 _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {

@@ -1,127 +1,167 @@
 """The report as JSON text: a line for each key, and for each object in a list.
 
-Python's encoder is ten times as fast without indentation, which takes minutes for a large trace. Of a large report, a
-forked process writes the longest list while this one writes the rest: the records of the run need not be copied.
+Python's encoder is ten times as fast without indentation, which takes minutes for a large trace. Of a large report,
+forked processes write the long lists while this one writes the rest: the records of the run need not be copied.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
 import tempfile
-import threading
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import takewhile
+from itertools import accumulate
 from typing import IO, Any, NamedTuple
 
+from tcexplore.processes import Forked, ForkedError, shares
+
 Pieces = Iterable[tuple[str, Any]]
-"""Keys with their values; a value may be an iterator of objects."""
+"""Keys with their values; a value may be a `LongList`."""
 
 LEAST_OBJECTS = 20_000
-"""Objects in the longest list from which on a second process pays off."""
+"""Objects in the long lists from which on more processes pay off."""
+
+_COPIED = 1 << 20
+"""Bytes that are copied at a time."""
+
+
+class LongList(NamedTuple):
+    """A list of objects that are made record by record: the list of a large report is never in memory."""
+
+    records: Sequence[Any]
+    objects: Callable[[Any], Iterable[Any]]
+    """Returns the objects of a record."""
+    weight: Callable[[Any], int]
+    """Returns how many objects those of a record are, with the objects inside them."""
+
+    def all(self, start: int = 0, stop: int | None = None) -> Iterator[Any]:
+        """Yield the objects of all records, or of those in a range."""
+        for number in range(*slice(start, stop).indices(len(self.records))):
+            yield from self.objects(self.records[number])
+
+
+class _Range(NamedTuple):
+    """Records of a list, by position, whose objects one process writes."""
+
+    key: str
+    part: int
+    start: int
+    stop: int
 
 
 def json_lines(pieces: Pieces) -> Iterator[str]:
     """Yield the text of an object piece by piece; the last piece ends the line."""
-    yield "{"
-    yield from _members(pieces, "\n")
-    yield "\n}\n"
-
-
-class LongList(NamedTuple):
-    """The longest list of a report."""
-
-    key: str
-    objects: Iterable[Any]
-    parts: int
-    """Number of its objects with those inside them."""
-
-
-def write_report(pieces: Pieces, stream: IO[str], longest: LongList) -> None:
-    """Write a report. Of a large one, a forked process begins with the longest list before the first piece is made."""
-    if longest.parts < LEAST_OBJECTS or not _may_fork():
-        stream.writelines(json_lines(pieces))
-        return
-    with _ForkedList(longest.objects) as text, tempfile.TemporaryFile("w+", encoding="utf-8") as after:
-        rest = iter(pieces)
-        separator = "{"
-        for member in _members(takewhile(lambda piece: piece[0] != longest.key, rest), "{\n"):
-            stream.write(member)
-            separator = ","
-        after.writelines(_members(rest, ",\n"))
-        stream.write(f"{separator}\n {json.dumps(longest.key)}: ")
-        text.copy_to(stream)
-        after.seek(0)
-        shutil.copyfileobj(after, stream)
-        stream.write("\n}\n")
-
-
-def _members(pieces: Pieces, separator: str) -> Iterator[str]:
-    """Yield the members of an object, each after a separator, the first one after `separator`."""
+    separator = "{\n"
     for key, value in pieces:
         yield f"{separator} {json.dumps(key)}: "
         separator = ",\n"
-        objects = isinstance(value, list | tuple) and value and isinstance(value[0], dict)
-        if objects or isinstance(value, Iterator):
-            yield from _list_lines(value)
-        else:
-            yield json.dumps(value)
+        yield from _value(value)
+    yield "\n}\n"
 
 
-def _list_lines(objects: Iterable[Any]) -> Iterator[str]:
+def _value(value: Any) -> Iterator[str]:
+    if isinstance(value, LongList):
+        yield from _list(_members(value.all()))
+    elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+        yield from _list(_members(value))
+    else:
+        yield json.dumps(value)
+
+
+def _members(objects: Iterable[Any]) -> Iterator[str]:
+    """Yield the objects of a list, each after a comma and on a line of its own."""
+    return (f",\n  {json.dumps(each)}" for each in objects)
+
+
+def _list(members: Iterable[str]) -> Iterator[str]:
     opening = "["
-    for each in objects:
-        yield f"{opening}\n  {json.dumps(each)}"
-        opening = ","
-    yield "\n ]" if opening == "," else "[]"
+    for text in members:
+        yield opening
+        yield text[1:] if opening else text
+        opening = ""
+    yield "[]" if opening else "\n ]"
 
 
-def _may_fork() -> bool:
-    """Return whether a second process has a core, and no other thread could hold a lock in it."""
-    return hasattr(os, "fork") and (os.cpu_count() or 1) > 1 and threading.active_count() == 1
+def write_report(pieces: Pieces, stream: IO[str], lists: Mapping[str, LongList]) -> None:
+    """Write a report; forked processes write its long lists, if these are large, before the first piece is made."""
+    count = shares()
+    if count < 2 or sum(map(_weight, lists.values())) < LEAST_OBJECTS:
+        stream.writelines(json_lines(pieces))
+        return
+    ranges = [_Range(key, *part) for key, each in lists.items() for part in _parts(each, count)]
+    with _ForkedLists(lists, ranges, count) as written:
+        separator = "{\n"
+        for key, value in pieces:
+            stream.write(f"{separator} {json.dumps(key)}: ")
+            separator = ",\n"
+            stream.writelines(_list(written.members(key)) if key in lists else _value(value))
+        stream.write("\n}\n")
 
 
-class _ForkedList:
-    """The text of a list that a forked process writes into a temporary file."""
+def _weight(of: LongList) -> int:
+    return sum(map(of.weight, of.records))
 
-    def __init__(self, objects: Iterable[Any]) -> None:
-        self._objects = objects
-        self._file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  closed at the end of the block
-        self._pid = os.fork()
-        if not self._pid:
-            self._write_and_exit()
 
-    def _write_and_exit(self) -> None:
-        status = 1
-        try:
-            self._file.writelines(_list_lines(self._objects))
-            self._file.flush()
-            status = 0
-        finally:
-            os._exit(status)  # without the exit handlers and the buffers of the parent
+def _parts(of: LongList, count: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the number of a process, and the records that it writes: all parts are equally large."""
+    sums = list(accumulate(map(of.weight, of.records)))
+    total = sums[-1] if sums else 0
+    ends = [bisect_left(sums, total * (part + 1) / count) + 1 for part in range(count - 1)] + [len(sums)]
+    start = 0
+    for part, end in enumerate(ends):
+        stop = min(max(start, end), len(sums))
+        yield part, start, stop
+        start = stop
 
-    def __enter__(self) -> _ForkedList:
+
+class _ForkedLists:
+    """The texts of long lists that forked processes write into a temporary file each."""
+
+    def __init__(self, lists: Mapping[str, LongList], ranges: Sequence[_Range], count: int) -> None:
+        self._lists = lists
+        self._ranges = ranges
+        self._files = [tempfile.TemporaryFile() for _ in range(count)]  # noqa: SIM115  closed at the end of the block
+        self._written: dict[_Range, tuple[int, int]] = {}
+        """First byte and end of each text in the file of its process."""
+        self._forked = Forked([self._write(part) for part in range(count)])
+        self._ready = iter(self._forked)
+
+    def _write(self, part: int) -> Iterator[tuple[_Range, int, int]]:
+        file = self._files[part]
+        for each in self._ranges:
+            if each.part == part:
+                start = file.tell()
+                for text in _members(self._lists[each.key].all(each.start, each.stop)):
+                    file.write(text.encode())
+                file.flush()
+                yield each, start, file.tell()
+
+    def __enter__(self) -> _ForkedLists:
         return self
 
-    def copy_to(self, stream: IO[str]) -> None:
-        """Wait for the text, and copy it; if the process failed, make it here."""
-        status = self._wait()
-        if status:
-            stream.writelines(_list_lines(self._objects))
-            return
-        self._file.seek(0)
-        shutil.copyfileobj(self._file, stream, 1 << 20)
+    def members(self, key: str) -> Iterator[str]:
+        """Yield the text of a list piece by piece, once it is there; what a process failed to write is made here."""
+        for each in self._ranges:
+            if each.key != key:
+                continue
+            self._wait_for(each)
+            if each not in self._written:
+                yield from _members(self._lists[key].all(each.start, each.stop))
+                continue
+            start, end = self._written[each]
+            for at in range(start, end, _COPIED):
+                # At a position: the file's own is that of the process that still writes.
+                yield os.pread(self._files[each.part].fileno(), min(_COPIED, end - at), at).decode()
 
-    def _wait(self) -> int:
-        pid, self._pid = self._pid, 0
-        return os.waitpid(pid, 0)[1]
+    def _wait_for(self, wanted: _Range) -> None:
+        with suppress(ForkedError, StopIteration):
+            while wanted not in self._written:
+                written, start, end = next(self._ready)
+                self._written[written] = start, end
 
     def __exit__(self, *_: object) -> None:
-        if self._pid:
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-            self._wait()
-        self._file.close()
+        self._forked.__exit__()
+        for file in self._files:
+            file.close()

@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import takewhile
 from typing import Any, NamedTuple
 
 from tcexplore.files import NotWrittenError, create_one_of_many
+from tcexplore.processes import Forked, ForkedError, shares
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.trace_job import TraceJob, TraceProcess
 from tcexplore.traces.trace_sources import read_stack, read_string
@@ -51,15 +50,20 @@ class WrittenRecords(NamedTuple):
 def write_records(job: TraceJob, folder: str) -> WrittenRecords:
     """Write each record of each rank into a new folder. Raises `NotWrittenError` if a file exists."""
     records = sum(len(process.index) for process in job.ranks)
-    parts = min(os.cpu_count() or 1, _MOST_PARTS) if records >= _LEAST_RECORDS and _may_fork() else 1
-    others = [_ForkedPart(job, folder, part, parts) for part in range(1, parts)]
+    parts = min(shares(), _MOST_PARTS) if records >= _LEAST_RECORDS else 1
+    others = (_part_written(job, folder, part, parts) for part in range(1, parts))
     try:
-        written = [_write_part(job, folder, 0, parts), *(other.result() for other in others)]
-    finally:
-        for other in others:
-            other.end()
+        with Forked(others) as forked:
+            written = [_write_part(job, folder, 0, parts), *forked]
+    except ForkedError as error:
+        raise NotWrittenError(f"not all records were written: {error}") from None
     files, unreadable = map(sum, zip(*written, strict=True))
     return WrittenRecords(files, unreadable)
+
+
+def _part_written(job: TraceJob, folder: str, part: int, parts: int) -> Iterator[WrittenRecords]:
+    """Write a part of the records in the process that asks for its result."""
+    yield _write_part(job, folder, part, parts)
 
 
 def _write_part(job: TraceJob, folder: str, part: int, parts: int) -> WrittenRecords:
@@ -79,46 +83,6 @@ def _write_part(job: TraceJob, folder: str, part: int, parts: int) -> WrittenRec
             create_one_of_many(os.path.join(root, STACKS), _stacks(process.index, strings))
             files += 2
     return WrittenRecords(files, unreadable)
-
-
-def _may_fork() -> bool:
-    """Return whether no other thread could hold a lock in a forked process."""
-    return hasattr(os, "fork") and threading.active_count() == 1
-
-
-class _ForkedPart:
-    """A part of the records that a forked process writes."""
-
-    def __init__(self, job: TraceJob, folder: str, part: int, parts: int) -> None:
-        self._answer, write = os.pipe()
-        self._pid = os.fork()
-        if self._pid:
-            os.close(write)
-            return
-        answer: dict[str, Any] = {"error": "a process that writes records ended"}
-        try:
-            answer = {"written": _write_part(job, folder, part, parts)}
-        except NotWrittenError as error:
-            answer = {"error": str(error)}
-        finally:
-            os.write(write, json.dumps(answer).encode())
-            os._exit(0)  # without the exit handlers and the buffers of the parent
-
-    def result(self) -> WrittenRecords:
-        """Wait for the process. Raises `NotWrittenError` if it failed."""
-        with os.fdopen(self._answer, "rb", closefd=False) as stream:
-            text = stream.read()
-        answer = json.loads(text or '{"error": "a process that writes records was ended"}')
-        if "error" in answer:
-            raise NotWrittenError(answer["error"])
-        return WrittenRecords(*answer["written"])
-
-    def end(self) -> None:
-        """End the process, which writes no more."""
-        with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
-        os.close(self._answer)
 
 
 def _contents(

@@ -290,11 +290,10 @@ def test_hostile_text_of_a_trace_reaches_no_terminal(traces: Path, tmp_path: Pat
 
 
 def test_several_processes_write_the_same_records(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(record_files, "shares", lambda: 3)
     written = []
     for least in (10**6, 0):
         monkeypatch.setattr(record_files, "_LEAST_RECORDS", least)
-        monkeypatch.setattr(record_files, "_may_fork", lambda: True)
         folder = tmp_path / str(least)
         assert main(["open", str(traces / "same"), "--records", str(folder)]) == 0
         written.append({path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
@@ -312,9 +311,8 @@ def test_an_error_of_a_process_that_writes_records_is_reported(
             raise NotWrittenError("the disk is full")
         return write(*arguments)
 
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(record_files, "shares", lambda: 2)
     monkeypatch.setattr(record_files, "_LEAST_RECORDS", 0)
-    monkeypatch.setattr(record_files, "_may_fork", lambda: True)
     monkeypatch.setattr(record_files, "_write_part", fail)
     assert main(["open", str(traces / "same"), "--records", str(tmp_path / "records")]) == 2
     assert "the disk is full" in capsys.readouterr().err

@@ -147,6 +147,7 @@ class Forked(Generic[Item]):
         status = 1
         try:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is for the parent to report
+            _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
             _send_all(part, sending)
             status = 0
         finally:
@@ -171,18 +172,25 @@ class Forked(Generic[Item]):
                 yield item
 
     def _wait_for(self, connection: Connection[Any, Any]) -> None:
+        pid = self._pids.pop(connection, None)
+        if pid is None:
+            return  # it was ended here
         connection.close()
-        status = os.waitstatus_to_exitcode(os.waitpid(self._pids.pop(connection), 0)[1])
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status:
             raise ForkedError(f"a forked process ended with status {status}")
 
     def __exit__(self, *_: object) -> None:
-        for connection, pid in self._pids.items():
+        self.close()
+
+    def close(self) -> None:
+        """End the processes that are left; another thread may wait for their items."""
+        while self._pids:
+            connection, pid = self._pids.popitem()
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             connection.close()
-        self._pids.clear()
 
 
 def _send_all(part: Iterable[Any], sending: Connection[Any, Any]) -> None:
@@ -201,6 +209,9 @@ def _send_all(part: Iterable[Any], sending: Connection[Any, Any]) -> None:
 END_S = 1.25
 """Seconds for the program to end by itself after the user or a signal asked for it. What is left of the 2 s that are
 promised goes to the end of the processes, which takes half a second on a busy machine."""
+
+_PR_SET_PDEATHSIG = 1
+"""Of `prctl`: the signal that this process gets when its parent ends."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -270,9 +281,14 @@ def kill_descendants(keep: Iterable[int] = (), number: int = signal.SIGKILL) -> 
 
 def adopt_orphans() -> None:
     """Become the parent of descendants whose parent ends, to end them too. Does nothing except on Linux."""
+    _control(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _control(option: int, value: int) -> None:
+    """Set an option of this process; does nothing except on Linux."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def has_descendants() -> bool:

@@ -162,6 +162,6 @@ class _ForkedLists:
                 self._written[written] = start, end
 
     def __exit__(self, *_: object) -> None:
-        self._forked.__exit__()
+        self._forked.close()
         for file in self._files:
             file.close()

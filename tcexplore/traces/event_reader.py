@@ -1,26 +1,21 @@
-"""The records of one process as events, in the order of the trace; it continues when the trace grows."""
+"""The records of one process as events. Those below Dynamo's are left for later, unless the trace still grows."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.torch_text import compile_workers
-from tcexplore.torch_text.dynamo_names import PHASE_OF
 from tcexplore.traces import dynamo_records, guard_records, inductor_records
-from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_KINDS, CacheRecords, GraphRecords
-from tcexplore.traces.kernel_records import KernelRecords
+from tcexplore.traces.inductor_records import CACHE_KINDS, CacheRecords
+from tcexplore.traces.later_records import MOST_PROBLEMS, CodeRecords, Converter, LaterRecords, unread_records
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.restart_records import RestartRecords
+from tcexplore.traces.span_records import SPAN, SpanRecords
 from tcexplore.traces.trace_context import Emit, TraceContext
 from tcexplore.traces.trace_sources import read_string
-
-MOST_PROBLEMS = 20
-"""Messages about records that are kept for one process."""
 
 SAMPLE_CHARS = 200_000
 """Characters of the payload of a kind that is not read."""
@@ -59,8 +54,6 @@ NOT_IN_TRACES: tuple[tuple[str, str], ...] = (
 )
 """Facts that only a live run has, with the reasons."""
 
-Converter = Callable[[TraceContext, Record], None]
-
 
 @dataclass(slots=True)
 class _KindCount:
@@ -78,8 +71,11 @@ class _KindCount:
 class EventReader:
     """Converts the records of one process."""
 
-    def __init__(self, index: RecordIndex, emit: Emit, pid: int | None = None) -> None:
-        """`pid` selects the records of one process of a file that several share."""
+    def __init__(self, index: RecordIndex, emit: Emit, pid: int | None = None, *, growing: bool = False) -> None:
+        """`pid` selects the records of one process of a file that several share.
+
+        Of a `growing` trace, no record is left for later.
+        """
         self._index = index
         self._pid = pid
         self.context = TraceContext(index, emit)
@@ -87,8 +83,8 @@ class EventReader:
         self.versions: dict[str, str] = {}
         """Versions of torch, Python and Triton."""
         self._symbols = dynamo_records.SymbolRecords()
-        self._graphs = GraphRecords()
-        self._kernels = KernelRecords(self._graphs)
+        self._code = CodeRecords()
+        self._later = None if growing else LaterRecords(index)
         self._caches = CacheRecords()
         self._restarts = RestartRecords()
         self._next = 0
@@ -107,10 +103,7 @@ class EventReader:
             "create_symbol": self._symbols.read_symbol,
             "create_unbacked_symbol": self._symbols.read_symbol,
             "dynamo_cpp_guards_str": self._read_guards,
-            **dict.fromkeys(AOT_STAGES, self._graphs.read_aot),
-            "inductor_post_grad_graph": self._graphs.read_post_grad,
-            "inductor_output_code": self._kernels.read_wrapper,
-            "inductor_provenance_tracking_node_mappings": self._kernels.read_mappings,
+            **self._code.converters,
             **dict.fromkeys(CACHE_KINDS, self._caches.read_lookup),
             inductor_records.AOT_SETTINGS: self._caches.read_settings,
             "triton_kernel_info": inductor_records.read_triton_info,
@@ -125,7 +118,7 @@ class EventReader:
             **dict.fromkeys(inductor_records.BUCKETS, inductor_records.read_buckets),
             "compilation_metrics": self._read_metrics,
             "bwd_compilation_metrics": self._read_metrics,
-            "chromium_event": self.spans.read,
+            SPAN: self.spans.read,
             "torch_version": self._read_version,
         }
 
@@ -159,15 +152,17 @@ class EventReader:
             if not known.read and len(known.graphs) < MOST_GRAPHS:
                 known.graphs[self._graph_of(number)] = None
             return
-        try:
+        if self._later is not None and kind == SPAN:
+            self._later.add_span(number)
+            return
+        with unread_records(self.context, number, kind):
             record = inductor_records.with_split_graph(self.context, self._index.record(number))
             known.graphs[record.graph] = None
             self._restarts.observe(self.context, record)
-            converter(self.context, record)
-        except BadRecordError as error:
-            self._report(str(error))
-        except Exception as error:  # noqa: BLE001  a record of another torch may have any form; the others are still read
-            self._report(f"record {number + 1} ({kind}) has an unknown form: {type(error).__name__}: {error}")
+            if self._later is not None and kind in self._later.kinds:
+                self._later.add(number, record.graph)
+            else:
+                converter(self.context, record)
 
     def _converter(self, kind: str) -> Converter | None:
         if kind.endswith(dynamo_records.REWRITTEN):  # the kind begins with the name of the function
@@ -180,14 +175,17 @@ class EventReader:
         except BadRecordError:
             return ""
 
-    def _report(self, problem: str) -> None:
-        if len(self.context.problems) < MOST_PROBLEMS:
-            self.context.problems.append(ev.clean(problem))
+    def read_later(self) -> Iterator[Iterable[ev.Event]]:
+        """Yield the events of the records that were left, part by part, after all others are read."""
+        if self._later is not None:
+            yield from self._later.read(self.context)
+            if spans := self._kinds.get(SPAN):
+                spans.graphs |= self._later.span_graphs
 
     def finish(self) -> None:
         """Emit what later records could have completed, the sources, and what a trace cannot tell."""
         context = self.context
-        self._kernels.flush(context)
+        self._code.finish_compile(context)
         self._restarts.finish(context)
         for file in context.sources.files:
             context.emit(ev.SourceRead(file=file, text=context.sources.text(file)))
@@ -198,7 +196,7 @@ class EventReader:
         context.emit(ev.TimingSkipped(reason="a trace holds no measurement of calls"))
         for fact, reason in NOT_IN_TRACES:
             context.emit(ev.FactMissing(fact=fact, symbol="TORCH_TRACE", reason=reason))
-        for problem in context.problems:
+        for _, problem in sorted(context.problems.items())[:MOST_PROBLEMS]:
             context.emit(ev.FactMissing(fact="a record", symbol="TORCH_TRACE", reason=problem))
 
     def _sample(self, number: int) -> str:
@@ -223,7 +221,10 @@ class EventReader:
         metrics = record.meta if isinstance(record.meta, dict) else {}
         graph = record.graph
         self._symbols.flush(context, graph)
-        self._kernels.flush(context, graph)
+        if self._later is None:
+            self._code.finish_compile(context, graph)
+        else:
+            self._later.add(record.number, graph)
         for key, name in (("pytorch_version", "torch"), ("python_version", "python"), ("triton_version", "triton")):
             if isinstance(metrics.get(key), str) and metrics[key]:
                 self.versions[name] = ev.clean(metrics[key])
@@ -251,86 +252,3 @@ def _pid_at(starts: list[tuple[int, int]], number: int) -> int:
 
 def _read_script(context: TraceContext, record: Record) -> None:
     context.emit(ev.GraphScript(graph=record.graph, source=context.payload(record)))
-
-
-MOST_SPANS = 20_000
-"""Spans that are kept; after them, only spans of at least `LONG_US` are."""
-
-LONG_US = 10_000.0
-
-
-_PHASE = re.compile(rb'"ph": "(\w)",\s*"cat": "[^"\\]*",\s*(?:"\w+": (?:\d+|"\w*"),?\s*)*\}\s*$')
-"""The end of the JSON of an event, which tells its kind without the rest."""
-
-_PHASE_BYTES = 200
-
-
-class _Span(NamedTuple):
-    name: str
-    began_us: float
-    graph: str | None
-    phase: ev.Phase | None
-    kernel: str
-    """Kernel that the span works on, if torch names it."""
-
-
-class SpanRecords:
-    """torch's spans (`chromium_event`): the time of each phase, from a stack of open spans for each thread."""
-
-    def __init__(self) -> None:
-        self._open: dict[Any, list[_Span]] = defaultdict(list)
-        self._count = 0
-        self.phase: ev.Phase | None = None
-        """The phase under way; None between compiles."""
-        self.graph: str | None = None
-        self.phase_began: float | None = None
-        """Start of the phase as a timestamp."""
-
-    @property
-    def innermost(self) -> _Span | None:
-        """The span that began last of those under way."""
-        return max((stack[-1] for stack in self._open.values() if stack), key=lambda s: s.began_us, default=None)
-
-    def read(self, context: TraceContext, record: Record) -> None:
-        """Process a begin or an end; ignore other events and an end without a begin."""
-        kind = _PHASE.search(context.index.payload_end(record.number, _PHASE_BYTES))
-        if kind is not None and kind[1] not in (b"B", b"E"):
-            return  # such as a cache lookup, with all of its key
-        span = context.json(record)
-        if not isinstance(span, dict) or not isinstance(at := span.get("ts"), int | float):
-            return
-        if context.began is None:
-            context.began = at / 1e6
-        stack, kind, name = self._open[span.get("tid")], span.get("ph"), ev.clean(str(span.get("name") or ""))
-        if kind == "B":
-            parent = stack[-1] if stack else None
-            graph = record.graph or (parent.graph if parent else None)
-            phase = PHASE_OF.get(name) or (parent.phase if parent else None)
-            stack.append(_Span(name, at, graph, phase, _kernel(span.get("args"))))
-            self._enter(stack[-1].phase, graph, at)
-        elif kind == "E" and any(begun.name == name for begun in stack):
-            self._end(context, stack, name, at)
-
-    def _end(self, context: TraceContext, stack: list[_Span], name: str, ended_us: float) -> None:
-        while stack:
-            span = stack.pop()
-            lasted = ended_us - span.began_us
-            self._count += 1
-            if self._count <= MOST_SPANS or lasted >= LONG_US:
-                at = span.began_us / 1e6 - (context.began or 0.0)
-                context.emit(
-                    ev.PhaseTimed(name=span.name, seconds=lasted / 1e6, graph=span.graph, depth=len(stack), at=at)
-                )
-            if span.name == name:
-                break
-        outer = stack[-1] if stack else None
-        self._enter(outer.phase if outer else None, outer.graph if outer else None, ended_us)
-
-    def _enter(self, phase: ev.Phase | None, graph: str | None, at_us: float) -> None:
-        if (phase, graph) != (self.phase, self.graph):
-            self.phase, self.graph, self.phase_began = phase, graph, at_us / 1e6
-
-
-def _kernel(args: Any) -> str:
-    kernel = args.get("kernel_name") if isinstance(args, dict) else None
-    return ev.clean(kernel) if isinstance(kernel, str) else ""

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from tcexplore.events import Location
 from tcexplore.events.rank_events import Hang, RankRow, RanksCompared
 from tcexplore.traces.collective_records import PendingCollective
-from tcexplore.traces.event_reader import SpanRecords
 from tcexplore.traces.hangs import find_hang
 from tcexplore.traces.process_stacks import ProcessStack
 from tcexplore.traces.process_states import ProgressWatch
 from tcexplore.traces.rank_comparison import RankEnd, compare_fingerprints
 from tcexplore.traces.rank_fingerprint import RankCounts, RankFingerprint
 from tcexplore.traces.record_index import BadRecordError, RecordIndex
+from tcexplore.traces.span_records import SPAN, SpanRecords
 from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_inputs import MOST_FILES, TraceInput, by_rank
 from tcexplore.traces.trace_job import TraceJob, TraceProcess, group_jobs, read_processes, shortened
@@ -232,7 +232,7 @@ class FollowedRank:
         if end <= self._next:
             return
         self.grown, self.stack, self.collective = written_at(self.process.source.path), None, None
-        for number in index.numbers(frozenset({"chromium_event"}), self._next):
+        for number in index.numbers(frozenset({SPAN}), self._next):
             if number < end:
                 try:
                     self.spans.read(self._context, index.record(number))

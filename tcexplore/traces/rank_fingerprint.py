@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from tcexplore import events as ev
 from tcexplore.events.rank_events import ENDED_EARLY, RankRow
 from tcexplore.traces.dynamo_records import break_line, break_reasons
-from tcexplore.traces.event_reader import SpanRecords
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
 from tcexplore.traces.rank_normalization import normalize
 from tcexplore.traces.record_index import BadRecordError, Record, decode_json
 from tcexplore.traces.restart_records import restart_reasons
+from tcexplore.traces.span_records import SPAN, SpanRecords
 from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_sources import TraceSources, read_stack, read_string
@@ -406,7 +406,7 @@ class RankCounts:
 def last_phase(process: TraceProcess) -> tuple[str, str]:
     """Return the phase under way at the end of a trace, and its compile id; empty between compiles."""
     index = process.index
-    numbers = deque(index.numbers(frozenset({"chromium_event"})), maxlen=_LAST_SPANS)
+    numbers = deque(index.numbers(frozenset({SPAN})), maxlen=_LAST_SPANS)
     spans, context = SpanRecords(), TraceContext(index, lambda _: None)
     for number in numbers:
         try:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from tcexplore.files import NotWrittenError, create_one_of_many
 from tcexplore.processes import Forked, ForkedError, shares
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
+from tcexplore.traces.span_records import SPAN
 from tcexplore.traces.trace_job import TraceJob, TraceProcess
 from tcexplore.traces.trace_sources import read_stack, read_string
 
@@ -26,8 +27,7 @@ STACKS = "compile_stacks.txt"
 """The call stacks that led to the compiles, as a tree."""
 
 _PYTHON = frozenset({"inductor_output_code", "fx_graph_runnable"})
-_SPAN = "chromium_event"
-_NOT_ALONE = frozenset({"str", "describe_tensor", "describe_source", "describe_storage", _SPAN})
+_NOT_ALONE = frozenset({"str", "describe_tensor", "describe_source", "describe_storage", SPAN})
 """Kinds that mean something only together with others."""
 _UNSAFE = re.compile(r"[^\w.-]+")
 
@@ -159,7 +159,7 @@ def _stacks(index: RecordIndex, strings: Mapping[int, str]) -> Iterator[str]:
 def _spans(index: RecordIndex) -> Iterator[str]:
     """Yield torch's spans as one JSON list."""
     separator = "[\n"
-    for number in index.numbers(frozenset({_SPAN})):
+    for number in index.numbers(frozenset({SPAN})):
         try:
             record = index.record(number)
             text = index.payload(number, record.checksum)

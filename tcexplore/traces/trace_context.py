@@ -261,8 +261,8 @@ class TraceContext:
     """Compile ids of frames with a record of a graph break."""
     recompile_limit: int | None = None
     """torch's limit of cache entries, once a compile has reported it."""
-    problems: list[str] = field(default_factory=list)
-    """A sentence for each record that cannot be read."""
+    problems: dict[int, str] = field(default_factory=dict)
+    """A sentence for each record that cannot be read, by its number."""
     began: float | None = None
     """Time of the first span in seconds."""
 

@@ -74,6 +74,11 @@ class TraceJob:
                 best[key] = process
         return [best[key] for key in sorted(best)]
 
+    def process(self, rank: int | None) -> TraceProcess:
+        """Return the process of a rank, the first one if there is no such rank."""
+        ranks = self.ranks
+        return next((process for process in ranks if process.number == rank), ranks[0])
+
     def describe(self) -> str:
         """Return the job's start, its ranks and its size in one line."""
         began = datetime.fromtimestamp(self.start, UTC).strftime("%m-%d %H:%M:%S") if self.start else "?"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from tcexplore import events as ev
+from tcexplore.processes import Forked, ForkedError, shares
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.traces.event_reader import EventReader
-from tcexplore.traces.trace_job import TraceProcess
+from tcexplore.traces.trace_job import TraceJob, TraceProcess
 
 BATCH = 200
 """Records that are converted at a time."""
@@ -22,8 +24,13 @@ _FIRST_RECORDS = 300
 class TraceRun:
     """Reads one process as the run of a number."""
 
-    def __init__(self, process: TraceProcess, run: int, ranks: int = 1, prefix: str = "") -> None:
-        """`ranks` is the number of ranks of the job; `prefix` precedes the name of the trace."""
+    def __init__(
+        self, process: TraceProcess, run: int, ranks: int = 1, prefix: str = "", *, growing: bool = False
+    ) -> None:
+        """`ranks` is the number of ranks of the job; `prefix` precedes the name of the trace.
+
+        Of a `growing` trace, `new_events` yields the events, else `batches`.
+        """
         self._prefix = prefix
         self.process = process
         self.run = run
@@ -31,7 +38,8 @@ class TraceRun:
         self._events: list[ev.Event] = []
         self._sources: dict[str, str] = {}
         self._phase: tuple[ev.Phase | Literal[""], str | None] = ("", None)
-        self.reader = EventReader(process.index, self._events.append, process.pid if process.shared else None)
+        pid = process.pid if process.shared else None
+        self.reader = EventReader(process.index, self._events.append, pid, growing=growing)
 
     @property
     def label(self) -> str:
@@ -75,6 +83,9 @@ class TraceRun:
                 if indexed:
                     break
                 indexed = index.extend()
+            yield self._taken()
+        for events in self.reader.read_later():
+            self._events += events
             yield self._taken()
         yield self.end()
 
@@ -126,9 +137,55 @@ class TraceRun:
 class RunReader(Protocol):
     """A run that is read from files."""
 
+    @property
+    def machine(self) -> ev.Standby | None: ...
+
     def start(self) -> ev.Job: ...
 
     def batches(self) -> Iterator[list[ev.Event]]: ...
+
+
+class ForkedRun:
+    """Reads a run in a forked process, which begins at once; this one only receives the events."""
+
+    def __init__(self, run: TraceRun) -> None:
+        self.run = run.run
+        self.machine: ev.Standby | None = None
+        self._forked = Forked([_items(run)])
+        self._received = iter(self._forked)
+
+    def start(self) -> ev.Job:
+        """Return the job with the main file's text. Raises `ForkedError`."""
+        job = next(self._received)
+        assert isinstance(job, ev.Job), "the first item is the job"
+        return job
+
+    def batches(self) -> Iterator[list[ev.Event]]:
+        """Yield the events in batches, the end of the run last, also if the process was killed."""
+        try:
+            for machine, events in self._received:
+                self.machine = machine
+                yield events
+        except ForkedError as error:
+            missing = ev.FactMissing(run=self.run, fact="the rest of the trace", symbol="os:fork", reason=str(error))
+            yield [missing, ev.Finished(run=self.run)]
+
+    def close(self) -> None:
+        """End the process."""
+        self._forked.close()
+
+
+def fork_run(job: TraceJob, rank: int | None) -> ForkedRun | None:
+    """Begin to read a rank as run 1 in a forked process; return None if no process can be forked."""
+    return ForkedRun(TraceRun(job.process(rank), 1, len(job.ranks))) if shares() > 1 else None
+
+
+def _items(run: TraceRun) -> Iterator[Any]:
+    """Yield the job of a run, then each batch of its events with what is known of the machine."""
+    gc.disable()
+    yield run.start()
+    for events in run.batches():
+        yield run.machine, events
 
 
 def read_snapshot(run: RunReader) -> Snapshot:

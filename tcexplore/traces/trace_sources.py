@@ -39,6 +39,8 @@ class TraceSources:
         """The file whose code calls the compiled code first, an absolute path of the traced machine."""
         self._adopted = False
         self._lines: dict[str, dict[int, str]] = defaultdict(dict)
+        self.learned: list[tuple[str, int, str]] = []
+        """File, number and text of each line of the user, in the order in which records told them."""
         self._owned: dict[str, bool] = {}
         self._texts: dict[str, str] = {}
         self._places: dict[tuple[str, int, str], Location] = {}
@@ -85,8 +87,9 @@ class TraceSources:
         return self._located(file, line, function, code) if self.owns(file) or self.in_library(file) else None
 
     def _located(self, file: str, line: int, function: str, code: str) -> Location:
-        if code and line > 0:
-            self._lines[file].setdefault(line, code)
+        if code and line > 0 and line not in (known := self._lines[file]):
+            known[line] = code
+            self.learned.append((file, line, code))
         key = file, line, function
         place = self._places.get(key)
         if place is None:

@@ -184,7 +184,7 @@ class FollowEngine(RankEngine):
         """Begin the run of a rank once its main file is known; return whether it began."""
         job = self._followed
         first = job.launched is not None and not job.shown and self._last_run == job.first_run
-        run = TraceRun(process, self._last_run + (not first), len(job.trace.ranks))
+        run = TraceRun(process, self._last_run + (not first), len(job.trace.ranks), growing=True)
         started = await asyncio.to_thread(run.start)
         quiet = time.time() - job.trace.grown > COMPARE_S
         if not run.reader.context.sources.main and len(process.index) < _RECORDS_TO_START and not quiet:

@@ -78,11 +78,14 @@ def run_trace_app(
 
     `before` is another job, whose same rank is the base of diffs.
     """
+    from tcexplore.traces.trace_run import fork_run
+
+    forked = fork_run(job, rank) if before is None else None  # now: this process has no threads yet
 
     def engine() -> Engine:
         from tcexplore.ui.trace_engine import TraceEngine
 
-        return TraceEngine(job, rank, opened.problems, before, opened.unread)
+        return TraceEngine(job, rank, opened.problems, before, opened.unread, forked)
 
     return _show(engine, appearance)
 

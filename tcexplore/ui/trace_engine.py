@@ -10,7 +10,7 @@ from dataclasses import replace
 from tcexplore.events import Event, RanksCompared
 from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.trace_job import TraceJob, TraceProcess, finish_index
-from tcexplore.traces.trace_run import TraceRun
+from tcexplore.traces.trace_run import ForkedRun, RunReader, TraceRun
 from tcexplore.ui.background_task import gc_paused
 from tcexplore.ui.engine import Deliver, RankEngine
 
@@ -30,9 +30,14 @@ class TraceEngine(RankEngine):
         problems: Iterable[str] = (),
         before: TraceJob | None = None,
         unread: int = 0,
+        forked: ForkedRun | None = None,
     ) -> None:
-        """`before` is another job, whose same rank becomes the first run, to diff with."""
+        """`before` is another job, whose same rank becomes the first run, to diff with.
+
+        `forked` reads the first rank already, as run 1.
+        """
         super().__init__(rank)
+        self._forked = forked
         self._before = before
         self._trace = trace
         self._problems = list(problems)
@@ -44,8 +49,7 @@ class TraceEngine(RankEngine):
 
     async def start(self, deliver: Deliver) -> None:
         self._deliver = deliver
-        ranks = self._trace.ranks
-        first = next((process for process in ranks if process.number == self._first), ranks[0])
+        first = self._trace.process(self._first)
         if self._before is not None:
             others = self._before.ranks
             self._waiting.put_nowait(next((other for other in others if other.number == first.number), others[0]))
@@ -73,7 +77,11 @@ class TraceEngine(RankEngine):
         if own:
             self.runs[process.number] = self._count
         ranks = self._trace.ranks if own or self._before is None else self._before.ranks
-        reader = TraceRun(process, self._count, len(ranks), "" if own else "before, ")
+        reader: RunReader
+        if self._forked is not None and self._forked.run == self._count:
+            reader = self._forked
+        else:
+            reader = TraceRun(process, self._count, len(ranks), "" if own else "before, ")
         began = shown_at = time.monotonic()
         self._deliver(await asyncio.to_thread(reader.start))
         batches = reader.batches()
@@ -89,6 +97,11 @@ class TraceEngine(RankEngine):
                 shown_at = now
                 self._deliver_all(waiting)
         self._deliver_all(waiting)
+
+    async def close(self) -> None:
+        await super().close()
+        if self._forked is not None:
+            self._forked.close()
 
     def _deliver_all(self, events: list[Event]) -> None:
         for event in events:

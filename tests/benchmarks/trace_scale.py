@@ -78,10 +78,12 @@ import asyncio
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.ui.app import ExplorerApp
+from tcexplore.traces.trace_run import fork_run
 from tcexplore.ui.background_task import start_gc
 from tcexplore.ui.trace_engine import TraceEngine
 opened = open_inputs(trace_inputs([path]), whole=False)
-app = ExplorerApp(lambda: TraceEngine(opened.jobs[0], None, opened.problems))
+forked = fork_run(opened.jobs[0], None)
+app = ExplorerApp(lambda: TraceEngine(opened.jobs[0], None, opened.problems, forked=forked))
 async def until_complete():
     async with app.run_test(size=(160, 50)) as pilot:
         start_gc()

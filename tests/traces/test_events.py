@@ -17,7 +17,7 @@ from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.communication import collective_calls
 from tcexplore.session.memory_peak import memory_peak, why_unexplained
 from tcexplore.session.snapshot import start_snapshot
-from tcexplore.traces import event_reader
+from tcexplore.traces import span_records
 from tcexplore.traces.graph_text import read_expression, read_graph
 from tcexplore.traces.kernel_records import read_wrapper
 from tcexplore.traces.trace_inputs import trace_inputs
@@ -55,7 +55,7 @@ def test_events_added_together_make_the_same_snapshot(traces: Path, same: Snapsh
     ],
 )
 def test_the_kind_of_a_span_is_told_by_the_end_of_its_record(end: str, phase: str | None):
-    found = event_reader._PHASE.search(end.encode())
+    found = span_records._PHASE.search(end.encode())
     assert (found[1].decode() if found else None) == phase
 
 

@@ -87,15 +87,24 @@ class TraceEngine(RankEngine):
         batches = reader.batches()
         machine_shown = False
         waiting: list[Event] = []
-        while (batch := await asyncio.to_thread(next_batch, batches)) is not None:
+        while True:
+            following = asyncio.ensure_future(asyncio.to_thread(next_batch, batches))
+            try:
+                # A batch may take long, and must not hold up the events that are there.
+                due = shown_at + max(_LEAST_WAIT_S, _WAIT_SHARE * (shown_at - began))
+                await asyncio.wait((following,), timeout=max(0.0, due - time.monotonic()) if waiting else None)
+                if waiting and time.monotonic() >= due:
+                    shown_at = time.monotonic()
+                    self._deliver_all(waiting)
+                batch = await following
+            finally:
+                following.cancel()
+            if batch is None:
+                break
             waiting += batch
             if not machine_shown and (machine := reader.machine) is not None:
                 machine_shown = True
                 self._deliver(machine)
-            now = time.monotonic()
-            if now - shown_at >= max(_LEAST_WAIT_S, _WAIT_SHARE * (shown_at - began)):
-                shown_at = now
-                self._deliver_all(waiting)
         self._deliver_all(waiting)
 
     async def close(self) -> None:

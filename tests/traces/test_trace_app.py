@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
+from tcexplore.processes import descendants
 from tcexplore.session.next_steps import next_steps
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import TraceJob, open_inputs
+from tcexplore.traces.trace_run import ForkedRun, TraceRun
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.screens.ranks_screen import RanksScreen
 from tcexplore.ui.trace_engine import TraceEngine
@@ -19,14 +25,18 @@ from tests.traces.trace_app import text_of, until
 
 @asynccontextmanager
 async def app_on(
-    folder: Path, rank: int | None = None, before: TraceJob | None = None
+    folder: Path, rank: int | None = None, before: TraceJob | None = None, *, forked: bool = False
 ) -> AsyncIterator[tuple[ExplorerApp, Pilot[int]]]:
     opened = open_inputs(trace_inputs([str(folder)]), whole=False)
-    app = ExplorerApp(lambda: TraceEngine(opened.jobs[0], rank, opened.problems, before))
+    job = opened.jobs[0]
+    reading = ForkedRun(TraceRun(job.process(rank), 1, len(job.ranks))) if forked else None
+    app = ExplorerApp(lambda: TraceEngine(job, rank, opened.problems, before, forked=reading))
     async with app.run_test(size=(160, 50), notifications=True) as pilot:
-        yield app, pilot
-        assert app.engine is not None
-        await app.engine.close()
+        try:
+            yield app, pilot
+        finally:
+            assert app.engine is not None
+            await app.engine.close()
 
 
 async def ranks_compared(app: ExplorerApp, pilot: Pilot[int], runs: int) -> None:
@@ -69,6 +79,35 @@ async def test_a_trace_fills_the_panes_and_its_ranks_can_be_opened_and_diffed(tr
         await pilot.press("d")
         await pilot.pause()
         assert "rank 1 of 2 of seeded.py  with rank 0 of 2" in text_of(app)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+async def test_another_process_reads_the_first_rank(traces: Path):
+    sessions = []
+    for forked in (False, True):
+        async with app_on(traces / "shape", rank=1, forked=forked) as (app, pilot):
+            await ranks_compared(app, pilot, 1)
+            sessions.append(app.session.newest)
+            assert "rank 1 of 2" in text_of(app)
+            assert "torch 2.13.0" in text_of(app)
+            assert isinstance(app.engine, TraceEngine)
+            assert app.engine.load(0)
+            await ranks_compared(app, pilot, 2)
+            assert "rank 0 of 2" in text_of(app)
+    one, other = sessions
+    assert one is not None
+    assert other is not None
+    assert replace(other, began=one.began) == one
+    assert not descendants(os.getpid())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+async def test_the_process_that_reads_is_ended_with_the_app(traces: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(TraceRun, "end", lambda _: time.sleep(600))
+    async with app_on(traces / "shape", forked=True) as (app, pilot):
+        await until(app, pilot, lambda: app.session.newest is not None and bool(app.session.newest.graphs))
+        assert descendants(os.getpid())
+    assert not descendants(os.getpid())
 
 
 async def test_a_diff_reads_the_rank_that_differs(traces: Path):

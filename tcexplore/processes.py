@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import selectors
 import shutil
@@ -98,8 +99,8 @@ def _read(process: subprocess.Popen[bytes], seconds: float, most_bytes: int) -> 
 # ---- processes that share work
 
 
-MOST_SHARES = 8
-"""Processes among which work is shared: each more one costs memory, and the work that is not shared takes longer."""
+MOST_SHARES = 4
+"""Processes among which work is shared at most: each one costs memory, and more save little of the time."""
 
 Item = TypeVar("Item")
 
@@ -133,6 +134,7 @@ class Forked(Generic[Item]):
 
     def __init__(self, parts: Iterable[Iterable[Item]]) -> None:
         self._pids: dict[Connection[Any, Any], int] = {}
+        gc.freeze()  # see `_fork`: no collection in this process writes to them either
         for part in parts:
             self._fork(part)
 
@@ -146,6 +148,7 @@ class Forked(Generic[Item]):
             return
         status = 1
         try:
+            gc.disable()  # a collection writes to each object, and so copies the memory that is shared with the parent
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is for the parent to report
             _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
             _send_all(part, sending)

@@ -90,6 +90,8 @@ def write_report(pieces: Pieces, stream: IO[str], lists: Mapping[str, LongList])
     if count < 2 or sum(map(_weight, lists.values())) < LEAST_OBJECTS:
         stream.writelines(json_lines(pieces))
         return
+    for each in lists.values():
+        next(each.all(), None)  # makes the tables that its objects share, once for all processes
     ranges = [_Range(key, *part) for key, each in lists.items() for part in _parts(each, count)]
     with _ForkedLists(lists, ranges, count) as written:
         separator = "{\n"

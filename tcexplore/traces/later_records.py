@@ -6,7 +6,6 @@ processes read them, some compiles each. Their events come in the order of the t
 
 from __future__ import annotations
 
-import gc
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -136,7 +135,6 @@ class LaterRecords:
             yield self._read_part(context, parts[number])
 
     def _forked(self, context: TraceContext, parts: Iterable[_Part]) -> Iterator[_ReadPart]:
-        gc.disable()  # the garbage of a part has no cycles
         for part in parts:
             yield self._read_part(context, part)
 

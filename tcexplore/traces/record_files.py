@@ -32,7 +32,6 @@ _NOT_ALONE = frozenset({"str", "describe_tensor", "describe_source", "describe_s
 _UNSAFE = re.compile(r"[^\w.-]+")
 
 
-_MOST_PARTS = 4
 _LEAST_RECORDS = 5_000
 """Records from which on more processes pay off."""
 
@@ -50,7 +49,7 @@ class WrittenRecords(NamedTuple):
 def write_records(job: TraceJob, folder: str) -> WrittenRecords:
     """Write each record of each rank into a new folder. Raises `NotWrittenError` if a file exists."""
     records = sum(len(process.index) for process in job.ranks)
-    parts = min(shares(), _MOST_PARTS) if records >= _LEAST_RECORDS else 1
+    parts = shares() if records >= _LEAST_RECORDS else 1
     others = (_part_written(job, folder, part, parts) for part in range(1, parts))
     try:
         with Forked(others) as forked:

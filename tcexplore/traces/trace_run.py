@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
 from typing import Any, Literal, Protocol
@@ -182,7 +181,6 @@ def fork_run(job: TraceJob, rank: int | None) -> ForkedRun | None:
 
 def _items(run: TraceRun) -> Iterator[Any]:
     """Yield the job of a run, then each batch of its events with what is known of the machine."""
-    gc.disable()
     yield run.start()
     for events in run.batches():
         yield run.machine, events

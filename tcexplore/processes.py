@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -194,6 +194,26 @@ class Forked(Generic[Item]):
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             connection.close()
+
+
+@contextmanager
+def beside(work: Callable[[], Item]) -> Iterator[Callable[[], Item]]:
+    """Do work in a forked process during the block; yield a function that waits for its result.
+
+    If no process can be forked, or if it ends early, that function does the work here.
+    """
+    if shares() < 2:
+        yield work
+        return
+    with Forked([map(lambda function: function(), [work])]) as forked:
+
+        def result() -> Item:
+            try:
+                return next(iter(forked))
+            except ForkedError:
+                return work()
+
+        yield result
 
 
 def _send_all(part: Iterable[Any], sending: Connection[Any, Any]) -> None:

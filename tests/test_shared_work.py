@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tcexplore.processes import Forked, ForkedError, descendants
+from tcexplore import processes
+from tcexplore.processes import Forked, ForkedError, beside, descendants
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 
@@ -54,3 +55,25 @@ def test_no_process_is_left_after_the_block():
     with Forked([endless(), endless()]) as forked:
         pid = next(iter(forked))
     assert pid not in [known for known, _ in descendants(os.getpid())]
+
+
+def test_work_beside_a_block_is_done_by_another_process(monkeypatch: pytest.MonkeyPatch):
+    pids = []
+    for count in (1, 2):
+        monkeypatch.setattr(processes, "shares", lambda count=count: count)
+        with beside(os.getpid) as result:
+            pids.append(result())
+    assert pids[0] == os.getpid() != pids[1]
+
+
+def test_work_of_an_ended_process_is_done_here(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(processes, "shares", lambda: 2)
+    own = os.getpid()
+
+    def work() -> int:
+        if os.getpid() != own:
+            os._exit(3)
+        return 1
+
+    with beside(work) as result:
+        assert result() == 1

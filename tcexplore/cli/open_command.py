@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
@@ -124,6 +125,7 @@ def report_trace(request: Request) -> int:
         return open_profile(request._replace(trace=choice._replace(report=True)))
     from tcexplore.cli.gate import publish, read_gate_files, refuse_unread, require_outputs
     from tcexplore.fixes.known_fix import with_proposed_fixes
+    from tcexplore.processes import beside
     from tcexplore.session.cache_misses import cache_misses
     from tcexplore.studies.runs import Outcome
     from tcexplore.traces.rank_comparison import compare_ranks
@@ -144,14 +146,17 @@ def report_trace(request: Request) -> int:
     for problem in opened.problems:
         print_error(problem)
     run = TraceRun(process, 1, len(job.ranks))
-    comparison = compare_ranks(job, opened.problems, in_turns=request.fake is not None, unread=opened.unread)
+    in_turns = request.fake is not None
+    with beside(partial(compare_ranks, job, opened.problems, in_turns=in_turns, unread=opened.unread)) as compared:
+        snapshot = read_snapshot(run)
+        comparison = compared()
     if request.fake is not None and request.fake.rank is not None:
         comparison = replace(comparison, divergence=None)  # the other ranks are missing on purpose
     else:
         from tcexplore.traces.job_watch import with_processes
 
         comparison = with_processes(comparison, job)
-    snapshot = with_proposed_fixes(replace(read_snapshot(run), rank_comparison=comparison))
+    snapshot = with_proposed_fixes(replace(snapshot, rank_comparison=comparison))
     if earlier is not None:
         snapshot = replace(snapshot, cache_misses=cache_misses(snapshot, earlier))
     return publish(request, Outcome(snapshot, run.machine), files) or (USER_ERROR if opened.unread else 0)

@@ -66,7 +66,13 @@ class TraceEngine(RankEngine):
         while True:
             process = await self._waiting.get()
             own = self._before is None or process not in self._before.processes
-            await self._read_rank(process, own=own)
+            # A thread of this process would take the time of reading, and share the index with it.
+            if self._forked is not None and self._comparison is None:
+                self._comparison, _ = await asyncio.gather(
+                    asyncio.to_thread(self._compare), self._read_rank(process, own=own)
+                )
+            else:
+                await self._read_rank(process, own=own)
             if own and self._comparison is None:
                 self._comparison = await asyncio.to_thread(self._compare)
             if own and self._comparison is not None:

@@ -205,7 +205,7 @@ def beside(work: Callable[[], Item]) -> Iterator[Callable[[], Item]]:
     if shares() < 2:
         yield work
         return
-    with Forked([map(lambda function: function(), [work])]) as forked:
+    with Forked([(do() for do in (work,))]) as forked:
 
         def result() -> Item:
             try:

@@ -21,7 +21,7 @@ from tcexplore.documents.verdicts import (
     interval_text,
     speedup_span,
 )
-from tcexplore.events import EntryFound, Job, TimingEstimate
+from tcexplore.events import Job, TimingEstimate
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED, EVEN_RATIO, UNDECIDED, RunFigures, is_faster, may_be_faster
@@ -357,6 +357,9 @@ NOTE = (
 SUGGESTED_RATIOS = (1 / 16, 1 / 4, 1, 4)
 """Suggested sizes, relative to the size in the file."""
 
+MOST_SUGGESTED = 6
+"""Suggested sizes of a script: the most frequent ones."""
+
 _FIRST_SIZE = re.compile(r"\[(\d+)")
 
 
@@ -401,7 +404,7 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
         return SweepOptions(given.dim, given.sizes)
 
     def prompt(self, job: Job, own: Snapshot | None, last: State | None) -> Prompt:  # noqa: ARG002
-        dim, over = (last.options.dim, last.options.sizes) if last else (0, suggested_sizes(own.entry if own else None))
+        dim, over = (last.options.dim, last.options.sizes) if last else suggested(own)
         fields = (
             PromptField("Dimension, counted from 0", str(dim), parse_dimension),
             PromptField("Sizes, in the order of the calls", ", ".join(map(str, over)), parse_sizes),
@@ -530,12 +533,22 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 
-def suggested_sizes(entry: EntryFound | None) -> tuple[int, ...]:
-    """Return sizes around the first size of the file's first tensor, and 1, for which torch always specializes."""
-    described = " ".join(entry.calls[0]) if entry is not None and entry.calls else ""
-    first = _FIRST_SIZE.search(described)
-    size = int(first[1]) if first else 16
-    return tuple(sorted({1, *(int(size * ratio) for ratio in SUGGESTED_RATIOS if size * ratio >= 1)}))
+def suggested(own: Snapshot | None) -> tuple[int, tuple[int, ...]]:
+    """Return a dimension, and sizes of it: those with which a script called a region, if they differ.
+
+    Otherwise they are around the first size of the first tensor. 1 is one of them: torch always specializes for it.
+    """
+    seen = own.sizes_seen if own is not None else ()
+    varying = next((size for sizes in seen for size in sizes.varying), None)
+    if varying is not None:
+        frequent = sorted(varying.values, key=lambda value: -value[1])[:MOST_SUGGESTED]
+        return varying.dims[0].dim or 0, tuple(sorted({1, *(size for size, _ in frequent)}))
+    tensors = (tensor.size for sizes in seen for call in sizes.sizes for tensor in call.tensors)
+    of_script = next((size[0] for size in tensors if size and size[0]), None)
+    entry = own.entry if own is not None else None
+    described = _FIRST_SIZE.search(" ".join(entry.calls[0]) if entry is not None and entry.calls else "")
+    first = of_script or (int(described[1]) if described else 16)
+    return 0, tuple(sorted({1, *(int(first * ratio) for ratio in SUGGESTED_RATIOS if first * ratio >= 1)}))
 
 
 STUDY = SweepStudy()

@@ -9,7 +9,8 @@ from tcexplore import events as ev
 from tcexplore.documents.verdicts import format_speedup
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import StudyState
-from tcexplore.studies.sweep import Sweep, SweepOptions, SweepStep, bar, conclusions, longest, planned_steps
+from tcexplore.studies.sweep import Sweep, SweepOptions, SweepStep, bar, conclusions, longest, planned_steps, suggested
+from tests import fakes
 from tests.studies.playback import JOB, failed, json_of, played, printed, shown, timed
 
 SIZES = (1, 8, 64)
@@ -221,3 +222,27 @@ async def test_size_1_is_named_as_the_reason_for_a_second_compile():
     assert "all sizes, dynamic=True: recompiled at size 8, since torch compiles size 1 on its own" in printed(
         "sweep", state
     )
+
+
+def sizes_of_calls(*batches: int) -> ev.SizesSeen:
+    """Return the sizes of a script that called its region with these batches."""
+    sizes = tuple(
+        ev.SizesCounted(
+            inputs=(f"i64[8, {batch}]",), grad=True, calls=1, compiles=0, first_call=number,
+            tensors=(ev.TensorSize(argument="0", size=(8, batch)),),
+        )
+        for number, batch in enumerate(batches, 1)
+    )  # fmt: skip
+    change = ev.RecompileChange(name="0", kind="mark_dynamic", dim=1)
+    values = tuple((batch, batches.count(batch)) for batch in sorted(set(batches)))
+    varying = (ev.VaryingSize(dims=(change,), values=values),) if len(values) > 1 else ()
+    return ev.SizesSeen(run=1, region=0, sizes=sizes, varying=varying)
+
+
+def test_the_sizes_of_a_script_are_suggested():
+    run = fakes.complete(1)
+    assert suggested(replace(run, sizes_seen=(sizes_of_calls(64, 64, 40),))) == (1, (1, 40, 64))
+    many = [size for size in range(10, 30) for _ in range(size)]
+    assert suggested(replace(run, sizes_seen=(sizes_of_calls(*many),))) == (1, (1, 24, 25, 26, 27, 28, 29))
+    assert suggested(replace(run, sizes_seen=(sizes_of_calls(64, 64),))) == (0, (1, 2, 8, 32))
+    assert suggested(None) == (0, (1, 4, 16, 64))

@@ -147,6 +147,19 @@ def test_kernels_of_graphs_that_the_measured_call_does_not_run_come_last_and_say
     assert saved == next(r.text for r in rows(fusion_document(run, frozenset(), 120)) if "fusion saves" in r.text)
 
 
+def test_a_graph_with_dynamic_sizes_that_runs_instead_is_named(run: Snapshot):
+    first = run.code.kernels[0]
+    part = ev.CallPart(kind="kernel", name=first.name, graph="0/1", phase="forward", us=5.0, low_us=5.0, high_us=5.0)
+    symbol = ev.Symbol(name="s23", hint="4", sources=(ev.SymbolSource(name="x", kind="size", dim=0),))
+    measured = run.apply(replace(first, run=run.run, graph="0/1"))
+    measured = measured.apply(ev.CallProfiled(run=run.run, total_us=9.0, repeats=1, parts=(part,)))
+    dynamic = measured.apply(ev.GraphSymbols(run=run.run, graph="0/1", symbols=(symbol,)))
+    instead = "0/1 of the same function, with dynamic sizes (s23=4 when it was traced), runs instead."
+    for shown, expected in ((measured, False), (dynamic, True)):
+        texts = " ".join(row.text.strip() for row in rows(kernels_document(shown, frozenset(), 200)))
+        assert (instead in texts) is expected
+
+
 async def test_a_search_finds_the_source_of_an_equal_kernel(run: Snapshot):
     document = kernels_document(run, frozenset(), 120)
     search = Search(Query("cpp_fused_add_77"), document)

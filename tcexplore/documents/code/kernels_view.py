@@ -37,6 +37,7 @@ from tcexplore.documents.module_folds import KernelGroup, kernel_groups
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.device_rows import format_measured
 from tcexplore.events import Kernel, Wrapper
+from tcexplore.events.base import frame_number
 from tcexplore.quantities import count, duration, first_of
 from tcexplore.session import Snapshot
 from tcexplore.session.call_account import CallAccount
@@ -102,7 +103,16 @@ def idle_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if idle := idle_graphs(snapshot):
         names = f"{'graph' if len(idle) == 1 else 'graphs'} {first_of(idle, NAMED)}"
         text = f"The measured call does not run {names}: {'its' if len(idle) == 1 else 'their'} kernels have no time."
-        yield from wrapped(text, width, "muted")
+        yield from wrapped(" ".join([text, *_replacements(snapshot, idle)]), width, "muted")
+
+
+def _replacements(snapshot: Snapshot, idle: Sequence[str]) -> Iterator[str]:
+    """Yield which graphs with dynamic sizes run instead: torch keeps to the entry of a function that matched last."""
+    running = dict.fromkeys(kernel.graph for kernel in kernels_that_run(snapshot))
+    frames = {frame_number(graph) for graph in idle}
+    for graph in running:
+        if frame_number(graph) in frames and (sizes := traced_sizes(snapshot, (graph,))):
+            yield f"{graph} of the same function, with dynamic sizes ({sizes} when it was traced), runs instead."
 
 
 def grouping_row(snapshot: Snapshot, toggled: frozenset[str], groups: Sequence[KernelGroup]) -> Row:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tcexplore import events as ev
 from tcexplore.torch_text import compile_workers
 from tcexplore.traces import dynamo_records, guard_records, inductor_records
-from tcexplore.traces.inductor_records import CACHE_KINDS, CacheRecords
+from tcexplore.traces.inductor_records import CacheRecords
 from tcexplore.traces.later_records import MOST_PROBLEMS, CodeRecords, Converter, LaterRecords, unread_records
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.restart_records import RestartRecords
@@ -85,7 +85,6 @@ class EventReader:
         self._symbols = dynamo_records.SymbolRecords()
         self._code = CodeRecords()
         self._later = None if growing else LaterRecords(index)
-        self._caches = CacheRecords()
         self._restarts = RestartRecords()
         self._next = 0
         self._kinds: dict[str, _KindCount] = {}
@@ -104,8 +103,7 @@ class EventReader:
             "create_unbacked_symbol": self._symbols.read_symbol,
             "dynamo_cpp_guards_str": self._read_guards,
             **self._code.converters,
-            **dict.fromkeys(CACHE_KINDS, self._caches.read_lookup),
-            inductor_records.AOT_SETTINGS: self._caches.read_settings,
+            **CacheRecords().converters,
             "triton_kernel_info": inductor_records.read_triton_info,
             "inductor_runtime_and_tensor_meta": inductor_records.read_estimates,
             compile_workers.STATUS: inductor_records.read_worker_status,

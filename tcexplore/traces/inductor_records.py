@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
@@ -44,6 +44,10 @@ CACHE_KINDS: Mapping[str, tuple[str, ev.CacheOutcome]] = {
     f"{prefix}_{outcome}": (cache, outcome) for prefix, cache in CACHES.items() for outcome in ("hit", "miss", "bypass")
 }
 """Cache and outcome by kind of record."""
+
+
+CACHE_RECORDS = frozenset({*CACHE_KINDS, AOT_SETTINGS})
+"""Kinds that `CacheRecords` reads."""
 
 
 class PostGrad(NamedTuple):
@@ -154,6 +158,10 @@ class CacheRecords:
         self._graph_keys: set[tuple[str, str]] = set()
         self._without_parts: dict[str, str] = {}
         """Keys of AOTAutograd whose parts torch does not write, by graph."""
+        self.converters: Mapping[str, Callable[[TraceContext, Record], None]] = {
+            **dict.fromkeys(CACHE_KINDS, self.read_lookup),
+            AOT_SETTINGS: self.read_settings,
+        }
 
     def read_lookup(self, context: TraceContext, record: Record) -> None:
         """Emit a lookup, and its key."""

@@ -1,7 +1,8 @@
 """Records that are read after all others, since they need only their own compile and what Dynamo's records told of it.
 
-These are most of a trace: the graphs of AOTAutograd and Inductor, the generated code, and torch's spans. Forked
-processes read them, some compiles each. Their events come in the order of the trace all the same.
+These are most of a trace: the graphs of AOTAutograd and Inductor and the generated code. Forked processes read them,
+some compiles each. Their events come in the order of the trace all the same. torch's spans, and the keys of its caches,
+only need each other: a process reads all of them.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.processes import Forked, ForkedError, shares
-from tcexplore.traces.inductor_records import AOT_STAGES, GraphRecords, with_split_graph
+from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_RECORDS, CacheRecords, GraphRecords, with_split_graph
 from tcexplore.traces.kernel_records import KernelRecords
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.span_records import SpanRecords
@@ -30,7 +31,10 @@ LEAST_BYTES = 4 << 20
 """Bytes of records from which on more processes pay off."""
 
 _PARTS_EACH = 6
-"""Parts that a process reads one after the other: what it has read of a part is freed after it."""
+"""Parts that a process reads at least, one after the other: no process is left with a large one at the end."""
+
+_MOST_BYTES = 8 << 20
+"""Bytes of the records of a part, unless one compile has more: what a part tells is held until it is read whole."""
 
 
 class CodeRecords:
@@ -68,15 +72,18 @@ def _add_problem(context: TraceContext, number: int, problem: str) -> None:
         context.problems[number] = ev.clean(problem)
 
 
+Stream = Literal["spans", "caches"]
+"""Records that need those of the same kind before them, of any compile."""
+
+
 class _Part(NamedTuple):
     """Records that are read together."""
 
     number: int
-    """Position among the parts, which are in the order of their first records."""
+    """Position among the parts: compiles in the order of their first records, then the streams."""
     records: Sequence[tuple[int, str]]
     """Number and compile id of each, in their order."""
-    spans: bool = False
-    """Whether they are torch's spans; these are the first part."""
+    stream: Stream | None = None
 
 
 class _ReadPart(NamedTuple):
@@ -96,24 +103,27 @@ class LaterRecords:
 
     def __init__(self, index: RecordIndex) -> None:
         self._index = index
-        self._spans = array("Q")
+        self._of_stream: dict[Stream, list[tuple[int, str]]] = {}
         self._of_graph: dict[str, array[int]] = {}
-        self.kinds = frozenset(CodeRecords().converters)
+        self.kinds = frozenset({*CodeRecords().converters, *CACHE_RECORDS})
         self.span_graphs: dict[str, None] = {}
         """The compile ids of the spans, once these are read."""
 
     def add_span(self, number: int) -> None:
         """Read one of torch's spans later."""
-        self._spans.append(number)
+        self._of_stream.setdefault("spans", []).append((number, ""))
 
     def add(self, number: int, graph: str) -> None:
         """Read a record of a compile later, one of its `kinds` or the one that ends it."""
-        self._of_graph.setdefault(graph, array("Q")).append(number)
+        if self._index.kind(number) in CACHE_RECORDS:
+            self._of_stream.setdefault("caches", []).append((number, graph))
+        else:
+            self._of_graph.setdefault(graph, array("Q")).append(number)
 
     def read(self, context: TraceContext) -> Iterator[Iterable[ev.Event]]:
-        """Yield the events of all collected records, those of the spans first; add to the context what they tell."""
+        """Yield the events of all collected records, those of the streams last; add to the context what they tell."""
         parts, count = self._parts(shares())
-        ordered = _Ordered([part.records[0][0] for part in parts])
+        ordered = _Ordered([len(self._index) if part.stream else part.records[0][0] for part in parts])
         for part in self._read_parts(context, parts, count):
             for file, line, text in part.lines:
                 context.sources.observe_line(file, line, text)
@@ -124,7 +134,8 @@ class LaterRecords:
     def _read_parts(self, context: TraceContext, parts: Sequence[_Part], count: int) -> Iterator[_ReadPart]:
         missing = dict.fromkeys(range(len(parts)))
         if count > 1:
-            with Forked([self._forked(context, parts[first::count]) for first in range(count)]) as forked:
+            streams_first = sorted(parts, key=lambda part: part.stream is None)
+            with Forked([self._forked(context, streams_first[first::count]) for first in range(count)]) as forked:
                 try:
                     for part in forked:
                         del missing[part.number]
@@ -143,8 +154,7 @@ class LaterRecords:
         sizes = {graph: sum(map(self._size, numbers)) for graph, numbers in self._of_graph.items()}
         total = sum(sizes.values())
         count = count if total >= LEAST_BYTES else 1
-        spans = [_Part(0, [(number, "") for number in self._spans], spans=True)] if self._spans else []
-        most, groups, size = total / (_PARTS_EACH * count), list[list[str]](), 0
+        most, groups, size = min(total / (_PARTS_EACH * count), _MOST_BYTES), list[list[str]](), 0
         for graph, own in sizes.items():
             if not groups or size + own > most:
                 groups.append([])
@@ -152,7 +162,9 @@ class LaterRecords:
             groups[-1].append(graph)
             size += own
         records = [sorted((number, graph) for graph in group for number in self._of_graph[graph]) for group in groups]
-        return [*spans, *(_Part(number, of, False) for number, of in enumerate(records, len(spans)))], count
+        parts = [_Part(number, of) for number, of in enumerate(records)]
+        parts += [_Part(len(parts) + n, records, stream) for n, (stream, records) in enumerate(self._of_stream.items())]
+        return parts, count
 
     def _size(self, number: int) -> int:
         starts = self._index.starts
@@ -167,21 +179,23 @@ class LaterRecords:
             events.append((at, event))
 
         own = replace(context, emit=emit, problems={})
-        code, spans = CodeRecords(), SpanRecords()
+        code, caches, spans = CodeRecords(), CacheRecords(), SpanRecords()
+        converters = {**code.converters, **caches.converters}
         graphs: dict[str, None] = {}
         for at, graph in part.records:
             with unread_records(own, at, self._index.kind(at)):
                 record = self._index.record(at)
-                if part.spans:
+                if part.stream == "spans":
                     record = with_split_graph(own, record)
                     graphs[record.graph] = None
                     spans.read(own, record)
-                elif converter := code.converters.get(record.kind):
+                elif converter := converters.get(record.kind):
                     converter(own, record._replace(graph=graph))
                 else:
                     code.finish_compile(own, graph)
         at = len(self._index)
         code.finish_compile(own)
+        context.forget_nodes_below(graph for _, graph in part.records)
         return _ReadPart(part.number, events, own.problems, context.sources.learned[known:], tuple(graphs))
 
 

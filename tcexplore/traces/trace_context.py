@@ -337,6 +337,13 @@ class TraceContext:
             for node in nodes
         )
 
+    def forget_nodes_below(self, graphs: Iterable[str]) -> None:
+        """Free what is known of the nodes below Dynamo's of compiles that are read."""
+        for graph in set(graphs):
+            known = (self.modules.get(graph), *(part.modules for part in self.parts.get(graph, ())))
+            for modules in filter(None, known):
+                modules.found.clear()
+
     @cached_property
     def registry(self) -> dict[str, RegistryEntry]:
         """The registry of graph breaks of the installed torch, which is not imported; empty without torch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from pygments.lexer import RegexLexer
@@ -68,8 +68,16 @@ class Highlighted:
     def __init__(self, text: str, language: str) -> None:
         self.lines = text.removesuffix("\n").split("\n")
         self.language = language
-        self._stretches = _stretches(text, language)
-        self._firsts = [stretch.first for stretch in self._stretches]
+        self._text = text
+
+    @cached_property
+    def _stretches(self) -> list[_Stretch]:
+        """The multi-line tokens: most texts of a large run are never shown."""
+        return _stretches(self._text, self.language)
+
+    @cached_property
+    def _firsts(self) -> list[int]:
+        return [stretch.first for stretch in self._stretches]
 
     def spans(self, index: int) -> tuple[Span, ...]:
         """Return the line at `index`, from 0, in colored spans with exactly its text."""

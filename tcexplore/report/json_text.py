@@ -23,9 +23,6 @@ Pieces = Iterable[tuple[str, Any]]
 LEAST_OBJECTS = 20_000
 """Objects in the long lists from which on more processes pay off."""
 
-MOST_WRITERS = 2
-"""Processes that write long lists: each copies what it reads, since Python counts references in the objects."""
-
 _COPIED = 1 << 20
 """Bytes that are copied at a time."""
 
@@ -89,7 +86,7 @@ def _list(members: Iterable[str]) -> Iterator[str]:
 
 def write_report(pieces: Pieces, stream: IO[str], lists: Mapping[str, LongList]) -> None:
     """Write a report; forked processes write its long lists, if these are large, before the first piece is made."""
-    count = min(shares(), MOST_WRITERS)
+    count = shares()
     if count < 2 or sum(map(_weight, lists.values())) < LEAST_OBJECTS:
         stream.writelines(json_lines(pieces))
         return

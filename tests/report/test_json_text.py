@@ -38,7 +38,6 @@ def many_processes(monkeypatch: pytest.MonkeyPatch) -> int:
     """Let three processes write even a small report."""
     monkeypatch.setattr(json_text, "shares", lambda: 3)
     monkeypatch.setattr(json_text, "LEAST_OBJECTS", 0)
-    monkeypatch.setattr(json_text, "MOST_WRITERS", 20)
     return os.getpid()
 
 
@@ -53,7 +52,6 @@ def test_several_processes_write_the_same(monkeypatch: pytest.MonkeyPatch):
     lists = {"long": long_list(), "empty": long_list(records=()), "other": long_list(records=NUMBERS[:2])}
     alone = text_of(lists)
     monkeypatch.setattr(json_text, "LEAST_OBJECTS", 0)
-    monkeypatch.setattr(json_text, "MOST_WRITERS", 20)
     for count in (2, 3, 20):
         monkeypatch.setattr(json_text, "shares", lambda count=count: count)
         assert text_of(lists) == alone

@@ -105,16 +105,6 @@ MOST_SHARES = 4
 Item = TypeVar("Item")
 
 
-class ForkedError(Exception):
-    """A forked process ended before its work was done: it was killed, or the memory was not enough."""
-
-
-class _Raised(NamedTuple):
-    """What a forked process raised."""
-
-    error: Exception
-
-
 def shares() -> int:
     """Return among how many forked processes work can be shared: 1 if none may be forked, or would have no core.
 
@@ -126,81 +116,107 @@ def shares() -> int:
     return min(cores, MOST_SHARES)
 
 
+_connections: set[Connection[Any, Any]] = set()
+"""This process's ends of pipes to forked processes. A forked one closes them: they would hide that a process ended."""
+
+
 class Forked(Generic[Item]):
     """Iterables that are computed in a forked process each. Their items come in the order in which they are ready.
 
-    The processes begin at once, and end with the `with` block. An item must be one that `pickle` knows.
+    The processes begin at once, and end with the `with` block. An item must be one that `pickle` knows. If a process
+    cannot be forked, raises, or is killed, the items that it has not sent are missing, and `failure` says why.
     """
 
     def __init__(self, parts: Iterable[Iterable[Item]]) -> None:
         self._pids: dict[Connection[Any, Any], int] = {}
-        gc.freeze()  # see `_fork`: no collection in this process writes to them either
-        for part in parts:
-            self._fork(part)
+        self._lock = threading.Lock()
+        """Held while an item is received, or an ended process is waited for."""
+        self.failure = ""
+        """How a process failed, as a sentence; empty if none did."""
+        try:
+            for part in parts:
+                self._fork(part)
+        except OSError as error:
+            self.failure = f"a process cannot be forked: {error.strerror}"
 
     def _fork(self, part: Iterable[Item]) -> None:
         from multiprocessing.connection import Pipe  # most processes never fork
 
+        gc.freeze()  # a collection writes to each object, and so copies the memory that processes share
         receiving, sending = Pipe(duplex=False)
-        if pid := os.fork():
+        try:
+            pid = os.fork()
+        except OSError:
+            receiving.close()
             sending.close()
+            raise
+        if pid:
+            sending.close()
+            _connections.add(receiving)
             self._pids[receiving] = pid
             return
         status = 1
         try:
-            gc.disable()  # a collection writes to each object, and so copies the memory that is shared with the parent
+            gc.disable()
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is for the parent to report
             _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            _send_all(part, sending)
+            for connection in (receiving, *_connections):
+                connection.close()
+            _connections.clear()
+            _connections.add(sending)
+            for item in part:
+                sending.send(item)
             status = 0
         finally:
-            os._exit(status)  # without the exit handlers and the buffers of the parent
+            os._exit(status)  # without the exit handlers and the buffers of the parent, and without a traceback
 
     def __enter__(self) -> Forked[Item]:
         return self
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield the items. Raises what a part raises, and `ForkedError`."""
+        """Yield the items that are not yet received."""
+        while self._pids:
+            with self._lock:
+                items = self._receive()
+            yield from items
+
+    def _receive(self) -> list[Item]:
+        """Wait for items; return one of each process that has some. Remove the processes that ended."""
         from multiprocessing.connection import wait
 
-        while self._pids:
-            for connection in cast("list[Connection[Any, Any]]", wait(list(self._pids))):
-                try:
-                    item = connection.recv()
-                except (EOFError, OSError):  # an error if it was killed while it sent an item
-                    self._wait_for(connection)
-                    continue
-                if isinstance(item, _Raised):
-                    raise item.error
-                yield item
+        items: list[Item] = []
+        for connection in cast("list[Connection[Any, Any]]", wait(list(self._pids)) if self._pids else []):
+            try:
+                items.append(connection.recv())
+            except (EOFError, OSError):  # an error if it was killed while it sent an item
+                self._wait_for(connection)
+        return items
 
     def _wait_for(self, connection: Connection[Any, Any]) -> None:
-        pid = self._pids.pop(connection, None)
-        if pid is None:
-            return  # it was ended here
+        status = os.waitstatus_to_exitcode(os.waitpid(self._pids.pop(connection), 0)[1])
         connection.close()
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        _connections.discard(connection)
         if status:
-            raise ForkedError(f"a forked process ended with status {status}")
+            self.failure = f"a forked process ended with status {status}"
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """End the processes that are left; another thread may wait for their items."""
-        while self._pids:
-            connection, pid = self._pids.popitem()
+        for pid in list(self._pids.values()):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            connection.close()
+        with self._lock:
+            for connection in list(self._pids):
+                self._wait_for(connection)
 
 
 @contextmanager
 def beside(work: Callable[[], Item]) -> Iterator[Callable[[], Item]]:
     """Do work in a forked process during the block; yield a function that waits for its result.
 
-    If no process can be forked, or if it ends early, that function does the work here.
+    If no process can be forked, or if it fails, that function does the work here.
     """
     if shares() < 2:
         yield work
@@ -208,22 +224,11 @@ def beside(work: Callable[[], Item]) -> Iterator[Callable[[], Item]]:
     with Forked([(do() for do in (work,))]) as forked:
 
         def result() -> Item:
-            try:
-                return next(iter(forked))
-            except ForkedError:
-                return work()
+            for item in forked:
+                return item
+            return work()
 
         yield result
-
-
-def _send_all(part: Iterable[Any], sending: Connection[Any, Any]) -> None:
-    try:
-        for item in part:
-            sending.send(item)
-    except BrokenPipeError:
-        return  # nobody waits for the rest
-    except Exception as error:  # noqa: BLE001  raised again in the parent
-        sending.send(_Raised(error))
 
 
 # ---- the end by a deadline

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 
 import pytest
 
 from tcexplore import processes
-from tcexplore.processes import Forked, ForkedError, beside, descendants
+from tcexplore.processes import Forked, beside, descendants
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 
@@ -29,22 +34,68 @@ def test_an_item_may_be_larger_than_a_pipe():
         assert sorted(map(len, forked)) == [5_000_000, 5_000_000]
 
 
-def test_an_exception_of_a_part_is_raised_here():
-    def part() -> Iterator[int]:
-        yield 1
-        raise ValueError("the reason")
-
-    with Forked([part()]) as forked, pytest.raises(ValueError, match="the reason"):
-        list(forked)
-
-
-def test_a_killed_process_is_an_error():
-    def part() -> Iterator[int]:
+def test_a_part_that_fails_leaves_the_others_and_a_reason():
+    def killed() -> Iterator[int]:
         yield 1
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with Forked([part()]) as forked, pytest.raises(ForkedError, match="status -9"):
-        list(forked)
+    def raising() -> Iterator[int]:
+        yield 2
+        raise MemoryError
+
+    for part, status in ((killed, -9), (raising, 1)):
+        with Forked([part(), iter(range(10, 2000))]) as forked:
+            items = sorted(forked)
+        assert items[1:] == list(range(10, 2000))
+        assert items[0] in (1, 2)
+        assert forked.failure == f"a forked process ended with status {status}"
+
+
+def test_a_process_that_cannot_be_forked_is_a_failure(monkeypatch: pytest.MonkeyPatch):
+    fork, forks = os.fork, iter((True, False))
+
+    def limited() -> int:
+        if next(forks):
+            return fork()
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", limited)
+    with Forked([iter([1]), iter([2])]) as forked:
+        assert list(forked) == [1]
+    assert forked.failure == "a process cannot be forked: Resource temporarily unavailable"
+
+
+def test_a_forked_process_ends_when_nobody_can_receive_any_more(monkeypatch: pytest.MonkeyPatch):
+    """The system ends it with its parent on Linux only; elsewhere, it notices that the pipe is closed."""
+    monkeypatch.setattr(processes, "_control", lambda *_: None)
+
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield b"x" * 100_000
+
+    def inner() -> Iterator[int]:
+        with Forked([endless(), endless()]) as forked:
+            next(iter(forked))
+            yield from forked._pids.values()
+            os._exit(0)  # without an end of the block
+
+    with Forked([inner(), endless()]) as forked:
+        pids = list(islice((item for item in forked if isinstance(item, int)), 2))
+        deadline = time.monotonic() + 30
+        try:
+            while any(_state(pid) != "Z" for pid in pids):
+                assert time.monotonic() < deadline, "a process is left"
+                os.sched_yield()
+        finally:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _state(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return "Z"
 
 
 def test_no_process_is_left_after_the_block():

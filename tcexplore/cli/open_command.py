@@ -174,13 +174,10 @@ def read_trace(choice: TraceChoice) -> Outcome:
 
 def _process(job: TraceJob, rank: int | None) -> TraceProcess:
     ranks = job.ranks
-    if rank is None:
-        return ranks[0]
-    process = next((process for process in ranks if process.number == rank), None)
-    if process is None:
+    if rank is not None and all(process.number != rank for process in ranks):
         known = ", ".join(str(process.number) for process in ranks[:20])
         raise TraceChoiceError(f"there is no rank {rank}; the trace has {known}")
-    return process
+    return job.process(rank)
 
 
 def fake_ranks_command(request: Request, python: ModelPython, *options: str) -> tuple[str, ...]:

@@ -11,11 +11,10 @@ import os
 import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import accumulate
 from typing import IO, Any, NamedTuple
 
-from tcexplore.processes import Forked, ForkedError, shares
+from tcexplore.processes import Forked, shares
 
 Pieces = Iterable[tuple[str, Any]]
 """Keys with their values; a value may be a `LongList`."""
@@ -51,23 +50,22 @@ class _Range(NamedTuple):
     stop: int
 
 
-def json_lines(pieces: Pieces) -> Iterator[str]:
-    """Yield the text of an object piece by piece; the last piece ends the line."""
+def json_lines(pieces: Pieces, members: Callable[[str, LongList], Iterator[str]] | None = None) -> Iterator[str]:
+    """Yield the text of an object piece by piece; the last piece ends the line.
+
+    `members` returns the texts of the objects of a long list by its key, each after a comma.
+    """
     separator = "{\n"
     for key, value in pieces:
         yield f"{separator} {json.dumps(key)}: "
         separator = ",\n"
-        yield from _value(value)
+        if isinstance(value, LongList):
+            yield from _list(members(key, value) if members else _members(value.all()))
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+            yield from _list(_members(value))
+        else:
+            yield json.dumps(value)
     yield "\n}\n"
-
-
-def _value(value: Any) -> Iterator[str]:
-    if isinstance(value, LongList):
-        yield from _list(_members(value.all()))
-    elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
-        yield from _list(_members(value))
-    else:
-        yield json.dumps(value)
 
 
 def _members(objects: Iterable[Any]) -> Iterator[str]:
@@ -94,12 +92,7 @@ def write_report(pieces: Pieces, stream: IO[str], lists: Mapping[str, LongList])
         next(each.all(), None)  # makes the tables that its objects share, once for all processes
     ranges = [_Range(key, *part) for key, each in lists.items() for part in _parts(each, count)]
     with _ForkedLists(lists, ranges, count) as written:
-        separator = "{\n"
-        for key, value in pieces:
-            stream.write(f"{separator} {json.dumps(key)}: ")
-            separator = ",\n"
-            stream.writelines(_list(written.members(key)) if key in lists else _value(value))
-        stream.write("\n}\n")
+        stream.writelines(json_lines(pieces, written.members))
 
 
 def _weight(of: LongList) -> int:
@@ -143,25 +136,24 @@ class _ForkedLists:
     def __enter__(self) -> _ForkedLists:
         return self
 
-    def members(self, key: str) -> Iterator[str]:
+    def members(self, key: str, of: LongList) -> Iterator[str]:
         """Yield the text of a list piece by piece, once it is there; what a process failed to write is made here."""
         for each in self._ranges:
-            if each.key != key:
-                continue
-            self._wait_for(each)
-            if each not in self._written:
-                yield from _members(self._lists[key].all(each.start, each.stop))
-                continue
-            start, end = self._written[each]
-            for at in range(start, end, _COPIED):
-                # At a position: the file's own is that of the process that still writes.
-                yield os.pread(self._files[each.part].fileno(), min(_COPIED, end - at), at).decode()
+            if each.key == key:
+                yield from self._text(each) if self._is_written(each) else _members(of.all(each.start, each.stop))
 
-    def _wait_for(self, wanted: _Range) -> None:
-        with suppress(ForkedError, StopIteration):
-            while wanted not in self._written:
-                written, start, end = next(self._ready)
-                self._written[written] = start, end
+    def _is_written(self, wanted: _Range) -> bool:
+        """Wait for a text; return whether its process has written it."""
+        while wanted not in self._written and (ready := next(self._ready, None)) is not None:
+            written, start, end = ready
+            self._written[written] = start, end
+        return wanted in self._written
+
+    def _text(self, of: _Range) -> Iterator[str]:
+        start, end = self._written[of]
+        for at in range(start, end, _COPIED):
+            # At a position: the file's own is that of the process that still writes.
+            yield os.pread(self._files[of.part].fileno(), min(_COPIED, end - at), at).decode()
 
     def __exit__(self, *_: object) -> None:
         self._forked.close()

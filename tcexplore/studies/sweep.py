@@ -21,7 +21,7 @@ from tcexplore.documents.verdicts import (
     interval_text,
     speedup_span,
 )
-from tcexplore.events import Job, TimingEstimate
+from tcexplore.events import Job, SizesSeen, TimingEstimate
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED, EVEN_RATIO, UNDECIDED, RunFigures, is_faster, may_be_faster
@@ -534,21 +534,31 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def suggested(own: Snapshot | None) -> tuple[int, tuple[int, ...]]:
-    """Return a dimension, and sizes of it: those with which a script called a region, if they differ.
+    """Return a dimension and sizes of it: the most frequent ones with which a script called its region, if any differ.
 
     Otherwise they are around the first size of the first tensor. 1 is one of them: torch always specializes for it.
     """
-    seen = own.sizes_seen if own is not None else ()
-    varying = next((size for sizes in seen for size in sizes.varying), None)
-    if varying is not None:
-        frequent = sorted(varying.values, key=lambda value: -value[1])[:MOST_SUGGESTED]
-        return varying.dims[0].dim or 0, tuple(sorted({1, *(size for size, _ in frequent)}))
-    tensors = (tensor.size for sizes in seen for call in sizes.sizes for tensor in call.tensors)
-    of_script = next((size[0] for size in tensors if size and size[0]), None)
+    seen = _sizes_of_calls(own) if own is not None else None
+    tensors = seen.sizes[0].tensors if seen is not None and seen.sizes else ()
+    for varying in seen.varying if seen is not None else ():
+        frequent = sorted((value for value in varying.values if value[0]), key=lambda value: -value[1])[:MOST_SUGGESTED]
+        for change in varying.dims:
+            # The study resizes what is as large as the first tensor with the dimension.
+            resized = next((tensor.argument for tensor in tensors if len(tensor.size) > (change.dim or 0)), None)
+            if change.name == resized and len(frequent) > 1:
+                return change.dim or 0, tuple(sorted({1, *(size for size, _ in frequent)}))
+    of_script = next((tensor.size[0] for tensor in tensors if tensor.size), 0)
     entry = own.entry if own is not None else None
     described = _FIRST_SIZE.search(" ".join(entry.calls[0]) if entry is not None and entry.calls else "")
     first = of_script or (int(described[1]) if described else 16)
     return 0, tuple(sorted({1, *(int(first * ratio) for ratio in SUGGESTED_RATIOS if first * ratio >= 1)}))
+
+
+def _sizes_of_calls(run: Snapshot) -> SizesSeen | None:
+    """Return the sizes of the calls of the region that stands for a script: that of the captured call, or the first."""
+    regions = sorted(run.sizes_seen, key=lambda seen: seen.region)
+    captured = run.captured_calls[0].region if run.captured_calls else None
+    return next((seen for seen in regions if seen.region == captured), regions[0] if regions else None)
 
 
 STUDY = SweepStudy()

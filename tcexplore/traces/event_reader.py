@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tcexplore import events as ev
@@ -173,7 +173,7 @@ class EventReader:
         except BadRecordError:
             return ""
 
-    def read_later(self) -> Iterator[Iterable[ev.Event]]:
+    def read_later(self) -> Iterator[Iterator[ev.Event]]:
         """Yield the events of the records that were left, part by part, after all others are read."""
         if self._later is not None:
             yield from self._later.read(self.context)

@@ -1,8 +1,8 @@
 """Records that are read after all others, since they need only their own compile and what Dynamo's records told of it.
 
 These are most of a trace: the graphs of AOTAutograd and Inductor and the generated code. Forked processes read them,
-some compiles each. Their events come in the order of the trace all the same. torch's spans, and the keys of its caches,
-only need each other: a process reads all of them.
+some compiles each. Their events come in the order of the trace all the same. Each of torch's spans needs only those
+before it, and so does each key of its caches: one process reads all spans, another all keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.processes import Forked, ForkedError, shares
+from tcexplore.processes import Forked, shares
 from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_RECORDS, CacheRecords, GraphRecords, with_split_graph
 from tcexplore.traces.kernel_records import KernelRecords
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
@@ -28,7 +28,7 @@ MOST_PROBLEMS = 20
 """Messages about records that are kept for one process."""
 
 LEAST_BYTES = 4 << 20
-"""Bytes of records from which on more processes pay off."""
+"""Bytes of the records of compiles from which on more processes pay off."""
 
 _PARTS_EACH = 6
 """Parts that a process reads at least, one after the other: no process is left with a large one at the end."""
@@ -120,7 +120,7 @@ class LaterRecords:
         else:
             self._of_graph.setdefault(graph, array("Q")).append(number)
 
-    def read(self, context: TraceContext) -> Iterator[Iterable[ev.Event]]:
+    def read(self, context: TraceContext) -> Iterator[Iterator[ev.Event]]:
         """Yield the events of all collected records, those of the streams last; add to the context what they tell."""
         parts, count = self._parts(shares())
         ordered = _Ordered([len(self._index) if part.stream else part.records[0][0] for part in parts])
@@ -136,13 +136,10 @@ class LaterRecords:
         if count > 1:
             streams_first = sorted(parts, key=lambda part: part.stream is None)
             with Forked([self._forked(context, streams_first[first::count]) for first in range(count)]) as forked:
-                try:
-                    for part in forked:
-                        del missing[part.number]
-                        yield part
-                except ForkedError:
-                    pass  # what it has not read is read here
-        for number in missing:
+                for part in forked:
+                    del missing[part.number]
+                    yield part
+        for number in missing:  # also what a process that failed has not read
             yield self._read_part(context, parts[number])
 
     def _forked(self, context: TraceContext, parts: Iterable[_Part]) -> Iterator[_ReadPart]:

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from tcexplore.files import NotWrittenError, create_one_of_many
-from tcexplore.processes import Forked, ForkedError, shares
+from tcexplore.processes import Forked, shares
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.span_records import SPAN
 from tcexplore.traces.trace_job import TraceJob, TraceProcess
@@ -50,19 +50,25 @@ def write_records(job: TraceJob, folder: str) -> WrittenRecords:
     """Write each record of each rank into a new folder. Raises `NotWrittenError` if a file exists."""
     records = sum(len(process.index) for process in job.ranks)
     parts = shares() if records >= _LEAST_RECORDS else 1
-    others = (_part_written(job, folder, part, parts) for part in range(1, parts))
-    try:
-        with Forked(others) as forked:
-            written = [_write_part(job, folder, 0, parts), *forked]
-    except ForkedError as error:
-        raise NotWrittenError(f"not all records were written: {error}") from None
+    others = [_part_written(job, folder, part, parts) for part in range(1, parts)]
+    with Forked(others) as forked:
+        written = [_write_part(job, folder, 0, parts)]
+        for part in forked:
+            if isinstance(part, str):
+                raise NotWrittenError(part)
+            written.append(part)
+    if len(written) < parts:
+        raise NotWrittenError(f"not all records were written: {forked.failure}")
     files, unreadable = map(sum, zip(*written, strict=True))
     return WrittenRecords(files, unreadable)
 
 
-def _part_written(job: TraceJob, folder: str, part: int, parts: int) -> Iterator[WrittenRecords]:
-    """Write a part of the records in the process that asks for its result."""
-    yield _write_part(job, folder, part, parts)
+def _part_written(job: TraceJob, folder: str, part: int, parts: int) -> Iterator[WrittenRecords | str]:
+    """Write a part of the records once its result is asked for; yield what was written, or why it could not be."""
+    try:
+        yield _write_part(job, folder, part, parts)
+    except NotWrittenError as error:
+        yield str(error)
 
 
 def _write_part(job: TraceJob, folder: str, part: int, parts: int) -> WrittenRecords:

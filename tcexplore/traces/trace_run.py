@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Literal, Protocol
 
 from tcexplore import events as ev
-from tcexplore.processes import Forked, ForkedError, shares
+from tcexplore.processes import Forked, shares
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.traces.event_reader import EventReader
 from tcexplore.traces.trace_job import TraceJob, TraceProcess
 
 BATCH = 200
-"""Records that are converted at a time."""
+"""Records that are converted at a time; events that are delivered at a time."""
 
 _FIRST_RECORDS = 300
 """Records in which the main file is searched before the job begins."""
@@ -84,8 +85,9 @@ class TraceRun:
                 indexed = index.extend()
             yield self._taken()
         for events in self.reader.read_later():
-            self._events += events
-            yield self._taken()
+            while some := list(islice(events, BATCH)):
+                self._events += some
+                yield self._taken()
         yield self.end()
 
     def new_events(self, *, last: bool) -> Iterator[list[ev.Event]]:
@@ -148,25 +150,33 @@ class ForkedRun:
     """Reads a run in a forked process, which begins at once; this one only receives the events."""
 
     def __init__(self, run: TraceRun) -> None:
+        self._here = run
+        """The run of this process, which is read only if the other process fails before its first item."""
         self.run = run.run
         self.machine: ev.Standby | None = None
         self._forked = Forked([_items(run)])
         self._received = iter(self._forked)
 
     def start(self) -> ev.Job:
-        """Return the job with the main file's text. Raises `ForkedError`."""
-        job = next(self._received)
-        assert isinstance(job, ev.Job), "the first item is the job"
-        return job
+        """Return the job with the main file's text."""
+        job = next(self._received, None)
+        return job if isinstance(job, ev.Job) else self._here.start()
 
     def batches(self) -> Iterator[list[ev.Event]]:
-        """Yield the events in batches, the end of the run last, also if the process was killed."""
-        try:
-            for machine, events in self._received:
-                self.machine = machine
+        """Yield the events in batches, the end of the run last, also if the process failed."""
+        if self._here.reader.at:
+            for events in self._here.batches():
+                self.machine = self._here.machine
                 yield events
-        except ForkedError as error:
-            missing = ev.FactMissing(run=self.run, fact="the rest of the trace", symbol="os:fork", reason=str(error))
+            return
+        last: ev.Event | None = None
+        for machine, events in self._received:
+            self.machine = machine
+            last = events[-1] if events else last
+            yield events
+        if not isinstance(last, ev.Finished):
+            reason = self._forked.failure
+            missing = ev.FactMissing(run=self.run, fact="the rest of the trace", symbol="os:fork", reason=reason)
             yield [missing, ev.Finished(run=self.run)]
 
     def close(self) -> None:
@@ -175,7 +185,7 @@ class ForkedRun:
 
 
 def fork_run(job: TraceJob, rank: int | None) -> ForkedRun | None:
-    """Begin to read a rank as run 1 in a forked process; return None if no process can be forked."""
+    """Begin to read a rank as run 1 in a forked process; return None without another core."""
     return ForkedRun(TraceRun(job.process(rank), 1, len(job.ranks))) if shares() > 1 else None
 
 

@@ -51,8 +51,7 @@ class TraceEngine(RankEngine):
         self._deliver = deliver
         first = self._trace.process(self._first)
         if self._before is not None:
-            others = self._before.ranks
-            self._waiting.put_nowait(next((other for other in others if other.number == first.number), others[0]))
+            self._waiting.put_nowait(self._before.process(first.number))
         self._waiting.put_nowait(first)
         self._reading = asyncio.create_task(self._read())
 
@@ -116,7 +115,7 @@ class TraceEngine(RankEngine):
     async def close(self) -> None:
         await super().close()
         if self._forked is not None:
-            self._forked.close()
+            await asyncio.to_thread(self._forked.close)
 
     def _deliver_all(self, events: list[Event]) -> None:
         for event in events:

@@ -154,7 +154,7 @@ def test_a_graph_with_dynamic_sizes_that_runs_instead_is_named(run: Snapshot):
     measured = run.apply(replace(first, run=run.run, graph="0/1"))
     measured = measured.apply(ev.CallProfiled(run=run.run, total_us=9.0, repeats=1, parts=(part,)))
     dynamic = measured.apply(ev.GraphSymbols(run=run.run, graph="0/1", symbols=(symbol,)))
-    instead = "0/1 of the same function, with dynamic sizes (s23=4 when it was traced), runs instead."
+    instead = "0/1 runs in place of 0/0: the same function with dynamic sizes (s23=4 when it was traced)."
     for shown, expected in ((measured, False), (dynamic, True)):
         texts = " ".join(row.text.strip() for row in rows(kernels_document(shown, frozenset(), 200)))
         assert (instead in texts) is expected

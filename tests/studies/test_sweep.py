@@ -245,4 +245,10 @@ def test_the_sizes_of_a_script_are_suggested():
     many = [size for size in range(10, 30) for _ in range(size)]
     assert suggested(replace(run, sizes_seen=(sizes_of_calls(*many),))) == (1, (1, 24, 25, 26, 27, 28, 29))
     assert suggested(replace(run, sizes_seen=(sizes_of_calls(64, 64),))) == (0, (1, 2, 8, 32))
+    empty = sizes_of_calls(0, 64, 40)
+    assert suggested(replace(run, sizes_seen=(empty,))) == (1, (1, 40, 64)), "a study cannot resize to 0"
+    other = tuple(replace(varying, dims=(replace(varying.dims[0], name="1"),)) for varying in empty.varying)
+    assert suggested(replace(run, sizes_seen=(replace(empty, varying=other),))) == (0, (1, 2, 8, 32)), "not resized"
+    two = (replace(sizes_of_calls(16, 24), region=3), sizes_of_calls(64, 40))
+    assert suggested(replace(run, sizes_seen=two)) == (1, (1, 40, 64)), "of the first region, not of the newest"
     assert suggested(None) == (0, (1, 4, 16, 64))

@@ -96,3 +96,18 @@ def test_a_forked_run_that_is_killed_ends_with_the_reason(traces: Path, monkeypa
     assert [missing.reason for missing in snapshot.missing_facts if missing.fact == "the rest of the trace"] == [
         "a forked process ended with status 7"
     ]
+
+
+def test_a_run_whose_process_never_began_is_read_here(traces: Path, monkeypatch: pytest.MonkeyPatch):
+    job = job_of(traces / "same")
+    alone, own, start = snapshots(traces / "same")[0], os.getpid(), TraceRun.start
+
+    def failing(run: TraceRun) -> ev.Job:
+        if os.getpid() != own:
+            os._exit(9)
+        return start(run)
+
+    monkeypatch.setattr(TraceRun, "start", failing)
+    forked = ForkedRun(TraceRun(job.ranks[0], 1, len(job.ranks)))
+    assert read_snapshot(forked) == alone
+    assert forked.machine is not None

@@ -107,12 +107,19 @@ def idle_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def _replacements(snapshot: Snapshot, idle: Sequence[str]) -> Iterator[str]:
-    """Yield which graphs with dynamic sizes run instead: torch keeps to the entry of a function that matched last."""
+    """Yield which graphs with dynamic sizes run in place of older ones: torch keeps to the entry that matched last."""
     running = dict.fromkeys(kernel.graph for kernel in kernels_that_run(snapshot))
-    frames = {frame_number(graph) for graph in idle}
     for graph in running:
-        if frame_number(graph) in frames and (sizes := traced_sizes(snapshot, (graph,))):
-            yield f"{graph} of the same function, with dynamic sizes ({sizes} when it was traced), runs instead."
+        older = [other for other in idle if frame_number(other) == frame_number(graph) and _age(other) < _age(graph)]
+        if older and (sizes := traced_sizes(snapshot, (graph,))):
+            same = "the same function with dynamic sizes"
+            yield f"{graph} runs in place of {first_of(older, NAMED)}: {same} ({sizes} when it was traced)."
+
+
+def _age(graph: str) -> int:
+    """Return the position of a compile among those of its frame."""
+    number = graph.rpartition("/")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def grouping_row(snapshot: Snapshot, toggled: frozenset[str], groups: Sequence[KernelGroup]) -> Row:

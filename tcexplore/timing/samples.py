@@ -370,7 +370,7 @@ class _Middle(NamedTuple):
     high: float
 
 
-@lru_cache(maxsize=256)  # to draw them again would take most of an estimate's time
+@lru_cache(maxsize=1024)  # to draw them again would take most of an estimate's time
 def _endmost_middles(count: int) -> tuple[list[_Middle], list[_Middle]]:
     """Return the resamples that can have one of the `_ENDMOST` smallest medians, and those with one of the greatest.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -49,21 +49,22 @@ def quiet(_: SimulatedClock, nanoseconds: float) -> float:
 def heavy_tails(clock: SimulatedClock, nanoseconds: float) -> float:
     """Add 2% of jitter, and interrupt one millisecond in fifty for an unbounded time."""
     interrupted = sum(
-        clock.rng.paretovariate(1.3) * 0.2 * slice_ns
-        for slice_ns in slices(nanoseconds)
-        if chance(clock, 0.02, slice_ns)
+        clock.rng.paretovariate(1.3) * 0.2 * slice_ns for slice_ns in slices_hit(clock, 0.02, nanoseconds)
     )
     return nanoseconds * math.exp(clock.rng.gauss(0, 0.02)) + interrupted
 
 
-def slices(nanoseconds: float) -> list[float]:
-    """Split the work into slices of at most a millisecond: interruptions depend on time, not on calls."""
+def slices_hit(clock: SimulatedClock, per_millisecond: float, nanoseconds: float) -> Iterator[float]:
+    """Split the work into slices of at most a millisecond, and yield those that are hit.
+
+    Interruptions depend on time, not on calls.
+    """
     count = math.ceil(nanoseconds / 1e6)
-    return [nanoseconds / count] * count
-
-
-def chance(clock: SimulatedClock, per_millisecond: float, slice_ns: float) -> bool:
-    return clock.rng.random() < per_millisecond * slice_ns / 1e6
+    slice_ns = nanoseconds / count
+    chance, draw = per_millisecond * slice_ns / 1e6, clock.rng.random
+    for _ in range(count):
+        if draw() < chance:
+            yield slice_ns
 
 
 def drifting(clock: SimulatedClock, nanoseconds: float) -> float:
@@ -101,7 +102,7 @@ class BusyNeighbor:
             self.until = max(self.until, clock.now) + clock.rng.expovariate(1 / 0.15e9)
         if not self.running:
             return heavy_tails(clock, nanoseconds)
-        lost = sum(clock.rng.uniform(1e6, 4e6) for slice_ns in slices(nanoseconds) if chance(clock, 0.1, slice_ns))
+        lost = sum(clock.rng.uniform(1e6, 4e6) for _ in slices_hit(clock, 0.1, nanoseconds))
         return heavy_tails(clock, nanoseconds * clock.rng.uniform(1.05, 1.2)) + lost
 
 
@@ -130,8 +131,11 @@ class TimeSlicing:
     changes: float = 0.0
 
     def __call__(self, clock: SimulatedClock, nanoseconds: float) -> float:
-        wave = (1 - math.cos(2 * math.pi * clock.now / 20e9)) / 2
-        work = nanoseconds * (1 + (self.drift - 1) * wave) * clock.rng.uniform(1.0, 1 + 0.04 * self._running(clock))
+        slower = 1.0
+        if self.drift > 1:
+            wave = (1 - math.cos(2 * math.pi * clock.now / 20e9)) / 2
+            slower += (self.drift - 1) * wave
+        work = nanoseconds * slower * clock.rng.uniform(1.0, 1 + 0.04 * self._running(clock))
         elapsed = 0.0
         while work > self.left_ns:
             work -= self.left_ns

@@ -29,7 +29,7 @@ def place(request: pytest.FixtureRequest) -> str:
 
 async def tried(runs: Runs, source: str) -> dict[tuple[str, ...], RecompileFixTried]:
     """Return the changes that a run tried, as `mark_dynamic x.0`."""
-    number = runs.submit(source, time_for=0.0, try_recompile_fixes=True)
+    number = runs.submit(source, time_for=0.0, try_recompile_fixes=True, profile=False)
     await runs.wait_for(Finished)
     seen = [event for event in runs.events if event.run == number]
     assert not [event for event in seen if isinstance(event, FactMissing) and "recompile" in event.fact]

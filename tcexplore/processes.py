@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
@@ -129,8 +130,10 @@ class Forked(Generic[Item]):
 
     def __init__(self, parts: Iterable[Iterable[Item]]) -> None:
         self._pids: dict[Connection[Any, Any], int] = {}
+        self._items: deque[Item] = deque()
+        """Received, and not yet taken."""
         self._lock = threading.Lock()
-        """Held while an item is received, or an ended process is waited for."""
+        """Held while items are received, or an ended process is waited for."""
         self.failure = ""
         """How a process failed, as a sentence; empty if none did."""
         try:
@@ -174,23 +177,23 @@ class Forked(Generic[Item]):
         return self
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield the items that are not yet received."""
-        while self._pids:
+        """Yield the items that are not yet taken."""
+        while self._items or self._pids:
+            if self._items:
+                yield self._items.popleft()
+                continue
             with self._lock:
-                items = self._receive()
-            yield from items
+                self._receive()
 
-    def _receive(self) -> list[Item]:
-        """Wait for items; return one of each process that has some. Remove the processes that ended."""
+    def _receive(self) -> None:
+        """Wait for items, and receive one of each process that has some. Remove the processes that ended."""
         from multiprocessing.connection import wait
 
-        items: list[Item] = []
         for connection in cast("list[Connection[Any, Any]]", wait(list(self._pids)) if self._pids else []):
             try:
-                items.append(connection.recv())
+                self._items.append(connection.recv())
             except (EOFError, OSError):  # an error if it was killed while it sent an item
                 self._wait_for(connection)
-        return items
 
     def _wait_for(self, connection: Connection[Any, Any]) -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(self._pids.pop(connection), 0)[1])

@@ -29,6 +29,13 @@ def test_items_of_all_processes_come_as_they_are_ready():
     assert len({pid for *_, pid in items} | {os.getpid()}) == 4
 
 
+def test_a_new_iteration_goes_on_with_the_items_that_are_left():
+    with Forked([iter(range(3)), iter(range(3, 6))]) as forked:
+        items = [item for _ in range(6) for item in islice(forked, 1)]
+        assert sorted(items) == list(range(6))
+        assert list(forked) == []
+
+
 def test_an_item_may_be_larger_than_a_pipe():
     with Forked([iter([b"x" * 5_000_000]), iter([b"y" * 5_000_000])]) as forked:
         assert sorted(map(len, forked)) == [5_000_000, 5_000_000]

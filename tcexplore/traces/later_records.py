@@ -192,7 +192,8 @@ class LaterRecords:
                     code.finish_compile(own, graph)
         at = len(self._index)
         code.finish_compile(own)
-        context.forget_nodes_below(graph for _, graph in part.records)
+        if part.stream is None:
+            context.forget_nodes_below(graph for _, graph in part.records)
         return _ReadPart(part.number, events, own.problems, context.sources.learned[known:], tuple(graphs))
 
 

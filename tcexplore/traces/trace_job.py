@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from tcexplore.traces.record_index import BadRecordError, RecordIndex
@@ -50,6 +50,12 @@ class TraceProcess:
     def number(self) -> int:
         """Rank, 0 for a process without one."""
         return self.rank or 0
+
+    def reopened(self) -> TraceProcess:
+        """Return the process with an index of its own, which no other thread extends."""
+        index = RecordIndex(self.source.open())
+        index.finish()
+        return replace(self, index=index)
 
 
 @dataclass(slots=True)

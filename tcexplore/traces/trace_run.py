@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from tcexplore import events as ev
-from tcexplore.processes import Forked, shares
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.traces.event_reader import EventReader
-from tcexplore.traces.trace_job import TraceJob, TraceProcess
+from tcexplore.traces.trace_job import TraceProcess
 
 BATCH = 200
 """Records that are converted at a time; events that are delivered at a time."""
@@ -144,56 +143,6 @@ class RunReader(Protocol):
     def start(self) -> ev.Job: ...
 
     def batches(self) -> Iterator[list[ev.Event]]: ...
-
-
-class ForkedRun:
-    """Reads a run in a forked process, which begins at once; this one only receives the events."""
-
-    def __init__(self, run: TraceRun) -> None:
-        self._here = run
-        """The run of this process, which is read only if the other process fails before its first item."""
-        self.run = run.run
-        self.machine: ev.Standby | None = None
-        self._forked = Forked([_items(run)])
-        self._received = iter(self._forked)
-
-    def start(self) -> ev.Job:
-        """Return the job with the main file's text."""
-        job = next(self._received, None)
-        return job if isinstance(job, ev.Job) else self._here.start()
-
-    def batches(self) -> Iterator[list[ev.Event]]:
-        """Yield the events in batches, the end of the run last, also if the process failed."""
-        if self._here.reader.at:
-            for events in self._here.batches():
-                self.machine = self._here.machine
-                yield events
-            return
-        last: ev.Event | None = None
-        for machine, events in self._received:
-            self.machine = machine
-            last = events[-1] if events else last
-            yield events
-        if not isinstance(last, ev.Finished):
-            reason = self._forked.failure
-            missing = ev.FactMissing(run=self.run, fact="the rest of the trace", symbol="os:fork", reason=reason)
-            yield [missing, ev.Finished(run=self.run)]
-
-    def close(self) -> None:
-        """End the process."""
-        self._forked.close()
-
-
-def fork_run(job: TraceJob, rank: int | None) -> ForkedRun | None:
-    """Begin to read a rank as run 1 in a forked process; return None without another core."""
-    return ForkedRun(TraceRun(job.process(rank), 1, len(job.ranks))) if shares() > 1 else None
-
-
-def _items(run: TraceRun) -> Iterator[Any]:
-    """Yield the job of a run, then each batch of its events with what is known of the machine."""
-    yield run.start()
-    for events in run.batches():
-        yield run.machine, events
 
 
 def read_snapshot(run: RunReader) -> Snapshot:

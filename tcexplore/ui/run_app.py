@@ -78,7 +78,7 @@ def run_trace_app(
 
     `before` is another job, whose same rank is the base of diffs.
     """
-    from tcexplore.traces.trace_run import fork_run
+    from tcexplore.traces.forked_run import fork_run
 
     forked = fork_run(job, rank) if before is None else None  # now: this process has no threads yet
 

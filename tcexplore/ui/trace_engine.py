@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tcexplore.events import Event, RanksCompared
+from tcexplore.traces.forked_run import ForkedRun
 from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.trace_job import TraceJob, TraceProcess, finish_index
-from tcexplore.traces.trace_run import ForkedRun, RunReader, TraceRun
+from tcexplore.traces.trace_run import RunReader, TraceRun
 from tcexplore.ui.background_task import gc_paused
 from tcexplore.ui.engine import Deliver, RankEngine
 

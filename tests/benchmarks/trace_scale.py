@@ -75,14 +75,14 @@ main(["open", path, "--records", os.path.join(out, "records")])
 """,
     "complete app": """
 import asyncio
+from tcexplore.traces.forked_run import fork_run
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
-from tcexplore.ui.app import ExplorerApp
-from tcexplore.traces.trace_run import fork_run
-from tcexplore.ui.background_task import start_gc
-from tcexplore.ui.trace_engine import TraceEngine
 opened = open_inputs(trace_inputs([path]), whole=False)
 forked = fork_run(opened.jobs[0], None)
+from tcexplore.ui.app import ExplorerApp
+from tcexplore.ui.background_task import start_gc
+from tcexplore.ui.trace_engine import TraceEngine
 app = ExplorerApp(lambda: TraceEngine(opened.jobs[0], None, opened.problems, forked=forked))
 async def until_complete():
     async with app.run_test(size=(160, 50)) as pilot:

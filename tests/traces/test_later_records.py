@@ -12,10 +12,11 @@ from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.traces import later_records
+from tcexplore.traces.forked_run import ForkedRun
 from tcexplore.traces.inductor_records import GraphRecords
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import TraceJob, open_inputs
-from tcexplore.traces.trace_run import ForkedRun, RunReader, TraceRun, read_snapshot
+from tcexplore.traces.trace_run import RunReader, TraceRun, read_snapshot
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 
@@ -81,7 +82,7 @@ def test_a_forked_run_is_the_same(traces: Path):
     job = job_of(traces / "same")
     run = TraceRun(job.ranks[0], 1, len(job.ranks))
     alone, machine = read_snapshot(run), run.machine
-    forked: RunReader = ForkedRun(TraceRun(job.ranks[0], 1, len(job.ranks)))
+    forked: RunReader = ForkedRun(job.ranks[0], 1, len(job.ranks))
     assert read_snapshot(forked) == alone
     assert forked.machine == machine is not None
 
@@ -89,7 +90,7 @@ def test_a_forked_run_is_the_same(traces: Path):
 def test_a_forked_run_that_is_killed_ends_with_the_reason(traces: Path, monkeypatch: pytest.MonkeyPatch):
     job = job_of(traces / "same")
     monkeypatch.setattr(TraceRun, "end", lambda _: os._exit(7))
-    forked = ForkedRun(TraceRun(job.ranks[0], 1, len(job.ranks)))
+    forked = ForkedRun(job.ranks[0], 1, len(job.ranks))
     snapshot = read_snapshot(forked)
     assert snapshot.complete
     assert snapshot.graphs
@@ -108,6 +109,6 @@ def test_a_run_whose_process_never_began_is_read_here(traces: Path, monkeypatch:
         return start(run)
 
     monkeypatch.setattr(TraceRun, "start", failing)
-    forked = ForkedRun(TraceRun(job.ranks[0], 1, len(job.ranks)))
+    forked = ForkedRun(job.ranks[0], 1, len(job.ranks))
     assert read_snapshot(forked) == alone
     assert forked.machine is not None

@@ -14,9 +14,10 @@ from textual.pilot import Pilot
 
 from tcexplore.processes import descendants
 from tcexplore.session.next_steps import next_steps
+from tcexplore.traces.forked_run import ForkedRun
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import TraceJob, open_inputs
-from tcexplore.traces.trace_run import ForkedRun, TraceRun
+from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.screens.ranks_screen import RanksScreen
 from tcexplore.ui.trace_engine import TraceEngine
@@ -29,7 +30,7 @@ async def app_on(
 ) -> AsyncIterator[tuple[ExplorerApp, Pilot[int]]]:
     opened = open_inputs(trace_inputs([str(folder)]), whole=False)
     job = opened.jobs[0]
-    reading = ForkedRun(TraceRun(job.process(rank), 1, len(job.ranks))) if forked else None
+    reading = ForkedRun(job.process(rank), 1, len(job.ranks)) if forked else None
     app = ExplorerApp(lambda: TraceEngine(job, rank, opened.problems, before, forked=reading))
     async with app.run_test(size=(160, 50), notifications=True) as pilot:
         try:

@@ -10,11 +10,11 @@ from tcexplore import events as ev
 from tcexplore.torch_text import compile_workers
 from tcexplore.traces import dynamo_records, guard_records, inductor_records
 from tcexplore.traces.inductor_records import CacheRecords
-from tcexplore.traces.later_records import MOST_PROBLEMS, CodeRecords, Converter, LaterRecords, unread_records
+from tcexplore.traces.later_records import MOST_PROBLEMS, CodeRecords, LaterRecords, unread_records
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
 from tcexplore.traces.restart_records import RestartRecords
 from tcexplore.traces.span_records import SPAN, SpanRecords
-from tcexplore.traces.trace_context import Emit, TraceContext
+from tcexplore.traces.trace_context import Converter, Emit, TraceContext
 from tcexplore.traces.trace_sources import read_string
 
 SAMPLE_CHARS = 200_000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
@@ -18,7 +18,7 @@ from tcexplore.torch_text.cache_key_text import CacheKeyReader
 from tcexplore.torch_text.graph_parts import PartNumbers, prefixed
 from tcexplore.traces.graph_text import CALLS, read_graph, read_subgraphs
 from tcexplore.traces.record_index import Record
-from tcexplore.traces.trace_context import TraceContext
+from tcexplore.traces.trace_context import Converter, TraceContext
 from tcexplore.traces.trace_modules import GraphModules, GraphPart, align, part_modules, with_origins
 from tcexplore.traces.trace_sources import read_stack
 
@@ -44,10 +44,6 @@ CACHE_KINDS: Mapping[str, tuple[str, ev.CacheOutcome]] = {
     f"{prefix}_{outcome}": (cache, outcome) for prefix, cache in CACHES.items() for outcome in ("hit", "miss", "bypass")
 }
 """Cache and outcome by kind of record."""
-
-
-CACHE_RECORDS = frozenset({*CACHE_KINDS, AOT_SETTINGS})
-"""Kinds that `CacheRecords` reads."""
 
 
 class PostGrad(NamedTuple):
@@ -158,7 +154,7 @@ class CacheRecords:
         self._graph_keys: set[tuple[str, str]] = set()
         self._without_parts: dict[str, str] = {}
         """Keys of AOTAutograd whose parts torch does not write, by graph."""
-        self.converters: Mapping[str, Callable[[TraceContext, Record], None]] = {
+        self.converters: Mapping[str, Converter] = {
             **dict.fromkeys(CACHE_KINDS, self.read_lookup),
             AOT_SETTINGS: self.read_settings,
         }

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.processes import Forked, shares
-from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_RECORDS, CacheRecords, GraphRecords, with_split_graph
+from tcexplore.traces.inductor_records import AOT_STAGES, CacheRecords, GraphRecords, with_split_graph
 from tcexplore.traces.kernel_records import KernelRecords
-from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
+from tcexplore.traces.record_index import BadRecordError, RecordIndex
 from tcexplore.traces.span_records import SpanRecords
-from tcexplore.traces.trace_context import TraceContext
-
-Converter = Callable[[TraceContext, Record], None]
+from tcexplore.traces.trace_context import Converter, TraceContext
 
 MOST_PROBLEMS = 20
 """Messages about records that are kept for one process."""
@@ -105,7 +103,8 @@ class LaterRecords:
         self._index = index
         self._of_stream: dict[Stream, list[tuple[int, str]]] = {}
         self._of_graph: dict[str, array[int]] = {}
-        self.kinds = frozenset({*CodeRecords().converters, *CACHE_RECORDS})
+        self._cache_kinds = frozenset(CacheRecords().converters)
+        self.kinds = self._cache_kinds | frozenset(CodeRecords().converters)
         self.span_graphs: dict[str, None] = {}
         """The compile ids of the spans, once these are read."""
 
@@ -115,7 +114,7 @@ class LaterRecords:
 
     def add(self, number: int, graph: str) -> None:
         """Read a record of a compile later, one of its `kinds` or the one that ends it."""
-        if self._index.kind(number) in CACHE_RECORDS:
+        if self._index.kind(number) in self._cache_kinds:
             self._of_stream.setdefault("caches", []).append((number, graph))
         else:
             self._of_graph.setdefault(graph, array("Q")).append(number)
@@ -211,16 +210,15 @@ class _Ordered:
     def add(self, part: _ReadPart) -> Iterator[ev.Event]:
         """Return the events that are due now that a part is read."""
         self._ready[part.number] = part
-        due: list[ev.Event] = []
         while (known := self._ready.pop(self._next, None)) is not None:
             self._next += 1
             self._waiting += known.events
         self._waiting.sort(key=_number)
         last = self._next >= len(self._firsts)
         end = len(self._waiting) if last else bisect_left(self._waiting, self._firsts[self._next], key=_number)
-        due += (event for _, event in self._waiting[:end])
+        due = self._waiting[:end]
         del self._waiting[:end]
-        return iter(due)
+        return (event for _, event in due)
 
 
 def _number(event: tuple[int, ev.Event]) -> int:

@@ -183,6 +183,9 @@ _CONVERTED = re.compile(r"^___(as_tensor|from_numpy)\((.+)\)$")
 
 Emit = Callable[[ev.Event], None]
 
+Converter = Callable[["TraceContext", Record], None]
+"""Reads a record, and emits its events."""
+
 
 def _input_name(source: str) -> str:
     """Return the name that Dynamo makes of the source of a graph input."""

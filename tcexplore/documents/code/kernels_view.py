@@ -108,8 +108,8 @@ def idle_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _replacements(snapshot: Snapshot, idle: Sequence[str]) -> Iterator[str]:
     """Yield which graphs with dynamic sizes run in place of older ones: torch keeps to the entry that matched last."""
-    running = dict.fromkeys(kernel.graph for kernel in kernels_that_run(snapshot))
-    for graph in running:
+    graphs = dict.fromkeys(kernel.graph for kernel in snapshot.code.kernels)
+    for graph in (known for known in graphs if known not in idle):
         older = [other for other in idle if frame_number(other) == frame_number(graph) and _age(other) < _age(graph)]
         if older and (sizes := traced_sizes(snapshot, (graph,))):
             same = "the same function with dynamic sizes"

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from tcexplore.processes import descendants
 from tcexplore.session.next_steps import next_steps
 from tcexplore.traces.forked_run import ForkedRun
 from tcexplore.traces.trace_inputs import trace_inputs
@@ -21,6 +20,7 @@ from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.screens.ranks_screen import RanksScreen
 from tcexplore.ui.trace_engine import TraceEngine
+from tests.supervisor.runs import descendants
 from tests.traces.trace_app import text_of, until
 
 
@@ -84,6 +84,7 @@ async def test_a_trace_fills_the_panes_and_its_ranks_can_be_opened_and_diffed(tr
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 async def test_another_process_reads_the_first_rank(traces: Path):
+    others = descendants(os.getpid())
     sessions = []
     for forked in (False, True):
         async with app_on(traces / "shape", rank=1, forked=forked) as (app, pilot):
@@ -99,16 +100,17 @@ async def test_another_process_reads_the_first_rank(traces: Path):
     assert one is not None
     assert other is not None
     assert replace(other, began=one.began) == one
-    assert not descendants(os.getpid())
+    assert not descendants(os.getpid()) - others
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 async def test_the_process_that_reads_is_ended_with_the_app(traces: Path, monkeypatch: pytest.MonkeyPatch):
+    others = descendants(os.getpid())
     monkeypatch.setattr(TraceRun, "end", lambda _: time.sleep(600))
     async with app_on(traces / "shape", forked=True) as (app, pilot):
         await until(app, pilot, lambda: app.session.newest is not None and bool(app.session.newest.graphs))
-        assert descendants(os.getpid())
-    assert not descendants(os.getpid())
+        assert descendants(os.getpid()) - others
+    assert not descendants(os.getpid()) - others
 
 
 async def test_a_diff_reads_the_rank_that_differs(traces: Path):

@@ -32,6 +32,7 @@ PHASES = {
     "answering": "finished, recompile checks available",
     "comparing": "comparing with the original",
     "switching": "lowering for another target",
+    "trace": "reading the trace",
     "profile": "reading the profile",
 }
 """Names of the phases of a run; the empty one comes before the first."""
@@ -40,7 +41,7 @@ PHASES = {
 def describe_phase(snapshot: Snapshot) -> str:
     """Return the phase of a run, with the graph it works on."""
     if snapshot.trace and not snapshot.phase:
-        return "reading the trace"
+        return "waiting for the next compile"
     words = PHASES.get(snapshot.phase, snapshot.phase)
     return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
 

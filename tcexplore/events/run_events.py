@@ -15,7 +15,7 @@ from tcexplore.events.base import Event, Location
 
 Phase = Literal[
     "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "accuracy",
-    "assembling", "timing", "switching", "comparing", "answering", "profile",
+    "assembling", "timing", "switching", "comparing", "answering", "trace", "profile",
 ]  # fmt: skip
 """A phase of a run. Phases nest in torch (Inductor runs inside Dynamo's frame); the one that began last is shown."""
 

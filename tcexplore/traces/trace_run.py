@@ -75,6 +75,7 @@ class TraceRun:
     def batches(self) -> Iterator[list[ev.Event]]:
         """Yield the events in batches, the end of the run last."""
         index, indexed = self.process.index, False
+        self._events.append(ev.PhaseStarted(phase="trace", at=0.0))
         yield self._taken()
         while True:
             # The last record of an index that is not complete may be cut.

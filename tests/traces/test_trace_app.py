@@ -110,6 +110,7 @@ async def test_the_process_that_reads_is_ended_with_the_app(traces: Path, monkey
     async with app_on(traces / "shape", forked=True) as (app, pilot):
         await until(app, pilot, lambda: app.session.newest is not None and bool(app.session.newest.graphs))
         assert descendants(os.getpid()) - others
+        assert "◐ reading the trace" in text_of(app)
     assert not descendants(os.getpid()) - others
 
 

@@ -19,7 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tcexplore.capture.inductor.call_profile import mark, run_profiled
-from tcexplore.capture.inductor.profiler_tree import CALL, OP, device_work, profiler_tree
+from tcexplore.capture.inductor.profiler_tree import CALL, OP, device_work
 from tcexplore.capture.module_paths import ModuleStack, RunModule
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import EagerLine, EagerLinesTimed, EagerModule, Location, TimingEstimate
@@ -238,7 +238,7 @@ class LineTimer:
             with self.workload.context(), recorder:
                 self._call_recorded()
 
-        events = profiler_tree(run_profiled(record_call, self._reset, PROFILED_CALLS))
+        events = run_profiled(record_call, self._reset, PROFILED_CALLS)
         recorded: dict[object, ByLine] = {call: {} for call in events if call.host and call.name == CALL}
         by_module: dict[object, ByModule] = {
             call: dict.fromkeys(recorder.modules.ran, ModuleTime()) for call in recorded

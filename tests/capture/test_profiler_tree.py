@@ -26,6 +26,7 @@ from tcexplore.capture.inductor.profiler_tree import (
     device_work,
     faster_half,
     gaps_us,
+    host_tree,
     profiler_tree,
 )
 from tcexplore.events import CallPart, CallProfiled, Kernel, KernelCall
@@ -145,6 +146,26 @@ def test_device_marks_are_not_work_and_other_threads_belong_to_the_call():
         "aten::add",
         "autograd::engine::evaluate_function: MulBackward0",
     ]
+
+
+@pytest.mark.torch
+def test_a_host_profile_is_the_tree_that_torch_makes_of_it():
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    with torch.autograd.profiler.profile() as profiler, torch.autograd.profiler.record_function(CALL):
+        model(torch.ones(2, 4, requires_grad=True)).sum().backward()
+    kineto = profiler.kineto_results
+
+    def facts(event: ProfilerEvent) -> tuple[object, ...]:
+        parent = event.parent
+        children = [child.name for child in event.children]
+        return event.name, event.start, event.end, event.host, event.id, parent.name if parent else None, children
+
+    tree = [*map(facts, host_tree(kineto.events(), kineto.trace_start_ns()))]
+    assert len(tree) > 20
+    assert {parent for *_, parent, _ in tree} > {None, CALL, "aten::linear"}
+    assert tree == [*map(facts, profiler_tree(profiler.function_events))]
 
 
 def test_the_profilers_own_work_is_not_part_of_a_call():

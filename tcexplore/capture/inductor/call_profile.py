@@ -26,10 +26,12 @@ from tcexplore.capture.inductor.profiler_tree import (
     CALL,
     GRAPH,
     KERNEL,
+    ProfilerEvent,
     busy_us,
     device_work,
     faster_half,
     graph_of_mark,
+    host_tree,
     profiler_tree,
 )
 from tcexplore.capture.module_paths import RunModule, running_module
@@ -64,14 +66,14 @@ def profile_call(
     """
     if on_device:
         with _marks(wrappers):
-            events = profiler_tree(run_profiled(call, reset))
+            events = run_profiled(call, reset)
         return call_parts([Round(events)], kernels, tasks=tasks)
     rounds: list[Round] = []
     began, ops_us = perf_counter(), _cheap_ops_us()
     while not rounds or (len(rounds) < ROUNDS and perf_counter() - began < MAX_SECONDS):
         plain = _plain(call, reset)
         with _marks(wrappers):
-            events = profiler_tree(run_profiled(call, reset, ROUND_CALLS))
+            events = run_profiled(call, reset, ROUND_CALLS)
         rounds.append(Round(events, [*plain, *_plain(call, reset)], ops_us))
     return call_parts(rounds, kernels, timed_us)
 
@@ -81,7 +83,7 @@ def profile_without_replay(
 ) -> GraphTasks:
     """Return the tasks that the graphs start in a `call()` that replays no CUDA graph. Exceptions propagate."""
     with without_replay(), _marks(wrappers):
-        return graph_tasks(profiler_tree(run_profiled(call, reset, 1)), kernels)
+        return graph_tasks(run_profiled(call, reset, 1), kernels)
 
 
 def graph_callers(call: Call, reset: Callable[[], None], wrappers: Sequence[Wrapper]) -> tuple[GraphCaller, ...]:
@@ -126,19 +128,20 @@ def _plain(call: Call, reset: Callable[[], None]) -> list[float]:
 
 def measure_device_busy(call: Call, reset: Callable[[], None]) -> float:
     """Return the microseconds in which the device works in one `call()`, from a profile of several."""
-    one = Round(profiler_tree(run_profiled(call, reset)))
+    one = Round(run_profiled(call, reset))
     used = faster_half(one.calls)
     return busy_us([piece for piece in device_work(one.events) if piece.call in used]) / len(used)
 
 
-def run_profiled(call: Call, reset: Callable[[], None], calls: int = CALLS) -> list[Any]:
-    """Return the profiler's events of up to `calls` marked calls."""
-    from torch import cuda
+def run_profiled(call: Call, reset: Callable[[], None], calls: int = CALLS) -> list[ProfilerEvent]:
+    """Return the profile of up to `calls` marked calls as a tree."""
+    from torch import autograd, cuda
     from torch.profiler import ProfilerActivity, profile, record_function
 
     on_device = cuda.is_available() and cuda.is_initialized()
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_device else [])]
-    with quiet_profiler(), profile(activities=activities, acc_events=True) as profiler:
+    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    profiler: Any = profile(activities=activities, acc_events=True) if on_device else autograd.profiler.profile()
+    with quiet_profiler(), profiler:
         _calibrate()
         began = perf_counter()
         for number in range(1 + calls):
@@ -150,7 +153,12 @@ def run_profiled(call: Call, reset: Callable[[], None], calls: int = CALLS) -> l
                 if on_device:
                     cuda.synchronize()
             reset()
-    return list(profiler.events())
+    if on_device:
+        return profiler_tree(profiler.events())
+    try:
+        return host_tree(profiler.kineto_results.events(), profiler.kineto_results.trace_start_ns())
+    except (AttributeError, TypeError):  # private to torch
+        return profiler_tree(profiler.function_events)
 
 
 def _calibrate() -> None:

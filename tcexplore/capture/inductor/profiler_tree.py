@@ -73,6 +73,54 @@ def profiler_tree(events: Iterable[Any]) -> list[ProfilerEvent]:
     return tree
 
 
+_NOT_SHOWN = frozenset(("aten::is_leaf", "aten::output_nr", "aten::_version"))
+"""Ops that torch's `events()` leaves out."""
+
+
+def host_tree(events: Iterable[Any], began_ns: int) -> list[ProfilerEvent]:
+    """Convert Kineto's events of a profile without a device, which began at `began_ns`.
+
+    torch's `events()` makes objects of 40 fields of them first: 0.35 s for the 6,800 events of a model of 32 layers,
+    this takes 0.04 s. Raises `AttributeError` or `TypeError` if this torch has other events.
+    """
+    rows = [
+        (event.start_thread_id(), event.start_ns() - began_ns, began_ns - event.end_ns(), event)
+        for event in events
+        if event.start_thread_id() == event.end_thread_id() and not event.is_async() and not event.is_hidden_event()
+    ]
+    tree: list[ProfilerEvent] = []
+    within: list[ProfilerEvent] = []
+    last_thread: object = None
+    for thread, start_ns, minus_end_ns, row in sorted(rows, key=lambda row: row[:3]):
+        if (name := row.name()) in _NOT_SHOWN:
+            continue
+        event = ProfilerEvent(name, True, row.correlation_id(), start_ns / 1000, -minus_end_ns / 1000)
+        if thread != last_thread:
+            within.clear()
+            last_thread = thread
+        while within and (event.start >= within[-1].end or event.end > within[-1].end):
+            within.pop()
+        if within:
+            _add_child(within[-1], event)
+        within.append(event)
+        tree.append(event)
+    tree = [event for event in tree if not _merged(event)]
+    tree.sort(key=lambda event: (event.start, -event.end))
+    _add_other_threads(tree)
+    return tree
+
+
+def _merged(event: ProfilerEvent) -> bool:
+    """Give the children of the only event within one of its name to that one; return whether it is such an event."""
+    parent = event.parent
+    if parent is None or parent.name != event.name or len(parent.children) > 1:
+        return False
+    parent.children = event.children
+    for child in event.children:
+        child.parent = parent
+    return True
+
+
 FEWEST = 3
 """Calls of which the median of a part does not depend on the one in which something stopped it."""
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tcexplore.documents.document import Span
 from tcexplore.events import TimingEstimate
 from tcexplore.events.timing_events import MemoryReturned, TimedUnit
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, factor_range, rounded
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import Payback, RunFigures, economics, payback
+from tcexplore.session.economics import Payback, RunFigures, certain_loss, economics, payback
 from tcexplore.session.history import wrong_result
 
 MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "measuring": "?"}
@@ -139,11 +137,9 @@ def format_recommendation(
         longer = f"{duration(-gain.saved_us.value / 1e6)} longer{_mean(estimate.calls)}"
         return f"Not worth compiling: a compiled {estimate.unit} takes {longer}."
     if estimate.verdict in ("no difference", "undecided") and calls is not None:
-        # What the noise may hide could be a gain, too.
-        most = payback(replace(estimate, high=max(estimate.high, 1 + estimate.noise_floor)), compile_s)
-        loss, least = -gain.net_seconds(calls).value, -most.net_seconds(calls).high
-        if least > 0 and not estimate.processes_to_come:
-            text = f"net loss {duration(loss)}, at least {duration(least)}"
+        loss = certain_loss(estimate, compile_s, calls)
+        if loss is not None:
+            text = f"net loss {duration(loss.value)}, at least {duration(loss.low)}"
             return f"Not worth compiling for {calls:,} {estimate.unit}s: {text}."
     if estimate.verdict == "no difference" and calls is not None:
         return f"No measurable difference: {_likely_net(gain, calls, estimate.unit)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tcexplore import events as ev
@@ -95,6 +95,19 @@ def payback(estimate: ev.TimingEstimate, compile_s: float) -> Payback:
         return estimate.eager_us * (1 - 1 / speedup)
 
     return Payback(compile_s, Range(saved(estimate.speedup), saved(estimate.low), saved(estimate.high)))
+
+
+def certain_loss(estimate: ev.TimingEstimate, compile_s: float, calls: int) -> Range | None:
+    """Return the net loss of compiling over a number of calls, in seconds; None if it may be a gain."""
+    gain = payback(estimate, compile_s)
+    most = gain
+    if estimate.verdict in ("no difference", "undecided"):
+        # What the noise may hide could be a gain, too.
+        most = payback(replace(estimate, high=max(estimate.high, 1 + estimate.noise_floor)), compile_s)
+        if estimate.processes_to_come:
+            return None
+    net, least = gain.net_seconds(calls), -most.net_seconds(calls).high
+    return Range(-net.value, least, -net.low) if least > 0 and estimate.verdict != "measuring" else None
 
 
 def _calls(compile_s: float, saved_us: float) -> int | None:

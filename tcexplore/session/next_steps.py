@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.config import INDUCTOR, SKIP_GUARD_EVAL
-from tcexplore.session.economics import GUARD_FILTERS, VISIBLE_GUARD_SHARE, economics, guard_cost
+from tcexplore.session.economics import GUARD_FILTERS, VISIBLE_GUARD_SHARE, certain_loss, economics, guard_cost
 from tcexplore.session.history import wrong_result
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link, break_link, entry_link, kernel_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
@@ -211,6 +211,9 @@ def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
         order, saved_s = 1, _saved_s(step.gain.low, step.gain, snapshot)
     elif step.fix is not None and step.fix.state == "verified" and not step.gain.measured:
         order = 2
+    elif step.earlier is not None:
+        gain = measured_gain(step, step.earlier.tried)
+        saved_s = _saved_s(gain.low, gain, snapshot)
     elif step.gain.high is not None:
         saved_s = _saved_s(step.gain.high, step.gain, snapshot)
     else:  # the most that it could save: all of the time that it is about
@@ -400,11 +403,16 @@ def _argument(name: str) -> str:
 
 
 def _eager(snapshot: Snapshot) -> Iterator[NextStep]:
-    """Yield that eager is faster."""
-    timing = snapshot.timing
+    """Yield that eager is faster, in each call or over the calls that the user expects."""
+    timing, calls, cost_s = snapshot.timing, snapshot.expected_calls, economics(snapshot).cost_s
     if timing is not None and timing.verdict == "slower":
         gain = Gain(1 / timing.high, 1 / timing.speedup, 1 / timing.low, measured=True)
         yield NextStep(action="run_eagerly", target="the program", gain=gain)
+    elif timing is not None and calls is not None and cost_s is not None:
+        loss = certain_loss(timing, cost_s, calls)
+        if loss is not None:
+            gain = Gain(loss.low, loss.value, loss.high, "seconds", measured=True)
+            yield NextStep(action="run_eagerly", target="the program", gain=gain, number=calls)
 
 
 def _cuda_graphs(snapshot: Snapshot) -> Iterator[NextStep]:
@@ -513,13 +521,13 @@ def _in_float32(kernel: ev.Kernel) -> bool:
 
 
 def _mode(snapshot: Snapshot) -> Iterator[NextStep]:
-    """Yield the modes that the modes study measured.
+    """Yield the modes that the modes study measured, in this run or an earlier one.
 
     Also the one that tries Inductor's own templates, if library calls take a visible share.
     """
     if not _may_vary_mode(snapshot):
         return
-    for tried in snapshot.steps_tried:
+    for tried in (*snapshot.steps_tried, *(trial.tried for trial in snapshot.tried_before)):
         action, _, mode = tried.step.partition(" ")
         if action == "mode":
             yield NextStep(action="mode", target=mode, trial="run", config=_with_mode(snapshot.config, mode))

@@ -21,8 +21,10 @@ from tcexplore.documents.timing.next_view import (
 )
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.call_account import call_account
+from tcexplore.session.economics import economics
 from tcexplore.session.next_steps import Gain, NextStep, StepAction, next_steps, recompile_config
 from tcexplore.session.recompile_fixes import RecompileFix
+from tcexplore.session.snapshot import EarlierTrial
 from tests import fakes
 from tests.documents import golden
 from tests.documents.panes import require_stable_rows
@@ -159,6 +161,32 @@ def test_a_slower_program_is_better_left_uncompiled():
     first = next_steps(replace(fakes.complete(), timing=timing))[0]
     assert first.action == "run_eagerly"
     assert ends(first) == pytest.approx((1 / 0.85, 1.25, 1 / 0.75))
+
+
+def test_a_compile_that_does_not_pay_in_the_expected_calls_is_better_left():
+    run = fakes.complete()
+    cost_s = economics(run).cost_s
+    assert run.timing is not None
+    assert cost_s is not None
+    few = replace(run, expected_calls=10)
+    first = next_steps(few)[0]
+    assert (first.action, first.number, first.gain.unit) == ("run_eagerly", 10, "seconds")
+    assert first.gain.value == pytest.approx(cost_s, rel=0.1)
+    assert "Not worth compiling for 10 calls" in "\n".join(row.text for row in rows(next_document, few, width=100))
+    even = economics(run).break_even_calls
+    assert even is not None
+    assert "run_eagerly" not in actions(replace(run, expected_calls=2 * even))
+    assert "run_eagerly" not in actions(run)
+
+
+def test_a_mode_that_the_study_timed_in_an_earlier_run_is_a_step():
+    best = ev.StepTried(run=1, step="mode reduce-overhead", speedup=1.3, low=1.2, high=1.4, verdict="faster")
+    worse = replace(best, step="mode max-autotune", speedup=0.9, low=0.8, high=0.95, verdict="slower")
+    before = tuple(EarlierTrial(1, tried) for tried in (worse, best))
+    run = replace(fakes.complete(), tried_before=before)
+    modes = [step.target for step in next_steps(run) if step.action == "mode"]
+    assert modes == ["reduce-overhead", "max-autotune"]
+    assert gain_span(step(run, "mode")).text == "1.30× faster [1.20, 1.40] in run 1"
 
 
 def test_the_device_that_waits_calls_for_cuda_graphs_unless_there_are_some():
@@ -470,7 +498,7 @@ def test_seconds_and_speedups_are_compared_over_the_expected_calls():
                           compile_s=(40.0, 15.0))  # fmt: skip
     run = fixed(run.apply(blocks), 0.2)
     few, many = (replace(run, expected_calls=calls) for calls in (10, 100_000_000))
-    assert actions(few)[:2] == ["compile_blocks", "fix_break"]
+    assert [action for action in actions(few) if action != "run_eagerly"][:2] == ["compile_blocks", "fix_break"]
     assert actions(many)[:2] == ["fix_break", "compile_blocks"]
 
 

@@ -273,7 +273,8 @@ _TITLES: dict[StepAction, Callable[[NextStep, str], str]] = {
     "compile_function": _function_title,
     "compile_once": lambda step, where: f"Call torch.compile once, before the loop: {step.target}, {where}",
     "avoid_recompiles": lambda step, _: f"Avoid {count(step.number or 0, 'recompile')}: {_recompile_change(step)}",
-    "run_eagerly": lambda *_: "Leave the program uncompiled: eager is faster",
+    "run_eagerly": lambda step, _: "Leave the program uncompiled: eager is faster" if step.number is None
+    else f"Leave the program uncompiled for so few calls: {step.number:,}",
     "cuda_graphs": lambda step, _: "Let CUDA graphs record the call" if step.config is None
     else "Replay the launches from CUDA graphs",
     "mode": lambda step, _: f"Compile with mode={step.target!r}",
@@ -357,10 +358,12 @@ def _recompile_evidence(step: NextStep, snapshot: Snapshot) -> str:
     return f"{effect}{seconds}"
 
 
-def _eager_evidence(_: NextStep, snapshot: Snapshot) -> str:
+def _eager_evidence(step: NextStep, snapshot: Snapshot) -> str:
     timing = snapshot.timing
     if timing is None:
         return ""
+    if step.number is not None:
+        return "Compiling takes longer than it can save in them."
     eager, compiled = duration(timing.eager_us / 1e6), duration(timing.compiled_us / 1e6)
     return f"An eager call takes {eager}, a compiled one {compiled}, in {count(timing.pairs, 'pair')}."
 

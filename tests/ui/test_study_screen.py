@@ -77,6 +77,19 @@ async def test_timing_pauses_while_a_study_runs():
         assert (ui.engine.pauses, ui.engine.queues[0].closed) == (0, 1)
 
 
+async def test_a_panes_key_leads_to_the_pane_while_the_study_goes_on():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        screen = await opened(ui)
+        await ui.pilot.press("6")
+        await ui.pilot.pause()
+        assert not isinstance(ui.app.screen, StudyScreen)
+        assert ui.app.main.grid.current == "timing"
+        assert ui.app.focused is ui.app.main.reader
+        assert screen.study_task is not None
+        await screen.study_task.ended()
+        assert len(screen.study_task.state.results) == 2
+
+
 async def test_a_failing_run_is_a_result():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story = lambda job: (failed() if job.run == 1 else Finished(),)

@@ -12,12 +12,13 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.events import Key
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
 from tcexplore.documents.document import Document, Row
 from tcexplore.events import Location
-from tcexplore.keymap import Scope
+from tcexplore.keymap import ACTIONS, Scope, keys_of
 from tcexplore.ui.actions import bindings, footer, footer_action
 from tcexplore.ui.messages import CopyRequested, HitReached, SearchCounted
 from tcexplore.ui.row_line import RowLine
@@ -182,6 +183,15 @@ class OverlayScreen(ReadingScreen):
 
     def action_leave(self) -> None:
         self.leave()
+
+    async def on_key(self, event: Key) -> None:
+        """Leave for a pane by its key: the panes are in view, and a study goes on without its screen."""
+        to_panes = (action for action in ACTIONS if action.run.startswith("show_pane("))
+        pane = next((action for action in to_panes if event.key in keys_of(action.name)), None)
+        if pane is not None and not self.is_modal:
+            event.stop()
+            self.leave()
+            await self.app.run_action(pane.run, self.app.screen_stack[0])
 
     def on_mount(self) -> None:
         self._view.focus()

@@ -11,7 +11,7 @@ from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.trace_job import finish_index
 from tcexplore.ui.background_task import gc_paused
 from tcexplore.ui.engine import Deliver, RankEngine
-from tcexplore.ui.trace_engine import next_batch
+from tcexplore.ui.trace_engine import deliver_run
 
 
 class ProfileEngine(RankEngine):
@@ -53,16 +53,7 @@ class ProfileEngine(RankEngine):
     async def _read_rank(self, rank: int) -> None:
         self._count += 1
         self.runs[rank] = self._count
-        run = ProfileRun(self._job, rank, self._count)
-        self._deliver(await asyncio.to_thread(run.start))
-        batches = run.batches()
-        machine_shown = False
-        while (batch := await asyncio.to_thread(next_batch, batches)) is not None:
-            for event in batch:
-                self._deliver(event)
-            if not machine_shown and (machine := run.machine) is not None:
-                machine_shown = True
-                self._deliver(machine)
+        await deliver_run(ProfileRun(self._job, rank, self._count), self._deliver)
 
     def _compare(self) -> RanksCompared:
         assert self._job.trace is not None, "the caller checks it"

@@ -88,46 +88,52 @@ class TraceEngine(RankEngine):
             reader = self._forked
         else:
             reader = TraceRun(process, self._count, len(ranks), "" if own else "before, ")
-        began = shown_at = time.monotonic()
-        self._deliver(await asyncio.to_thread(reader.start))
-        batches = reader.batches()
-        machine_shown = False
-        waiting: list[Event] = []
-        while True:
-            following = asyncio.ensure_future(asyncio.to_thread(next_batch, batches))
-            try:
-                # A batch may take long, and must not hold up the events that are there.
-                due = shown_at + max(_LEAST_WAIT_S, _WAIT_SHARE * (shown_at - began))
-                await asyncio.wait((following,), timeout=max(0.0, due - time.monotonic()) if waiting else None)
-                if waiting and time.monotonic() >= due:
-                    shown_at = time.monotonic()
-                    self._deliver_all(waiting)
-                batch = await following
-            finally:
-                following.cancel()
-            if batch is None:
-                break
-            waiting += batch
-            if not machine_shown and (machine := reader.machine) is not None:
-                machine_shown = True
-                self._deliver(machine)
-        self._deliver_all(waiting)
+        await deliver_run(reader, self._deliver)
 
     async def close(self) -> None:
         await super().close()
         if self._forked is not None:
             await asyncio.to_thread(self._forked.close)
 
-    def _deliver_all(self, events: list[Event]) -> None:
-        for event in events:
-            self._deliver(event)
-        events.clear()
-
     def _compare(self) -> RanksCompared:
         with gc_paused():
             return compare_ranks(self._trace, [*self._problems, *finish_index(self._trace)], unread=self._unread)
 
 
-def next_batch(batches: Iterable[list[Event]]) -> list[Event] | None:
+async def deliver_run(reader: RunReader, deliver: Deliver) -> None:
+    """Read a run in a thread, and deliver its events in few large parts: the panes are made anew for each."""
+
+    def deliver_all(events: list[Event]) -> None:
+        for event in events:
+            deliver(event)
+        events.clear()
+
+    began = shown_at = time.monotonic()
+    deliver(await asyncio.to_thread(reader.start))
+    batches = reader.batches()
+    machine_shown = False
+    waiting: list[Event] = []
+    while True:
+        following = asyncio.ensure_future(asyncio.to_thread(_next_batch, batches))
+        try:
+            # A batch may take long, and must not hold up the events that are there.
+            due = shown_at + max(_LEAST_WAIT_S, _WAIT_SHARE * (shown_at - began))
+            await asyncio.wait((following,), timeout=max(0.0, due - time.monotonic()) if waiting else None)
+            if waiting and time.monotonic() >= due:
+                shown_at = time.monotonic()
+                deliver_all(waiting)
+            batch = await following
+        finally:
+            following.cancel()
+        if batch is None:
+            break
+        waiting += batch
+        if not machine_shown and (machine := reader.machine) is not None:
+            machine_shown = True
+            deliver(machine)
+    deliver_all(waiting)
+
+
+def _next_batch(batches: Iterable[list[Event]]) -> list[Event] | None:
     with gc_paused():
         return next(iter(batches), None)

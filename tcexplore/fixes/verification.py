@@ -143,7 +143,7 @@ class Verification:
 
     def _objections(self) -> Iterable[str]:
         after, judged, accuracy = self.after, self.after.change_check, self.after.accuracy
-        yield _failure(after.failure)
+        yield "" if self._ended_while_timed else _failure(after.failure)
         yield self.still_broken
         if self.new:
             place = f" at {self._place(self.new[0])}" if self.new[0].location else ""
@@ -163,6 +163,18 @@ class Verification:
             yield f"a branch could not be tried: {judged.unreached[0]}"
         if self.steps is not None and self.steps.objection:
             yield f"the script's steps differ: {self.steps.objection}"
+
+    @property
+    def _ended_while_timed(self) -> bool:
+        """Return whether the time limit ended the run after the results were compared."""
+        failed = self.after.failure
+        return failed is not None and failed.type == TIMEOUT and self.after.change_check is not None
+
+    @property
+    def not_timed(self) -> str:
+        """Return why both programs were not timed, once the run is over."""
+        failed = self.after.failure
+        return f"not timed: {failed.message}" if failed is not None and self._ended_while_timed else "not timed"
 
     @property
     def still_broken(self) -> str:
@@ -275,7 +287,7 @@ def facts(verification: Verification) -> Iterator[Fact]:
 
 def _facts(verification: Verification) -> Iterator[Fact]:
     failed = verification.after.failure
-    if failed is not None and failed.type != "stopped":
+    if failed is not None and failed.type != "stopped" and verification.objection:
         yield Fact("bad", verification.objection)
         return
     yield from _breaks(verification)
@@ -380,7 +392,7 @@ def _is_large(judged: ChangeChecked) -> bool:
 def _speed(verification: Verification) -> Fact:
     timed = verification.after.change_timing
     if timed is None:
-        return Fact("note", "not timed") if verification.over else Fact("wait", "timing both")
+        return Fact("note", verification.not_timed) if verification.over else Fact("wait", "timing both")
     return Fact("note" if verification.over else "wait", speed_text(timed))
 
 

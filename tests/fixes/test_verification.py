@@ -115,6 +115,18 @@ def test_a_run_that_took_too_long_says_nothing_of_the_fix():
     assert result.objection == "not finished after 180 s, so it is not known whether it helps"
 
 
+def test_a_fix_whose_results_are_the_same_stays_verified_if_the_time_limit_ends_its_timing():
+    late = ev.Failed(stage="comparing", blame="compiler", type=ev.TIMEOUT, message="not finished after 282 s")
+    result = verification(SAME, late)
+    assert result.verified
+    assert ("note", "not timed: not finished after 282 s") in facts(result)
+    assert "verified on" in summary_fact(result).text
+    differs = replace(SAME, verdict="wrong")
+    assert "differ from the original" in verification(differs, late).objection
+    killed = replace(late, type="killed")
+    assert "the changed file fails" in verification(SAME, killed).objection
+
+
 def test_a_fix_that_must_print_is_verified_to_print():
     later = proposals(FILE, TEXT, 4, KIND)[0]
     before = run(GRAPH, broken(4), ev.Output(stream="stdout", text="a\na\n"), ev.Finished())

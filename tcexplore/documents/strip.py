@@ -110,7 +110,11 @@ def _run(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece
         yield piece("● trace", "ok")
     elif newest.complete and not (newest.phase in _AFTER_COMPILE and elapsed.phase >= SHOWN_FROM_S):
         yield piece(f"run {newest.run}", "muted")
-        yield piece("● live", "ok")
+        if newest.status == "running" and newest.fix_under_way is not None:
+            yield piece("◐ verifying a fix", "running")
+            yield piece("timing waits for it", "muted", 5)
+        else:
+            yield piece("● live", "ok")
     elif newest.trace:
         yield piece(newest.trace, "title")
         phase = f"◐ {describe_phase(newest)}{_seconds(elapsed.phase)}" if newest.phase else "◉ following"

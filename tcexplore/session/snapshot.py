@@ -247,6 +247,11 @@ class Snapshot:
         return next((fix for fix in self.fixes if (fix.location, fix.kind) == key), None)
 
     @property
+    def fix_under_way(self) -> ev.BreakFix | None:
+        """The fix that is being verified, for which timing waits."""
+        return next((fix for fix in self.fixes if fix.state == "verifying"), None)
+
+    @property
     def code(self) -> Code:
         """Code for the target in view, and that of this machine for graphs that could not be lowered."""
         return code_in_view(self.code_for(self.target), self.code_for(NATIVE))

@@ -11,6 +11,7 @@ from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.source_view import source_document
 from tcexplore.documents.strip import Elapsed, history_row, title_row, verdict_row
+from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session import Session, Snapshot
 from tests import fakes
@@ -141,6 +142,24 @@ def test_a_script_waits_for_a_study_and_a_model_only_to_be_timed():
     assert "Dynamo" not in title(script)
     assert "◐ sweep 2 of 4  timing waits for it" in title(model)
     assert "◐ sweep 2 of 4  run 1  ● live" in title(replace(fakes.complete(1), status="ok"))
+
+
+def test_timing_waits_while_a_fix_is_verified():
+    run = fixable("measuring")
+    waits = replace(run, status="running", timing=None, fixes=(replace(run.fixes[0], state="verifying"),))
+
+    def title(run: Snapshot) -> str:
+        return title_row(Session(runs=(run,)), None, Elapsed(60.0, 0.7), 160).text
+
+    def timing(run: Snapshot) -> str:
+        return text(timing_document(run, width=100))
+
+    assert "◐ verifying a fix  timing waits for it" in title(waits)
+    assert "● live" not in title(waits)
+    assert "Timing waits: the fix of line " in timing(waits)
+    for other in (replace(waits, fixes=run.fixes), replace(waits, status="ok")):
+        assert "● live" in title(other)
+        assert "Timing waits" not in timing(other)
 
 
 @pytest.mark.parametrize("run", [fakes.running(1), fakes.complete(1)])

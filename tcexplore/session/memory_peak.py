@@ -152,6 +152,8 @@ class _Tensor:
     storage: int = 0
     replaces: _Tensor | None = None
     """The tensor that was in its memory: the kernel that stores this one may read it in place."""
+    reused_by: _Tensor | None = None
+    """The tensor that takes its memory."""
 
 
 def memory_peak(snapshot: Snapshot) -> MemoryPeak | None:
@@ -509,6 +511,7 @@ class _Call:
         self._delete(deleted)
         if old.written and old.counts:
             tensor = _Tensor(name, old.bytes, "temporary", graph=old.graph, storage=storage, replaces=old)
+            old.reused_by = tensor
             self._live[storage] = tensor
             self._changed.add(storage)
             self._all.append(tensor)
@@ -717,6 +720,11 @@ class _Call:
         if tensor.kind == "activation":
             reader = tensor.backward_users[0] if tensor.backward_users else "the backward"
             return f"{self._why_saved(tensor)}; saved for {reader} of the backward"
+        if tensor.used is not None and tensor.used < self._at[0]:
+            new = tensor.reused_by
+            if new is None or new.born is None:
+                return f"{KEPT}: the code frees it later"
+            return f"{KEPT}: {new.kernel} reuses its memory, as kernel {new.born + 1}"
         last = tensor.users[-1] if tensor.users else tensor.kernel
         return f"{last} still reads it" if tensor.users else f"{last or 'a kernel'} writes it"
 
@@ -752,6 +760,9 @@ class _Call:
             return None
         return node.itemsize * prod(size for size in sizes if size is not None)
 
+
+KEPT = "read for the last time before"
+"""Begins the reason of a tensor whose memory Inductor keeps, to use it again."""
 
 PHASES: tuple[ev.GraphPhase, ...] = ("forward", "backward")
 

@@ -11,7 +11,7 @@ import pytest
 from tcexplore.cli import main
 from tcexplore.documents.timing.memory_peak_rows import PEAK, chart, memory_peak_rows
 from tcexplore.session import Snapshot
-from tcexplore.session.memory_peak import MemoryPeak, evaluate, memory_peak
+from tcexplore.session.memory_peak import KEPT, MemoryPeak, evaluate, memory_peak
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
@@ -67,6 +67,17 @@ def test_activations_have_their_line_module_and_why_they_are_saved(profiles: Pat
     parameter = by_node["self.blocks.0.gate.weight"]
     assert (parameter.kind, parameter.born, parameter.dies) == ("parameter", None, None)
     assert {tensor.name for tensor in peak.tensors if tensor.kind == "input"} == {"idx", "targets"}
+
+
+def test_memory_that_is_kept_to_be_used_again_is_not_still_read(profiles: Path):
+    peak = peak_of(profiles / "gpt" / "trace")
+    kept = [tensor for tensor in peak.tensors if tensor.reason.startswith(KEPT)]
+    assert [(tensor.name, tensor.dies) for tensor in kept] == [("buf5 (mul_28)", 72)]
+    assert kept[0].reason.endswith("reuses its memory, as kernel 82")
+    assert peak.step > 72
+    read = [tensor for tensor in peak.tensors if tensor.reason.endswith("still reads it")]
+    assert read
+    assert all((tensor.dies or 0) >= peak.step for tensor in read)
 
 
 def test_a_saved_value_that_the_call_also_returns_hides_no_other(profiles: Path):

@@ -13,7 +13,7 @@ from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_facts import is_call_of_traced_sizes, traced_sizes
 from tcexplore.session.links import Link, line_links
-from tcexplore.session.memory_peak import LiveTensor, MemoryPeak, TensorGroup, groups, memory_peak, peak_graphs
+from tcexplore.session.memory_peak import KEPT, LiveTensor, MemoryPeak, TensorGroup, groups, memory_peak, peak_graphs
 
 PEAK = "memory peak"
 """Name of the fold."""
@@ -175,6 +175,8 @@ def reason_rows(peak: MemoryPeak, width: int) -> Iterator[Row]:
         reason = group.reason.partition("; saved for ")[0] if group.first.kind == "activation" else group.reason
         if group.first.kind == "temporary" and reason.endswith(("reads it", "writes it")):
             reason = "temporary: a kernel writes it, or still reads it"
+        elif reason.startswith(KEPT):
+            reason = f"temporary: {KEPT}, and kept to be used again"
         known = sums.setdefault(f"saved: {reason}" if group.first.kind == "activation" else reason, [0, 0])
         known[0] += group.bytes
         known[1] += len(group.tensors)

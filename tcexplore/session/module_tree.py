@@ -70,6 +70,24 @@ class ModuleOp(NamedTuple):
     """Numbers of the ops that it reads; -1 for a parameter or an input."""
 
 
+class _Time(NamedTuple):
+    """Time of a kernel in one call, with the least and the most of the profiled calls."""
+
+    us: float = 0.0
+    low_us: float = 0.0
+    high_us: float = 0.0
+
+    @classmethod
+    def of(cls, part: ev.CallPart, launch_us: float = 0.0) -> _Time:
+        """Return the time of a part with that of its launches."""
+        return cls(part.us + launch_us, part.low_us + launch_us, part.high_us + launch_us)
+
+    def __add__(self, other: object) -> _Time:
+        if not isinstance(other, _Time):
+            return NotImplemented
+        return _Time(self.us + other.us, self.low_us + other.low_us, self.high_us + other.high_us)
+
+
 @dataclass(slots=True)
 class Module:
     """A module of the program. Counts and times include the modules inside it."""
@@ -86,6 +104,8 @@ class Module:
     """Kernels that compute ops of this module only, by their ops."""
     eager_us: float | None = None
     compiled_us: float | None = None
+    compiled_range_us: tuple[float, float] = (0.0, 0.0)
+    """Least and most of `compiled_us` in the profiled calls."""
     bytes: int = 0
     """Parameters and buffers that the graphs read; 0 if there are none, or if their sizes are symbolic."""
     breaks: tuple[ev.GraphBreak, ...] = ()
@@ -404,11 +424,11 @@ class _TreeBuilder:
         frames = {captured.graph: self._paths.of_frame(captured) for captured in self._facts.graphs}
         modules = {captured.graph: self._modules_of(captured) for captured in self._facts.graphs}
         unknown: Path = ()  # of a graph that is not known
-        parts: dict[NodeKey, float] = defaultdict(float)
+        parts: dict[NodeKey, _Time] = defaultdict(_Time)
         for account in self._facts.accounts:
             yield from self._read_account(account, parts)
         for kernel in self._facts.kernels:
-            us = parts.pop((kernel.graph, kernel.phase, kernel.name), None)
+            time = parts.pop((kernel.graph, kernel.phase, kernel.name), None)
             weights: dict[Path | None, float] = defaultdict(float)
             for call in kernel.calls or (kernel,):
                 for caller in callers.get((kernel.graph, kernel.phase, subgraph_of(call.nodes)), [None]):
@@ -423,23 +443,23 @@ class _TreeBuilder:
                             weights[path] += weight
                         inside = tuple(path for path in moved if path is not None)
                         self._count_launch(inside, kernel, call.ops, times)
-            own, outside = self._add_time(weights, us) if us is not None else (0.0, 0.0)
+            own, outside = self._add_time(weights, time) if time is not None else (0.0, 0.0)
             yield RestTime(OWN if self._is_module else OUTSIDE, None, own)
             yield RestTime(OUTSIDE, None, outside)
-        yield RestTime(OUTSIDE, None, sum(parts.values()))
+        yield RestTime(OUTSIDE, None, sum(time.us for time in parts.values()))
 
-    def _read_account(self, account: CallAccount, kernels: dict[NodeKey, float]) -> Iterator[RestTime]:
+    def _read_account(self, account: CallAccount, kernels: dict[NodeKey, _Time]) -> Iterator[RestTime]:
         """Add the times of kernels to `kernels`, and those of eager ops to their modules; yield what is no module's."""
         launches = 0.0
         for part in account.parts:
             if part.kind == "kernel":
                 launch = 0.0 if account.on_device else part.launch_us
-                kernels[part.graph, part.phase, part.name] += part.us + launch
+                kernels[part.graph, part.phase, part.name] += _Time.of(part, launch)
                 launches += launch
             elif part.module is not None and part.root in self._roots:
                 path = self._paths.of_place(part.root, part.module)
                 self._module(path)
-                own, _ = self._add_time({path: 1.0}, part.us)
+                own, _ = self._add_time({path: 1.0}, _Time.of(part))
                 yield RestTime(OWN if self._is_module else OUTSIDE, None, own)
             else:
                 yield RestTime(_rest_name(part.kind), None, part.us)
@@ -501,17 +521,19 @@ class _TreeBuilder:
             if all(path[: len(module.path)] == module.path for path in paths):
                 module.inner_kernels[_kernel_name(kernel, ops)] += times
 
-    def _add_time(self, weights: Mapping[Path | None, float], us: float) -> tuple[float, float]:
+    def _add_time(self, weights: Mapping[Path | None, float], time: _Time) -> tuple[float, float]:
         """Add the time of a kernel to its modules; return what is that of the root alone, and of no module."""
         total = sum(weights.values())
         if not total:
-            return 0.0, us
-        own = us * weights.get((), 0.0) / total
-        outside = us * weights.get(None, 0.0) / total
+            return 0.0, time.us
+        own = time.us * weights.get((), 0.0) / total
+        outside = time.us * weights.get(None, 0.0) / total
         for path, weight in weights.items():
             for module in self._with_parents(path or ()):
                 if module.path:
-                    module.compiled_us = (module.compiled_us or 0.0) + us * weight / total
+                    share, (low, high) = weight / total, module.compiled_range_us
+                    module.compiled_us = (module.compiled_us or 0.0) + time.us * share
+                    module.compiled_range_us = low + time.low_us * share, high + time.high_us * share
         return own, outside
 
     # ---- time of the eager call

@@ -253,6 +253,9 @@ def test_equal_layers_have_their_least_and_greatest_time():
     shown = " ".join(text(snapshot.apply(profiled), 120).split())
     assert "with layers.0, each 35.0 µs to 37.0 µs compiled, the slowest is layers.2" in shown
     assert "other launch 2.00 µs" in shown
+    unsteady = replace(profiled, parts=tuple(replace(part, high_us=part.us + 3) for part in profiled.parts))
+    shown = " ".join(text(snapshot.apply(unsteady), 120).split())
+    assert "each 35.0 µs to 37.0 µs compiled, none is certainly slower than the others" in shown
     assert "each" not in text(snapshot)
 
 

@@ -164,7 +164,7 @@ def _slowest_row(
     return row(
         (f" {title}  ", "muted"), *((span.text, span.style) for span in label.spans),
         (f" ×{launches}" if launches > 1 else "", "number"), (f"  {duration(us / 1e6)}", "number"),
-        (f"  {us / total:.0%} of a call  " if total else "  ", "muted"),
+        (_spread(snapshot, kernels), "muted"), (f"  {us / total:.0%} of a call  " if total else "  ", "muted"),
         *((span.text, span.style) for span in op_spans(first, known, most=2)),
         target=target,
     )  # fmt: skip
@@ -240,6 +240,20 @@ def _measured(snapshot: Snapshot, kernels: Iterable[Kernel]) -> float | None:
     times = _times(account)
     known = [times.get((kernel.graph, kernel.phase, kernel.name)) for kernel in kernels]
     return sum(filter(None, known)) if any(us is not None for us in known) else None
+
+
+UNSTEADY = 1.5
+"""Ratio of the most to the least time in the profiled calls from which on both are shown beside the time."""
+
+
+def _spread(snapshot: Snapshot, kernels: Iterable[Kernel]) -> str:
+    """Return `, 1.94 ms to 15.6 ms`, of kernels whose time differs from call to call; empty for steady ones."""
+    account = snapshot.call_account
+    keys = {(kernel.graph, kernel.phase, kernel.name) for kernel in kernels}
+    parts = [part for part in account.parts if part.kind == "kernel"] if account is not None else []
+    known = [part for part in parts if (part.graph, part.phase, part.name) in keys]
+    low, high = sum(part.low_us for part in known), sum(part.high_us for part in known)
+    return f", {duration(low / 1e6)} to {duration(high / 1e6)}" if high > UNSTEADY * low > 0 else ""
 
 
 @by_identity(4)

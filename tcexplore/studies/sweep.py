@@ -103,14 +103,14 @@ class Sweep:
     def helps_from(self, form: Form, faster: Callable[[RunFigures], bool] = is_faster) -> int | None:
         """Return the smallest size such that compiling is `faster` and correct from there up; None without one.
 
-        Sizes that also fail without a compiler do not count.
+        Sizes that also fail without a compiler do not count; while a larger one is not measured, it is not known.
         """
         smallest = None
         for size in sorted(self.sizes, reverse=True):
             figures = self.at(form, size)
-            if figures is None or not is_measured(figures) or fails_in_eager(figures):
+            if figures is not None and fails_in_eager(figures):
                 continue
-            if not faster(figures):
+            if figures is None or not is_measured(figures) or not faster(figures):
                 break
             smallest = size
         return smallest
@@ -279,7 +279,7 @@ def _helps(
         known = {*some, *unknown, *sweep.sizes_where(form, fails_in_eager)}
         worse = tuple(size for size in sweep.measured(form) if size > min(some) and size not in known)
         but = f", but not at {_listed(worse)}" if worse else ""
-        clauses = [f"compiling helps at size {_listed(some)}{but}", undecided]
+        clauses = [f"compiling helps at size {_listed(some)}{but}{so_far}", undecided]
     elif unknown:
         timed = sweep.sizes_where(form, lambda figures: figures.run.timing is not None)
         clauses = [undecided, f"compiling helps at no other size{so_far}" if len(timed) > len(unknown) else ""]

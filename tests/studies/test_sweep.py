@@ -91,7 +91,7 @@ async def test_sizes_that_were_timed_beside_other_programs_are_named():
 async def test_conclusions_count_the_measured_sizes():
     whole = await sweep()
     some = Sweep(0, SIZES, tuple(step for step in whole.steps if step.size != 64))
-    assert next(conclusions(some)) == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
+    assert next(conclusions(some)) == "static: compiling helps at size 8 so far; 2 of 3 sizes measured"
     smallest = Sweep(0, SIZES, tuple(step for step in whole.steps if step.size == 1))
     assert next(conclusions(smallest)) == "static: compiling helps at no size so far; 1 of 3 sizes measured"
     dynamic = Sweep(0, SIZES, tuple(step for step in whole.steps if (step.form, step.size) != ("dynamic", 8)))
@@ -109,7 +109,7 @@ async def test_sizes_that_are_compiled_but_not_yet_timed_are_not_called_worse():
         return next(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
 
     untimed = conclude((64,), timing=None, timing_skipped="")
-    assert untimed == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
+    assert untimed == "static: compiling helps at size 8 so far; 2 of 3 sizes measured"
     never_steady = conclude((64,), timing=None, timing_skipped="the times never became steady")
     assert never_steady == "static: compiling helps at size 8, but not at 64"
     assert not conclude(SIZES, timing=timed(2.0, verdict="measuring")).startswith("static")

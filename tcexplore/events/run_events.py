@@ -382,6 +382,7 @@ class ScriptEnded(Event):
     """The script ended."""
 
     seconds: float
+    """Time that it took, without the time in which it waited for tcexplore, as during a study."""
     time_limit: float | None = None
     """Limit that ended it; None if it ended by itself."""
     processes_s: float = 0.0

@@ -217,10 +217,14 @@ def refuse_for_script(job: Job) -> None:
         raise EntryError(REFUSED, REFUSED_HINT, "arguments")
 
 
-def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[], None], emit: Emit) -> None:
+def run_script(
+    script: Callable[[], Any], limit: float, emit_calls: Callable[[], None], emit: Emit,
+    waited_s: Callable[[], float] = float,
+) -> None:  # fmt: skip
     """Run `script`, for at most `limit` seconds unless that is 0; then emit its last calls and a `ScriptEnded`.
 
-    Propagate exceptions of the script, except for an exit with status 0.
+    `waited_s` returns the seconds in which the script waited for tcexplore, which are not its own. Propagate exceptions
+    of the script, except for an exit with status 0.
     """
     start, limited = time.perf_counter(), False
     before = os.times()
@@ -236,7 +240,7 @@ def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[],
         emit_calls()
         after = os.times()
         processes_s = sum(after[2:4]) - sum(before[2:4])
-        seconds = time.perf_counter() - start
+        seconds = max(0.0, time.perf_counter() - start - waited_s())
         emit(ScriptEnded(seconds=seconds, time_limit=limit if limited else None, processes_s=processes_s))
 
 

@@ -123,6 +123,8 @@ class Run:
         self, job: Job, channel: Channel, threads: int, commands: CommandQueue, seed: TimingSeed | None = None
     ) -> None:
         self._seed = seed
+        self._waited_s = 0.0
+        """Seconds in which a script waited for studies and queries."""
         self.job = job
         self.user_files = UserFiles(job.file)
         self._recorder = EventRecorder(channel.send)
@@ -206,7 +208,7 @@ class Run:
         try:
             with self._reporting_import():
                 script = partial(model_file.run_as_script, steps.step_function)
-                run_script(script, self.job.config.follow, regions.emit_calls, self._emit)
+                run_script(script, self.job.config.follow, regions.emit_calls, self._emit, lambda: self._waited_s)
                 self._stages.run(REGIONS_FACT, TRACE_RULES, regions.emit_uncompiled)
                 if captures is not None:
                     captures.close()
@@ -639,9 +641,11 @@ class Run:
         A study beside a script that uses all cores takes several times as long. Other ranks would wait in vain.
         """
         wait = self.job.time_for is None and not is_one_of_several_ranks()
+        began = time.perf_counter()
         with without_time_limit():
             for query in self._commands.queries(wait=wait):
                 self._queries.answer(query)
+        self._waited_s += time.perf_counter() - began
 
     def _handle_commands(self, seconds: float) -> bool:
         """Wait up to `seconds` for a command, and handle all that have arrived; return whether there was one."""

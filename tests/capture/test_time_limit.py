@@ -7,6 +7,8 @@ import time
 import pytest
 
 from tcexplore.capture.time_limit import TimeLimitError, time_limit, without_time_limit
+from tcexplore.events import ScriptEnded
+from tcexplore.worker.model_file import run_script
 
 
 class InnerError(TimeLimitError):
@@ -39,3 +41,12 @@ def test_time_without_a_limit_does_not_count():
             take(0.3)
         while True:
             pass
+
+
+def test_the_time_in_which_a_script_waited_is_not_its_own():
+    sent: list[object] = []
+    run_script(lambda: None, 0, lambda: None, sent.append)
+    run_script(lambda: None, 0, lambda: None, sent.append, lambda: 3600.0)
+    taken, without_waits = (event.seconds for event in sent if isinstance(event, ScriptEnded))
+    assert 0 < taken < 3600
+    assert without_waits == 0

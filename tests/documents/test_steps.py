@@ -100,11 +100,13 @@ def test_a_script_with_fewer_steps_than_the_break_even_point_says_so():
         return " ".join(golden.text(of(run)).split())
 
     short = "This script has about 120 steps: compiling most likely makes it take longer."
-    assert short in text(120, ev.Finished())
-    assert short in text(120, ev.Finished(), of=next_document)
-    assert short in text(360, ev.Finished(), repeats=2)
+    end = ev.ScriptEnded(seconds=9.0)
+    assert short in text(120, end)
+    assert short in text(120, end, of=next_document)
+    assert short in text(360, end, repeats=2)
     assert "This script has" not in text(120), "more steps may follow"
-    assert "This script has" not in text(300, ev.Finished())
+    assert "This script has" not in text(120, replace(end, time_limit=9.0), ev.Finished()), "it was stopped"
+    assert "This script has" not in text(300, end)
 
 
 def test_json():

@@ -67,7 +67,7 @@ def _study(newest: Snapshot, progress: str) -> Iterator[Piece]:
     yield piece(f"◐ {progress}", "running")
     if _is_held(newest):
         yield piece(f"run {newest.run} waits for it", "muted", 5)
-    elif newest.status == "running":
+    elif newest.timing_goes_on:
         yield piece("timing waits for it", "muted", 5)
 
 
@@ -110,7 +110,7 @@ def _run(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece
         yield piece("● trace", "ok")
     elif newest.complete and not (newest.phase in _AFTER_COMPILE and elapsed.phase >= SHOWN_FROM_S):
         yield piece(f"run {newest.run}", "muted")
-        if newest.status == "running" and newest.fix_under_way is not None:
+        if newest.timing_goes_on and newest.fix_under_way is not None:
             yield piece("◐ verifying a fix", "running")
             yield piece("timing waits for it", "muted", 5)
         else:

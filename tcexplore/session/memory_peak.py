@@ -561,6 +561,9 @@ class _Call:
                 if old is not None and old.kind == "activation" and not old.backward_users:
                     old.backward_users.append(label)
                     old.used = self._step
+                elif old is not None and known is not None and _is_read_in_place(known[0].source, inside, name):
+                    old.users.append(label)
+                    old.used = self._step
                 if known is not None:
                     tensor.call, tensor.node = known[1], tensor.node or self._node_of(wrapper, known[1], tensor)
             else:
@@ -720,7 +723,7 @@ class _Call:
         if tensor.kind == "activation":
             reader = tensor.backward_users[0] if tensor.backward_users else "the backward"
             return f"{self._why_saved(tensor)}; saved for {reader} of the backward"
-        if tensor.used is not None and tensor.used < self._at[0]:
+        if tensor.users and tensor.used is not None and tensor.used < self._at[0]:
             new = tensor.reused_by
             if new is None or new.born is None:
                 return f"{KEPT}: the code frees it later"
@@ -788,6 +791,22 @@ def _root(nodes: Mapping[str, ev.FxNode], node: ev.FxNode) -> ev.FxNode:
             break
         node = source
     return node
+
+
+_POINTER = re.compile(r"\b(?:in_out_ptr|in_ptr|out_ptr)\d+\b")
+
+
+def _is_read_in_place(source: str, call: str, name: str) -> bool:
+    """Return whether a kernel reads what is in the memory of a buffer before it writes there, by its parameter's name.
+
+    `call` is the part of the call in parentheses. The kernel's parameters are the first pointers that its source names.
+    """
+    parameters = tuple(dict.fromkeys(_POINTER.findall(source)))
+    arguments = _arguments(call.partition("(")[2].rpartition(")")[0])
+    return any(
+        parameter.startswith("in_out_ptr") and re.search(rf"\b{name}\b", argument) is not None
+        for parameter, argument in zip(parameters, arguments, strict=False)
+    )
 
 
 def _arguments(text: str) -> list[str]:

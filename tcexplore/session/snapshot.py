@@ -247,8 +247,13 @@ class Snapshot:
         return next((fix for fix in self.fixes if (fix.location, fix.kind) == key), None)
 
     @property
+    def timing_goes_on(self) -> bool:
+        """Whether its calls are timed, now or later: that waits for a study and for the verification of a fix."""
+        return self.status == "running" and self.phase != "answering" and not self.timing_skipped
+
+    @property
     def fix_under_way(self) -> ev.BreakFix | None:
-        """The fix that is being verified, for which timing waits."""
+        """The fix that is being verified."""
         return next((fix for fix in self.fixes if fix.state == "verifying"), None)
 
     @property

@@ -168,6 +168,20 @@ def test_a_host_profile_is_the_tree_that_torch_makes_of_it():
     assert tree == [*map(facts, profiler_tree(profiler.function_events))]
 
 
+def test_an_event_that_ends_in_another_thread_contains_nothing_and_belongs_to_the_call():
+    def kineto(name: str, start: int, end: int, *, is_async: bool = False) -> SimpleNamespace:
+        facts = {"name": name, "start_ns": start, "end_ns": end, "is_async": is_async, "is_hidden_event": False,
+                 "start_thread_id": 2 if is_async else 1, "end_thread_id": 1, "correlation_id": start}  # fmt: skip
+        return SimpleNamespace(**{key: lambda value=value: value for key, value in facts.items()})
+
+    events = [kineto(CALL, 1000, 9000), kineto("gloo:all_reduce", 2000, 8000, is_async=True),
+              kineto("aten::add", 3000, 4000), kineto("aten::is_leaf", 5000, 5100)]  # fmt: skip
+    tree = host_tree(events, 1000)
+    assert [(event.name, event.start, event.end, event.parent and event.parent.name) for event in tree] == [
+        (CALL, 0.0, 8.0, None), ("gloo:all_reduce", 1.0, 7.0, CALL), ("aten::add", 2.0, 3.0, CALL),
+    ]  # fmt: skip
+
+
 def test_the_profilers_own_work_is_not_part_of_a_call():
     call, graph = ProfilerEvent(CALL, True, 1, 0, 100), ProfilerEvent(GRAPH + "0/0 forward", True, 2, 10, 90)
     kernel, profiler = ProfilerEvent(KERNEL + "cpp_fused_0", True, 3, 20, 30), ProfilerEvent(PROFILER, True, 4, 40, 80)

@@ -106,6 +106,8 @@ def test_a_script_with_fewer_steps_than_the_break_even_point_says_so():
     assert short in text(360, end, repeats=2)
     assert "This script has" not in text(120), "more steps may follow"
     assert "This script has" not in text(120, replace(end, time_limit=9.0), ev.Finished()), "it was stopped"
+    failed = ev.Failed(stage="importing", blame="user", type="ValueError", message="no")
+    assert "This script has" not in text(120, end, failed)
     assert "This script has" not in text(300, end)
 
 

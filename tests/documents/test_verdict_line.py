@@ -157,7 +157,8 @@ def test_timing_waits_while_a_fix_is_verified():
     assert "◐ verifying a fix  timing waits for it" in title(waits)
     assert "● live" not in title(waits)
     assert "Timing waits: the fix of line " in timing(waits)
-    for other in (replace(waits, fixes=run.fixes), replace(waits, status="ok")):
+    no_timing = (replace(waits, phase="answering"), replace(waits, timing_skipped="it cannot be timed"))
+    for other in (replace(waits, fixes=run.fixes), replace(waits, status="ok"), *no_timing):
         assert "● live" in title(other)
         assert "Timing waits" not in timing(other)
 

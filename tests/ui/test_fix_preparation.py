@@ -75,10 +75,21 @@ async def test_a_verification_goes_on_when_its_screen_closes(tmp_path: Path):
         assert runs
         await ui.press("escape")
         await ui.settle()
+        newest = ui.app.session.newest
+        assert newest is not None
+        assert newest.fix_under_way is not None
         await ui.press("h")
         await ui.settle()
         assert isinstance(ui.app.screen, FixScreen)
         assert len(ui.engine.queues) == runs, "it did not begin again"
+        await ui.press("escape")
+        await ui.settle()
+        assert ui.app._fixes is not None
+        ui.app._fixes.stop()  # as a study does that begins
+        await ui.settle()
+        newest = ui.app.session.newest
+        assert newest is not None
+        assert [fix.state for fix in newest.fixes] == ["proposed"]
 
 
 async def test_a_refused_fix_is_never_called_ready(tmp_path: Path):

@@ -73,8 +73,11 @@ def profiler_tree(events: Iterable[Any]) -> list[ProfilerEvent]:
     return tree
 
 
-_NOT_SHOWN = frozenset(("aten::is_leaf", "aten::output_nr", "aten::_version"))
-"""Ops that torch's `events()` leaves out."""
+_LEFT_OUT = frozenset((
+    "aten::is_leaf", "aten::output_nr", "aten::_version", "profiler::_record_function_enter",
+    "profiler::_record_function_enter_new", "profiler::_record_function_exit",
+))  # fmt: skip
+"""Events that torch's `events()` leaves out."""
 
 
 def host_tree(events: Iterable[Any], began_ns: int) -> list[ProfilerEvent]:
@@ -86,15 +89,16 @@ def host_tree(events: Iterable[Any], began_ns: int) -> list[ProfilerEvent]:
     rows = [
         (event.start_thread_id(), event.start_ns() - began_ns, began_ns - event.end_ns(), event)
         for event in events
-        if event.start_thread_id() == event.end_thread_id() and not event.is_async() and not event.is_hidden_event()
+        if event.name() not in _LEFT_OUT and not event.is_hidden_event()
     ]
     tree: list[ProfilerEvent] = []
     within: list[ProfilerEvent] = []
     last_thread: object = None
     for thread, start_ns, minus_end_ns, row in sorted(rows, key=lambda row: row[:3]):
-        if (name := row.name()) in _NOT_SHOWN:
-            continue
-        event = ProfilerEvent(name, True, row.correlation_id(), start_ns / 1000, -minus_end_ns / 1000)
+        event = ProfilerEvent(row.name(), True, row.correlation_id(), start_ns / 1000, -minus_end_ns / 1000)
+        tree.append(event)
+        if row.is_async() or row.end_thread_id() != thread:
+            continue  # it contains nothing, and belongs to the call
         if thread != last_thread:
             within.clear()
             last_thread = thread
@@ -103,7 +107,6 @@ def host_tree(events: Iterable[Any], began_ns: int) -> list[ProfilerEvent]:
         if within:
             _add_child(within[-1], event)
         within.append(event)
-        tree.append(event)
     tree = [event for event in tree if not _merged(event)]
     tree.sort(key=lambda event: (event.start, -event.end))
     _add_other_threads(tree)

@@ -175,7 +175,7 @@ def reason_rows(peak: MemoryPeak, width: int) -> Iterator[Row]:
         reason = group.reason.partition("; saved for ")[0] if group.first.kind == "activation" else group.reason
         if group.first.kind == "temporary" and reason.endswith(("reads it", "writes it")):
             reason = "temporary: a kernel writes it, or still reads it"
-        elif reason.startswith(KEPT):
+        elif reason.startswith(KEPT) and "reuses" in reason:
             reason = f"temporary: {KEPT}, and kept to be used again"
         known = sums.setdefault(f"saved: {reason}" if group.first.kind == "activation" else reason, [0, 0])
         known[0] += group.bytes

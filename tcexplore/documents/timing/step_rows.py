@@ -86,7 +86,7 @@ def pays_in_this_run(snapshot: Snapshot) -> str:
     Not all of its steps are observed, but all calls of its regions are counted.
     """
     steps, needed, end = snapshot.steps, economics(snapshot).break_even_calls, snapshot.script_end
-    if steps is None or not needed or end is None or end.time_limit is not None:
+    if steps is None or not needed or end is None or end.time_limit is not None or snapshot.failure:
         return ""
     calls = {seen.region: seen.calls + seen.eager for seen in snapshot.region_calls}
     made = [calls.get(region.region, 0) / region.calls for region in steps.regions if region.calls]

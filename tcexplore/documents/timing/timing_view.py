@@ -134,9 +134,9 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield row(
             (" MEASURING", "running"), (f"  {count(len(_samples(snapshot, 'eager_us')), 'pair')} so far", "muted")
         )
-    if snapshot.status == "running" and (fix := snapshot.fix_under_way) is not None:
+    if snapshot.timing_goes_on and (fix := snapshot.fix_under_way) is not None:
         line = places(snapshot.file).describe(fix.location)
-        yield from wrapped(f"Timing waits: the fix of {line or 'a break'} is verified.", width, "running")
+        yield from wrapped(f"Timing waits: the fix of {line or 'a break'} is being verified.", width, "running")
 
 
 def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:

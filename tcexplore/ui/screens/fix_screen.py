@@ -41,6 +41,8 @@ class FixPreparation:
         self._current: StudyTask | None = None
         self._ended: set[Key] = set()
         """Those that the user has stopped after a result: they do not begin again by themselves."""
+        self._withdraw: Callable[[], None] = lambda: None
+        """Says that the fix under way is only proposed, once its verification is stopped."""
 
     def update(self, run: Snapshot, *, idle: bool) -> None:
         """Propose fixes once a run is complete; verify the next one once it is measured and nothing else runs."""
@@ -60,6 +62,7 @@ class FixPreparation:
         """End the verification under way, if there is one; it begins again later."""
         if self._current is not None and not self._current.state.over:
             self._current.stop()
+            self._withdraw()
         self._current = None
         self._forget_stopped()
 
@@ -84,7 +87,10 @@ class FixPreparation:
         Return whether it is kept: not if it was stopped, or the program has changed.
         """
         job, state = self._engine.job, task.state
-        if job is None or job.run != run.run or state.error:
+        if job is None or job.run != run.run:
+            return False
+        if state.error:
+            self._deliver(break_fix(run, state.options.target, None))
             return False
         self._forget_stopped()  # `o` on the screen stops the one that it began with
         key = _key(job, run, graph_break)
@@ -97,6 +103,7 @@ class FixPreparation:
         kept = self._tasks.setdefault(key, task)
         if kept is task and not state.over:
             self._current = task
+            self._withdraw = partial(self._deliver, break_fix(run, target, None))
             task.follow(partial(self._deliver_state, run, target, state), lambda: None)
         self._deliver(break_fix(run, target, kept.state))
         return kept is task
@@ -122,6 +129,7 @@ class FixPreparation:
         state: StudyState[Any, Any] = StudyState(study_job(job), FixOptions(target=target), run_timeout(run))
         changed = partial(self._deliver_state, run, target, state)
         self._current = StudyTask(self._engine, STUDY, state, changed, lambda: None)
+        self._withdraw = partial(self._deliver, break_fix(run, target, None))
         self._tasks[key] = self._current
 
 

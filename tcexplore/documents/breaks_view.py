@@ -36,7 +36,7 @@ WIDE = 66
 CODE_WIDTH = 28
 """Most columns of the code."""
 
-_NOTES = {"verifying": "Tried: ", "refused": "Refused: ", "untested": "Not verified: "}
+_NOTES = {"verified": "Verified, ", "verifying": "Tried: ", "refused": "Refused: ", "untested": "Not verified: "}
 """Starts of the note on a fix, by its state."""
 
 REPORT_ISSUE = "Please report an issue to PyTorch"

@@ -507,7 +507,8 @@ class BreakFix(Event):
     code: str = ""
     """The lines that it adds or changes, without imports."""
     note: str = ""
-    """Why it is not verified, or advice if there is no fix; while one is being verified, why an earlier one failed."""
+    """Why it is not verified, or advice if there is no fix; while one is being verified, why an earlier one failed; of
+    a verified one, why it was not timed."""
     inputs: int = 0
     """Number of inputs that it was verified on."""
     kernels: tuple[int, int] | None = None

@@ -171,9 +171,17 @@ class Verification:
         return failed is not None and failed.type == TIMEOUT and self.after.change_check is not None
 
     @property
+    def timed(self) -> ChangeTimed | None:
+        """The timing of both programs; None if there is none, or if the run ended before its first verdict."""
+        timed = self.after.change_timing
+        return None if timed is not None and timed.verdict == "measuring" and self.over else timed
+
+    @property
     def not_timed(self) -> str:
-        """Return why both programs were not timed, once the run is over."""
+        """Return why both programs were not timed, once the run is over; empty if they were."""
         failed = self.after.failure
+        if not self.over or self.timed is not None:
+            return ""
         return f"not timed: {failed.message}" if failed is not None and self._ended_while_timed else "not timed"
 
     @property
@@ -311,7 +319,7 @@ def summary_fact(verification: Verification) -> Fact:
         return Fact("bad", f"not verified: {verification.objection}")
     before, after = verification.before, verification.after
     known = [f"breaks {len(before.breaks)} → {len(after.breaks)}"] if verification.traced else []
-    judged, timed = after.change_check, after.change_timing
+    judged, timed = after.change_check, verification.timed
     if judged is not None:
         known.append("outputs bit-identical" if judged.verdict == "identical" else "outputs equal up to rounding")
     if timed is not None:
@@ -390,7 +398,7 @@ def _is_large(judged: ChangeChecked) -> bool:
 
 
 def _speed(verification: Verification) -> Fact:
-    timed = verification.after.change_timing
+    timed = verification.timed
     if timed is None:
         return Fact("note", verification.not_timed) if verification.over else Fact("wait", "timing both")
     return Fact("note" if verification.over else "wait", speed_text(timed))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
+from math import inf
 from typing import NamedTuple
 
 from tcexplore import events as ev
@@ -70,6 +71,10 @@ class ModuleOp(NamedTuple):
     """Numbers of the ops that it reads; -1 for a parameter or an input."""
 
 
+FEWEST_CALLS = 3
+"""Profiled calls from which on the least and the most of a time tell how it varies."""
+
+
 class _Time(NamedTuple):
     """Time of a kernel in one call, with the least and the most of the profiled calls."""
 
@@ -78,9 +83,12 @@ class _Time(NamedTuple):
     high_us: float = 0.0
 
     @classmethod
-    def of(cls, part: ev.CallPart, launch_us: float = 0.0) -> _Time:
-        """Return the time of a part with that of its launches."""
-        return cls(part.us + launch_us, part.low_us + launch_us, part.high_us + launch_us)
+    def of(cls, part: ev.CallPart, account: CallAccount, launch_us: float = 0.0) -> _Time:
+        """Return the time of a part with that of its launches, which varies as the part does."""
+        if account.repeats < FEWEST_CALLS:
+            return cls(part.us + launch_us, 0.0, inf)
+        low, high = (part.low_us / part.us, part.high_us / part.us) if part.us else (1.0, 1.0)
+        return cls(part.us + launch_us, part.low_us + launch_us * low, part.high_us + launch_us * high)
 
     def __add__(self, other: object) -> _Time:
         if not isinstance(other, _Time):
@@ -105,7 +113,7 @@ class Module:
     eager_us: float | None = None
     compiled_us: float | None = None
     compiled_range_us: tuple[float, float] = (0.0, 0.0)
-    """Least and most of `compiled_us` in the profiled calls."""
+    """Sums of the least and of the most that its kernels took in the profiled calls, if there are enough of these."""
     bytes: int = 0
     """Parameters and buffers that the graphs read; 0 if there are none, or if their sizes are symbolic."""
     breaks: tuple[ev.GraphBreak, ...] = ()
@@ -454,12 +462,12 @@ class _TreeBuilder:
         for part in account.parts:
             if part.kind == "kernel":
                 launch = 0.0 if account.on_device else part.launch_us
-                kernels[part.graph, part.phase, part.name] += _Time.of(part, launch)
+                kernels[part.graph, part.phase, part.name] += _Time.of(part, account, launch)
                 launches += launch
             elif part.module is not None and part.root in self._roots:
                 path = self._paths.of_place(part.root, part.module)
                 self._module(path)
-                own, _ = self._add_time({path: 1.0}, _Time.of(part))
+                own, _ = self._add_time({path: 1.0}, _Time.of(part, account))
                 yield RestTime(OWN if self._is_module else OUTSIDE, None, own)
             else:
                 yield RestTime(_rest_name(part.kind), None, part.us)

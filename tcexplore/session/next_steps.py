@@ -36,7 +36,7 @@ of the whole model."""
 
 GainUnit = Literal["times faster", "seconds"]
 """`times faster`: time of a compiled call now over the time afterwards, per item for a larger batch. `seconds`: compile
-time saved, once."""
+time saved, once; for `run_eagerly`, what compiling loses over the calls that the user expects."""
 
 StepTrial = Literal["run", "fix", "fixes", "bisect"]
 """How a step is tried. `run`: in a run with another configuration. `fix`: by the fix of a graph break. `fixes`: by the
@@ -126,7 +126,7 @@ class NextStep:
     before: int | None = None
     """That number now, of what the step changes: the batch."""
     detail: str = ""
-    """torch's reason, or names of ops."""
+    """torch's reason, names of ops, or the unit of `number`."""
     location: ev.Location | None = None
     links: tuple[Link, ...] = ()
     """What it rests on."""
@@ -412,7 +412,7 @@ def _eager(snapshot: Snapshot) -> Iterator[NextStep]:
         loss = certain_loss(timing, cost_s, calls)
         if loss is not None:
             gain = Gain(loss.low, loss.value, loss.high, "seconds", measured=True)
-            yield NextStep(action="run_eagerly", target="the program", gain=gain, number=calls)
+            yield NextStep(action="run_eagerly", target="the program", gain=gain, number=calls, detail=timing.unit)
 
 
 def _cuda_graphs(snapshot: Snapshot) -> Iterator[NextStep]:

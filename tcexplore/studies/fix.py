@@ -113,7 +113,7 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
     note = f"{shown.change.fix.name}: {shown.objection}" if shown else ""
     following = next(iter(target.changes[target.first + len(tried) :]), None)
     if verified is not None:
-        state_name, note = "verified", ""
+        state_name, note = "verified", verified.not_timed
     elif change is None:
         state_name, note = "none", target.advice
     elif state is not None and (state.over or following is None):
@@ -121,7 +121,7 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
         note = shown.objection if shown else next((one.advice for one in by_break(state.results)), "")
     elif following is not None:
         change = following
-    timed = verified.after.change_timing if verified else None
+    timed = verified.timed if verified else None
     return BreakFix(
         run=run.run, location=graph_break.location, kind=graph_break.kind, state=state_name, note=note,
         name=change.fix.name if change else "", code=change.code if change else "",

@@ -10,6 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.strip import history_row, verdict_row
 from tcexplore.documents.timing.next_view import (
     describe_gain,
+    describe_step,
     evidence,
     first_step,
     gain_span,
@@ -172,11 +173,23 @@ def test_a_compile_that_does_not_pay_in_the_expected_calls_is_better_left():
     first = next_steps(few)[0]
     assert (first.action, first.number, first.gain.unit) == ("run_eagerly", 10, "seconds")
     assert first.gain.value == pytest.approx(cost_s, rel=0.1)
+    assert describe_step(first, few) == "Leave the program uncompiled for 10 calls"
     assert "Not worth compiling for 10 calls" in "\n".join(row.text for row in rows(next_document, few, width=100))
     even = economics(run).break_even_calls
     assert even is not None
     assert "run_eagerly" not in actions(replace(run, expected_calls=2 * even))
     assert "run_eagerly" not in actions(run)
+
+
+def test_a_verified_fix_that_was_not_timed_says_why():
+    run = fakes.complete()
+    (graph_break,) = run.breaks
+    fix = ev.BreakFix(run=run.run, location=graph_break.location, kind=graph_break.kind, state="verified", inputs=4,
+                      note="not timed: not finished after 282 s")  # fmt: skip
+    known = step(replace(run, fixes=(fix,)), "fix_break")
+    assert gain_span(known).text == "verified, not timed: not finished after 282 s"
+    again = step(replace(run, fixes=(replace(fix, note=""),)), "fix_break")
+    assert gain_span(again).text == "verified, being timed"
 
 
 def test_a_mode_that_the_study_timed_in_an_earlier_run_is_a_step():

@@ -121,6 +121,10 @@ def test_a_fix_whose_results_are_the_same_stays_verified_if_the_time_limit_ends_
     assert result.verified
     assert ("note", "not timed: not finished after 282 s") in facts(result)
     assert "verified on" in summary_fact(result).text
+    first = ev.ChangeTimed(before_us=2.0, after_us=1.0, speedup=2.0, low=1.0, high=4.0, verdict="measuring", pairs=1)
+    for ended in (result, verification(SAME, first, late)):
+        assert ended.not_timed == "not timed: not finished after 282 s"
+        assert "measuring" not in " ".join(fact.text for fact in (*facts(ended), summary_fact(ended)))
     differs = replace(SAME, verdict="wrong")
     assert "differ from the original" in verification(differs, late).objection
     killed = replace(late, type="killed")

@@ -164,8 +164,8 @@ def _slowest_row(
     return row(
         (f" {title}  ", "muted"), *((span.text, span.style) for span in label.spans),
         (f" ×{launches}" if launches > 1 else "", "number"), (f"  {duration(us / 1e6)}", "number"),
-        (_spread(snapshot, kernels), "muted"), (f"  {us / total:.0%} of a call  " if total else "  ", "muted"),
-        *((span.text, span.style) for span in op_spans(first, known, most=2)),
+        (f"  {us / total:.0%} of a call  " if total else "  ", "muted"),
+        *((span.text, span.style) for span in op_spans(first, known, most=2)), (_spread(snapshot, kernels), "muted"),
         target=target,
     )  # fmt: skip
 
@@ -247,13 +247,15 @@ UNSTEADY = 1.5
 
 
 def _spread(snapshot: Snapshot, kernels: Iterable[Kernel]) -> str:
-    """Return `, 1.94 ms to 15.6 ms`, of kernels whose time differs from call to call; empty for steady ones."""
+    """Return `  1.94 ms to 15.6 ms in the profiled calls`, of kernels whose time varies; empty for steady ones."""
     account = snapshot.call_account
     keys = {(kernel.graph, kernel.phase, kernel.name) for kernel in kernels}
     parts = [part for part in account.parts if part.kind == "kernel"] if account is not None else []
     known = [part for part in parts if (part.graph, part.phase, part.name) in keys]
     low, high = sum(part.low_us for part in known), sum(part.high_us for part in known)
-    return f", {duration(low / 1e6)} to {duration(high / 1e6)}" if high > UNSTEADY * low > 0 else ""
+    return (
+        f"  {duration(low / 1e6)} to {duration(high / 1e6)} in the profiled calls" if high > UNSTEADY * low > 0 else ""
+    )
 
 
 @by_identity(4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from statistics import median
 
 from rich.cells import cell_len
 
@@ -199,8 +198,8 @@ def _variants(module: ModuleRow) -> str:
 def _times_of_each(module: ModuleRow, rows: Sequence[ModuleRow]) -> str:
     """Return the times of equal modules, with the one that they equal in another row of `rows`, and which is slowest.
 
-    One is called slowest only if it always took longer than half of the others ever did: among many equal ones, one is
-    the last by chance. Empty if they were not measured.
+    One is called slowest only if it always took longer than any other ever did: among many equal ones, one is the last
+    by chance. Empty if they were not measured.
     """
     equal = (each for row in rows if row.path == module.same_as and module.same_as for each in row.members)
     known = [(each.compiled_us, each) for each in (*equal, *module.members) if each.compiled_us is not None]
@@ -208,8 +207,8 @@ def _times_of_each(module: ModuleRow, rows: Sequence[ModuleRow]) -> str:
         return ""
     (least, _), (most, slowest) = (choose(known, key=lambda pair: pair[0]) for choose in (min, max))
     whole = f"with {module.same_as}, each" if len(known) > module.repeats else "each"
-    others = [each.compiled_range_us[1] for _, each in known if each is not slowest]
-    certain = slowest.compiled_range_us[0] > median(others)
+    others = (each.compiled_range_us[1] for _, each in known if each is not slowest)
+    certain = slowest.compiled_range_us[0] > max(others)
     which = f"the slowest is {slowest.name}" if certain else "none is certainly slower than the others"
     return f"{whole} {duration(least / 1e6)} to {duration(most / 1e6)} compiled, {which}"
 

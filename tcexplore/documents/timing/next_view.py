@@ -153,7 +153,9 @@ def gain_span(step: NextStep) -> Span:
     if step.tried is not None and step.tried.problem:
         return Span("cannot be measured", "muted")
     if step.action == "fix_break" and step.fix is not None and step.fix.state == "verified" and not step.gain.measured:
-        return Span("verified, being timed", "running")
+        return (
+            Span(f"verified, {step.fix.note}", "muted") if step.fix.note else Span("verified, being timed", "running")
+        )
     if step.earlier is not None and not step.earlier.tried.problem:
         gain = measured_gain(step, step.earlier.tried)
         return Span(f"{describe_gain(gain)} in run {step.earlier.run}", "ok" if gain.helps else "muted")
@@ -274,7 +276,7 @@ _TITLES: dict[StepAction, Callable[[NextStep, str], str]] = {
     "compile_once": lambda step, where: f"Call torch.compile once, before the loop: {step.target}, {where}",
     "avoid_recompiles": lambda step, _: f"Avoid {count(step.number or 0, 'recompile')}: {_recompile_change(step)}",
     "run_eagerly": lambda step, _: "Leave the program uncompiled: eager is faster" if step.number is None
-    else f"Leave the program uncompiled for so few calls: {step.number:,}",
+    else f"Leave the program uncompiled for {count(step.number, step.detail)}",
     "cuda_graphs": lambda step, _: "Let CUDA graphs record the call" if step.config is None
     else "Replay the launches from CUDA graphs",
     "mode": lambda step, _: f"Compile with mode={step.target!r}",

@@ -326,10 +326,14 @@ def available(scopes: Collection[Scope]) -> tuple[Action, ...]:
     return tuple(action for action in actions if action.scope != "app" or overridden.isdisjoint(action.keys))
 
 
+TO_PANES = tuple(action for action in ACTIONS if action.run.startswith("show_pane("))
+"""The actions that go to a pane."""
+
+
 def grouped(actions: Collection[Action]) -> list[tuple[Action, ...]]:
     """Return the actions that have keys, as a user learns them: all panes, and both directions of an action, as one."""
     by_name = {action.name: action for action in actions if action.keys}
-    panes = tuple(action for action in by_name.values() if action.run.startswith("show_pane("))
+    panes = tuple(action for action in by_name.values() if action in TO_PANES)
     others = {action.back for action in by_name.values()} | {action.name for action in panes[1:]}
     return [
         panes if action in panes else (action, *filter(None, [by_name.get(action.back)]))

@@ -136,11 +136,12 @@ def format_recommendation(
     if estimate.verdict == "slower":
         longer = f"{duration(-gain.saved_us.value / 1e6)} longer{_mean(estimate.calls)}"
         return f"Not worth compiling: a compiled {estimate.unit} takes {longer}."
-    if estimate.verdict in ("no difference", "undecided") and calls is not None:
-        loss = certain_loss(estimate, compile_s, calls)
-        if loss is not None:
-            text = f"net loss {duration(loss.value)}, at least {duration(loss.low)}"
-            return f"Not worth compiling for {calls:,} {estimate.unit}s: {text}."
+    loss = certain_loss(estimate, compile_s, calls) if calls is not None else None
+    if loss is not None:
+        text = f"net loss {duration(loss.value)}, at least {duration(loss.low)}"
+        if estimate.verdict == "faster":
+            text = f"net loss {duration(loss.value)}; {_pays(gain, estimate.unit)}"
+        return f"Not worth compiling for {calls:,} {estimate.unit}s: {text}."
     if estimate.verdict == "no difference" and calls is not None:
         return f"No measurable difference: {_likely_net(gain, calls, estimate.unit)}."
     if estimate.verdict == "no difference":
@@ -212,10 +213,12 @@ def _mean(calls: int) -> str:
 
 
 def _at(payback: Payback, calls: int, unit: TimedUnit) -> str:
-    net = payback.net_seconds(calls)
-    pays = f"break-even at ~{rounded(payback.break_even or 0)} {unit}s"
+    """Return the net gain of a compile that is not a certain loss."""
+    net, pays = payback.net_seconds(calls), _pays(payback, unit)
     if net.low > 0:
         return f"Worth compiling for {calls:,} {unit}s: net gain {duration(net.value)}; {pays}."
-    if net.high < 0:
-        return f"Not worth compiling for {calls:,} {unit}s: net loss {duration(-net.value)}; {pays}."
     return f"No measurable net gain over {calls:,} {unit}s; {pays}."
+
+
+def _pays(payback: Payback, unit: TimedUnit) -> str:
+    return f"break-even at ~{rounded(payback.break_even or 0)} {unit}s"

@@ -98,16 +98,18 @@ def payback(estimate: ev.TimingEstimate, compile_s: float) -> Payback:
 
 
 def certain_loss(estimate: ev.TimingEstimate, compile_s: float, calls: int) -> Range | None:
-    """Return the net loss of compiling over a number of calls, in seconds; None if it may be a gain."""
-    gain = payback(estimate, compile_s)
-    most = gain
+    """Return the net loss of compiling over a number of calls, in seconds; None if it may be a gain.
+
+    While processes are still to be timed, only that a compile is not repaid although compiled is faster is certain.
+    """
+    gain = most = payback(estimate, compile_s)
+    if estimate.verdict == "measuring" or (estimate.verdict != "faster" and estimate.processes_to_come):
+        return None
     if estimate.verdict in ("no difference", "undecided"):
         # What the noise may hide could be a gain, too.
         most = payback(replace(estimate, high=max(estimate.high, 1 + estimate.noise_floor)), compile_s)
-        if estimate.processes_to_come:
-            return None
     net, least = gain.net_seconds(calls), -most.net_seconds(calls).high
-    return Range(-net.value, least, -net.low) if least > 0 and estimate.verdict != "measuring" else None
+    return Range(-net.value, least, -net.low) if least > 0 else None
 
 
 def _calls(compile_s: float, saved_us: float) -> int | None:

@@ -108,7 +108,8 @@ async def deliver_run(reader: RunReader, deliver: Deliver) -> None:
             deliver(event)
         events.clear()
 
-    began = shown_at = time.monotonic()
+    began = time.monotonic()
+    shown_at = began - _LEAST_WAIT_S  # the first events say what is read
     deliver(await asyncio.to_thread(reader.start))
     batches = reader.batches()
     machine_shown = False

@@ -16,6 +16,7 @@ from tcexplore.events import Finished
 from tcexplore.studies.runs import Runs
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.ui.run_actions import open_study
+from tcexplore.ui.screens.diff_screen import DiffScreen
 from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen
 from tests import fakes
 from tests.studies.playback import MACHINE, failed
@@ -78,11 +79,14 @@ async def test_timing_pauses_while_a_study_runs():
 
 
 async def test_a_panes_key_leads_to_the_pane_while_the_study_goes_on():
-    async with run_app(fakes.session(fakes.complete(7))) as ui:
+    async with run_app(fakes.session(fakes.complete(6), fakes.complete(7))) as ui:
         screen = await opened(ui)
+        await ui.pilot.press("d")
+        await ui.pilot.pause()
+        assert isinstance(ui.app.screen, DiffScreen)
         await ui.pilot.press("6")
         await ui.pilot.pause()
-        assert not isinstance(ui.app.screen, StudyScreen)
+        assert len(ui.app.screen_stack) == 1
         assert ui.app.main.grid.current == "timing"
         assert ui.app.focused is ui.app.main.reader
         assert screen.study_task is not None

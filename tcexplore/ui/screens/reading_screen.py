@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from tcexplore.documents.document import Document, Row
 from tcexplore.events import Location
-from tcexplore.keymap import ACTIONS, Scope, keys_of
+from tcexplore.keymap import TO_PANES, Scope, keys_of
 from tcexplore.ui.actions import bindings, footer, footer_action
 from tcexplore.ui.messages import CopyRequested, HitReached, SearchCounted
 from tcexplore.ui.row_line import RowLine
@@ -186,12 +186,12 @@ class OverlayScreen(ReadingScreen):
 
     async def on_key(self, event: Key) -> None:
         """Leave for a pane by its key: the panes are in view, and a study goes on without its screen."""
-        to_panes = (action for action in ACTIONS if action.run.startswith("show_pane("))
-        pane = next((action for action in to_panes if event.key in keys_of(action.name)), None)
+        pane = next((action for action in TO_PANES if event.key in keys_of(action.name)), None)
         if pane is not None and not self.is_modal:
             event.stop()
-            self.leave()
-            await self.app.run_action(pane.run, self.app.screen_stack[0])
+            while len(self.app.screen_stack) > 1:
+                self.app.pop_screen()
+            await self.app.run_action(pane.run, self.app.screen)
 
     def on_mount(self) -> None:
         self._view.focus()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -257,6 +257,8 @@ class ModuleStack:
         self._running: list[tuple[Module, RunModule | None]] = []
         self._paths: dict[int, ModulePath] = {}
         self._handles: list[Any] = []
+        self._has_hooks: Callable[[], bool] | None = None
+        """torch's function that tells a compiled module whether there are hooks on all modules."""
 
     @property
     def innermost(self) -> RunModule | None:
@@ -264,7 +266,12 @@ class ModuleStack:
         return self._running[-1][1] if self._running else None
 
     def __enter__(self) -> None:
-        hooks = torch.nn.modules.module
+        hooks: Any = torch.nn.modules.module
+        # torch warns of such hooks at each call of a compiled module: only the user's count.
+        self._has_hooks = getattr(hooks, "_has_any_global_hook", None)
+        if self._has_hooks is not None:
+            of_user = self._has_hooks()
+            hooks._has_any_global_hook = lambda: of_user
         self._handles = [
             hooks.register_module_forward_pre_hook(self._begin),
             hooks.register_module_forward_hook(self._end, always_call=True),
@@ -273,6 +280,8 @@ class ModuleStack:
     def __exit__(self, *_: object) -> None:
         for handle in self._handles:
             handle.remove()
+        if self._has_hooks is not None:
+            torch.nn.modules.module._has_any_global_hook = self._has_hooks
         self._running.clear()
 
     def _begin(self, module: Module, _args: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from typing import Any
 
 import pytest
@@ -195,6 +196,25 @@ def test_the_stack_of_an_eager_call_has_the_paths_of_a_graph():
     assert stack.innermost is None
     model(INPUT)
     assert len(stack.ran) == len(set(stack.ran))
+
+
+def test_torch_warns_of_the_users_hooks_only():
+    model = torch.compile(nn.Linear(2, 2), backend="eager")
+    stack = ModuleStack()
+    with torch.compiler.set_stance("force_eager"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        stack.__enter__()
+        model(torch.ones(1, 2))
+        stack.__exit__()
+        assert stack.ran
+        assert not caught
+        own = nn.modules.module.register_module_forward_hook(lambda *_: None)
+        stack.__enter__()
+        model(torch.ones(1, 2))
+        stack.__exit__()
+        own.remove()
+        model(torch.ones(1, 2))
+        assert ["global hooks" in str(warning.message) for warning in caught] == [True]
 
 
 def test_a_module_keeps_its_path_once_the_wrapper_that_compiled_it_is_gone():

@@ -160,6 +160,19 @@ def economics(snapshot: Snapshot) -> Economics:
     )
 
 
+def script_steps(snapshot: Snapshot) -> int | None:
+    """Return about how many steps a script has; None if it has none that are timed, or did not end by itself.
+
+    Not all of its steps are observed, but all calls of its regions are counted.
+    """
+    steps, end = snapshot.steps, snapshot.script_end
+    if steps is None or end is None or end.time_limit is not None or snapshot.failure:
+        return None
+    calls = {seen.region: seen.calls + seen.eager for seen in snapshot.region_calls}
+    made = [calls.get(region.region, 0) / region.calls for region in steps.regions if region.calls]
+    return round(max(made, default=0) / (steps.repeats + 1)) or None
+
+
 def _cost_s(snapshot: Snapshot) -> float | None:
     if snapshot.is_script:
         # The calls are the script's own: the time in torch's log is what compiling adds to its steps.

@@ -9,7 +9,14 @@ from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.config import INDUCTOR, SKIP_GUARD_EVAL
-from tcexplore.session.economics import GUARD_FILTERS, VISIBLE_GUARD_SHARE, certain_loss, economics, guard_cost
+from tcexplore.session.economics import (
+    GUARD_FILTERS,
+    VISIBLE_GUARD_SHARE,
+    certain_loss,
+    economics,
+    guard_cost,
+    script_steps,
+)
 from tcexplore.session.history import wrong_result
 from tcexplore.session.links import GUARD_FILTERS_LINK, Link, break_link, entry_link, kernel_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
@@ -403,8 +410,9 @@ def _argument(name: str) -> str:
 
 
 def _eager(snapshot: Snapshot) -> Iterator[NextStep]:
-    """Yield that eager is faster, in each call or over the calls that the user expects."""
-    timing, calls, cost_s = snapshot.timing, snapshot.expected_calls, economics(snapshot).cost_s
+    """Yield that eager is faster, in each call, or over the calls that the user expects or the steps of the script."""
+    timing, cost_s = snapshot.timing, economics(snapshot).cost_s
+    calls = script_steps(snapshot) if snapshot.expected_calls is None else snapshot.expected_calls
     if timing is not None and timing.verdict == "slower":
         gain = Gain(1 / timing.high, 1 / timing.speedup, 1 / timing.low, measured=True)
         yield NextStep(action="run_eagerly", target="the program", gain=gain)

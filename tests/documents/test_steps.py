@@ -103,6 +103,8 @@ def test_a_script_with_fewer_steps_than_the_break_even_point_says_so():
     end = ev.ScriptEnded(seconds=9.0)
     assert short in text(120, end)
     assert short in text(120, end, of=next_document)
+    assert "Leave the program uncompiled for 120 steps" in text(120, end, of=next_document)
+    assert "Leave the program" not in text(300, end, of=next_document)
     assert short in text(360, end, repeats=2)
     assert "This script has" not in text(120), "more steps may follow"
     assert "This script has" not in text(120, replace(end, time_limit=9.0), ev.Finished()), "it was stopped"

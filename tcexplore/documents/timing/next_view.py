@@ -365,7 +365,7 @@ def _eager_evidence(step: NextStep, snapshot: Snapshot) -> str:
     if timing is None:
         return ""
     if step.number is not None:
-        return "Compiling takes longer than it can save in them."
+        return f"Compiling takes longer than it can save in them; {hint('calls')} sets another number."
     eager, compiled = duration(timing.eager_us / 1e6), duration(timing.compiled_us / 1e6)
     return f"An eager call takes {eager}, a compiled one {compiled}, in {count(timing.pairs, 'pair')}."
 

@@ -11,7 +11,7 @@ from tcexplore.documents.verdicts import MARKS, VERDICT_STYLES
 from tcexplore.events import StepRegion, StepsTimed
 from tcexplore.quantities import count, duration, rounded
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import economics
+from tcexplore.session.economics import economics, script_steps
 from tcexplore.session.links import line_links, region_path, region_title
 
 RANDOM = (
@@ -81,17 +81,9 @@ def step_notes(steps: StepsTimed) -> Iterator[str]:
 
 
 def pays_in_this_run(snapshot: Snapshot) -> str:
-    """Return that the script has fewer steps than the break-even point; empty if it has more, or has not ended.
-
-    Not all of its steps are observed, but all calls of its regions are counted.
-    """
-    steps, needed, end = snapshot.steps, economics(snapshot).break_even_calls, snapshot.script_end
-    if steps is None or not needed or end is None or end.time_limit is not None or snapshot.failure:
-        return ""
-    calls = {seen.region: seen.calls + seen.eager for seen in snapshot.region_calls}
-    made = [calls.get(region.region, 0) / region.calls for region in steps.regions if region.calls]
-    number = round(max(made, default=0) / (steps.repeats + 1))
-    if not number or number >= needed:
+    """Return that the script has fewer steps than the break-even point; empty if it has more, or has not ended."""
+    number, needed = script_steps(snapshot), economics(snapshot).break_even_calls
+    if number is None or not needed or number >= needed:
         return ""
     return f"This script has about {count(number, 'step')}: compiling most likely makes it take longer."
 

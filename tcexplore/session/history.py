@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.events.commands import RecompileQuery
 from tcexplore.quantities import factor
 from tcexplore.session.ranked_breaks import uncompiled_functions
 
@@ -156,6 +157,13 @@ class Session:
         """Return the session with more events; drop those of any run but the newest."""
         newest = self.newest
         return self if newest is None else replace(self, runs=(*self.runs[:-1], newest.apply_all(events)))
+
+    def with_query(self, query: RecompileQuery) -> Session:
+        """Return the session with a recompile query that the newest run has not answered yet."""
+        newest = self.newest
+        if newest is None or any(answer.number == query.number for answer in newest.recompile_answers):
+            return self
+        return replace(self, runs=(*self.runs[:-1], replace(newest, recompile_query=query)))
 
     def without_answer(self, number: int) -> Session:
         """Return the session without the answer to the recompile queries of this number."""

@@ -318,11 +318,8 @@ class RunActions(App[int]):
         self.main.show_view("guards", "check")
         if not self._send_query(query):
             self.main.say(ended(), "warning")
-        elif self.session.shown is not None and not self.session.shown.complete:
-            when = "once everything is compiled" if query.region is None else "after the script's next call"
-            self.main.say(f"The answer comes {when}.")
-        elif self.session.shown is not None and self.session.shown.is_script:
-            self.main.say("A captured call is repeated with these inputs; the answer appears here.")
+        else:
+            self.session = self.session.with_query(query)
 
     def action_diff(self) -> None:
         from tcexplore.ui.screens.diff_screen import DiffScreen

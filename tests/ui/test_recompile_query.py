@@ -46,6 +46,23 @@ async def test_answers_are_shown_in_the_check_view(size: tuple[int, int]):
         check_screen(f"recompile_check_{size[0]}x{size[1]}", ui)
 
 
+async def test_a_query_that_is_not_answered_yet_is_in_the_check_view():
+    async with run_app(alive(), (160, 50)) as ui:
+        await ui.press("R", "3", "3", "enter")
+        await ui.settle()
+        assert "? (f32[33, 8], f32[6, 8], 0.1)" in ui.screen
+        assert "◐ Waiting for the answer." in ui.screen
+        newest = ui.app.session.newest
+        assert newest is not None
+        assert newest.recompile_query is not None
+        answer = replace(recompiling.run().recompile_answers[0], number=newest.recompile_query.number, run=newest.run)
+        await ui.show(ui.app.session.apply(answer))
+        assert "Waiting for the answer" not in ui.screen
+        newest = ui.app.session.newest
+        assert newest is not None
+        assert newest.recompile_query is None
+
+
 async def test_typing_replaces_the_first_size():
     async with run_app(alive()) as ui:
         await ui.press("R", "3", "3", "enter")
@@ -79,12 +96,13 @@ async def test_the_form_answers_while_the_user_types():
 
 async def test_the_form_of_a_run_that_still_compiles_answers_only_once():
     run = replace(recompiling.run(), status="running", phase="dynamo", recompile_answers=())
-    async with run_app(fakes.session(run)) as ui:
+    async with run_app(fakes.session(run), (160, 50)) as ui:
         await ui.press("R", "3", "3")
         assert ui.engine.requests == []
         await ui.press("enter")
         assert ui.engine.requests == ["ask f32[33, 8], f32[6, 8], 0.1"]
-        assert "once everything is compiled" in ui.notifications[-1]
+        await ui.settle()
+        assert "◐ The answer comes once everything" in ui.screen
 
 
 async def test_the_marked_number_of_many_inputs_is_in_view():

@@ -50,9 +50,26 @@ def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = froze
     if snapshot.trace:
         return Parts("", [empty_part(snapshot, width, EMPTY_TEXT, ev.RunFact.RECOMPILE_CHECKS)])
     answers = list(reversed(snapshot.recompile_answers))
-    rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
+    rows = list(_waiting(snapshot, width))
+    rows += [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
     empty_text = fixed(wrapped(EMPTY_TEXT.format(hint("recompile-check")), width, "muted", keys_only=True))
     return Parts(count(len(answers), "check") if answers else "", [fixed(rows), empty_text])
+
+
+def _waiting(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield a query that the run has not answered yet, and when it will."""
+    query = snapshot.recompile_query
+    if query is None or snapshot.status != "running":
+        return
+    yield row((" ? ", "key"), (format_inputs(query.inputs), "heading"))
+    if snapshot.is_script and snapshot.phase == "answering":
+        when = "a captured call is repeated with these inputs"
+    elif snapshot.is_script:
+        when = "the answer comes after the script's next call"
+    else:
+        when = "the answer comes once everything is compiled" if not snapshot.complete else "waiting for the answer"
+    yield from wrapped(f"{when[:1].upper()}{when[1:]}.", width, "running", indent=3, lead="◐ ")
+    yield BLANK
 
 
 def _answer(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iterator[Row]:

@@ -66,7 +66,7 @@ class ScriptSteps:
         if self.before_us is None or self.after_us is None:
             return ""
         before, after = duration(self.before_us / 1e6), duration(self.after_us / 1e6)
-        return f"; median step {before} before, {after} now, in separate runs"
+        return f"; median step {before} before, {after} now, in separate runs: too few to compare"
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.events.commands import RecompileQuery
 from tcexplore.quantities import factor
 from tcexplore.session.ranked_breaks import uncompiled_functions
 
 if TYPE_CHECKING:
+    from tcexplore.events.commands import RecompileQuery
     from tcexplore.session.snapshot import Snapshot
 
 
@@ -251,6 +251,8 @@ class RunSummary:
     guards: int
     recompiles: int
     speedup: float | None
+    speedup_range: tuple[float, float] | None
+    """Its 95% interval."""
     verdict: str
     error: str
     wrong: bool
@@ -295,6 +297,7 @@ def summarize(snapshot: Snapshot) -> RunSummary:
         recompiles=len({recompile.graph for recompile in snapshot.recompiles if not recompile.limit_hit}),
         limit_reached=any(recompile.limit_hit for recompile in snapshot.recompiles),
         speedup=timing.speedup if timing else None,
+        speedup_range=(timing.low, timing.high) if timing else None,
         verdict=timing.verdict if timing else "",
         error=snapshot.failure.type if snapshot.failure else "",
         wrong=wrong_result(snapshot),
@@ -317,8 +320,14 @@ def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
     ]
     decided = {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}
     if decided and before.speedup and after.speedup and f"{before.speedup:.2f}" != f"{after.speedup:.2f}":
-        texts.append(_speed_change(before.speedup, after.speedup))
+        unclear = "" if _apart(before.speedup_range, after.speedup_range) else ", no clear difference"
+        texts.append(f"{_speed_change(before.speedup, after.speedup)}{unclear}")
     return tuple(texts)
+
+
+def _apart(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
+    """Return whether two intervals are known and have no value in common."""
+    return one is not None and other is not None and (one[1] < other[0] or other[1] < one[0])
 
 
 def _speed_change(before: float, after: float) -> str:

@@ -104,6 +104,8 @@ def test_changes_list_only_differences() -> None:
     assert changes(summarize(first), summarize(second)) == ("graphs 2→1", "speedup 1.08×→1.62×")
     assert changes(summarize(first), replace(summarize(first), run=9)) == ()
     recompiled = replace(summarize(first), recompiles=3)
+    unclear = replace(summarize(second), speedup_range=(1.0, 1.9))
+    assert changes(summarize(first), unclear) == ("graphs 2→1", "speedup 1.08×→1.62×, no clear difference")
     assert changes(recompiled, summarize(second)) == ("graphs 2→1", "recompiles 3→0", "speedup 1.08×→1.62×")
     slower = replace(summarize(first), verdict="slower", speedup=0.63)
     assert changes(slower, summarize(second))[-1] == "1.59× slower→1.62× faster"

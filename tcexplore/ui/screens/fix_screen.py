@@ -201,7 +201,7 @@ class FixScreen(StudyScreen):
 
     @property
     def without_effect(self) -> Collection[str]:
-        return ("fix-write",) if self._verified is None else ()
+        return ("fix-write",) if self._verified is None or self._written else ()
 
     @property
     def _written(self) -> tuple[str, ...]:

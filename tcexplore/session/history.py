@@ -16,7 +16,6 @@ from tcexplore.quantities import factor
 from tcexplore.session.ranked_breaks import uncompiled_functions
 
 if TYPE_CHECKING:
-    from tcexplore.events.commands import RecompileQuery
     from tcexplore.session.snapshot import Snapshot
 
 
@@ -158,12 +157,12 @@ class Session:
         newest = self.newest
         return self if newest is None else replace(self, runs=(*self.runs[:-1], newest.apply_all(events)))
 
-    def with_query(self, query: RecompileQuery) -> Session:
+    def with_query(self, number: int, inputs: tuple[str, ...]) -> Session:
         """Return the session with a recompile query that the newest run has not answered yet."""
         newest = self.newest
-        if newest is None or any(answer.number == query.number for answer in newest.recompile_answers):
+        if newest is None or any(answer.number == number for answer in newest.recompile_answers):
             return self
-        return replace(self, runs=(*self.runs[:-1], replace(newest, recompile_query=query)))
+        return replace(self, runs=(*self.runs[:-1], replace(newest, recompile_asked=(number, inputs))))
 
     def without_answer(self, number: int) -> Session:
         """Return the session without the answer to the recompile queries of this number."""

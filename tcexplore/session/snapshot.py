@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any, Literal
 
 from tcexplore import events as ev
-from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.config import with_file_arguments
 from tcexplore.quantities import duration
 from tcexplore.session.call_account import CallAccount, call_account
@@ -79,8 +78,8 @@ class Snapshot:
     symbols: tuple[ev.GraphSymbols, ...] = ()
     extra_compiles: ev.ExtraCompiles | None = None
     recompile_answers: tuple[ev.RecompileAnswer, ...] = ()
-    recompile_query: RecompileQuery | None = None
-    """The newest query of the user, as long as it is not answered."""
+    recompile_asked: tuple[int, tuple[str, ...]] | None = None
+    """Number and inputs of the user's newest query, as long as it is not answered."""
     recompile_fixes_tried: tuple[ev.RecompileFixTried, ...] = ()
     target: str = NATIVE
     """Target in view: `native` or a name of the device table."""
@@ -491,9 +490,9 @@ def _replace_fix(snapshot: Snapshot, event: ev.BreakFix) -> Snapshot:
 def _replace_recompile_answer(snapshot: Snapshot, event: ev.RecompileAnswer) -> Snapshot:
     """Add an answer, last, and drop that to an earlier query of the same number: the user is still typing it."""
     others = tuple(answer for answer in snapshot.recompile_answers if answer.number != event.number)
-    asked = snapshot.recompile_query
-    waiting = None if asked is None or asked.number == event.number else asked
-    return replace(snapshot, recompile_answers=(*others, event), recompile_query=waiting)
+    asked = snapshot.recompile_asked
+    waiting = None if asked is None or asked[0] == event.number else asked
+    return replace(snapshot, recompile_answers=(*others, event), recompile_asked=waiting)
 
 
 def _replace_worker_report(snapshot: Snapshot, event: ev.CompileWorkerReport) -> Snapshot:

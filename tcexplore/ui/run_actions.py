@@ -319,7 +319,7 @@ class RunActions(App[int]):
         if not self._send_query(query):
             self.main.say(ended(), "warning")
         else:
-            self.session = self.session.with_query(query)
+            self.session = self.session.with_query(query.number, query.inputs)
 
     def action_diff(self) -> None:
         from tcexplore.ui.screens.diff_screen import DiffScreen

@@ -54,13 +54,13 @@ async def test_a_query_that_is_not_answered_yet_is_in_the_check_view():
         assert "◐ Waiting for the answer." in ui.screen
         newest = ui.app.session.newest
         assert newest is not None
-        assert newest.recompile_query is not None
-        answer = replace(recompiling.run().recompile_answers[0], number=newest.recompile_query.number, run=newest.run)
+        assert newest.recompile_asked is not None
+        answer = replace(recompiling.run().recompile_answers[0], number=newest.recompile_asked[0], run=newest.run)
         await ui.show(ui.app.session.apply(answer))
         assert "Waiting for the answer" not in ui.screen
         newest = ui.app.session.newest
         assert newest is not None
-        assert newest.recompile_query is None
+        assert newest.recompile_asked is None
 
 
 async def test_typing_replaces_the_first_size():

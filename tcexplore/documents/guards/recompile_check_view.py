@@ -58,10 +58,9 @@ def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = froze
 
 def _waiting(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield a query that the run has not answered yet, and when it will."""
-    query = snapshot.recompile_query
-    if query is None or snapshot.status != "running":
+    if snapshot.recompile_asked is None or snapshot.status != "running":
         return
-    yield row((" ? ", "key"), (format_inputs(query.inputs), "heading"))
+    yield row((" ? ", "key"), (format_inputs(snapshot.recompile_asked[1]), "heading"))
     if snapshot.is_script and snapshot.phase == "answering":
         when = "a captured call is repeated with these inputs"
     elif snapshot.is_script:

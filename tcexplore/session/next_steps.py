@@ -50,7 +50,7 @@ StepTrial = Literal["run", "fix", "fixes", "bisect"]
 fixes of all breaks together. `bisect`: by the bisect study."""
 
 CALLS = 10_000
-"""Calls over which gains are compared if the user names no number."""
+"""Calls over which gains are compared if the user names no number, and the program has none of its own."""
 
 VISIBLE_SHARE = 0.2
 """Share of a compiled call that ops must take for a step that speeds them up."""
@@ -241,7 +241,12 @@ def _call_s(snapshot: Snapshot) -> float:
     """Return the seconds that the expected calls take."""
     timing = snapshot.call_timing
     call_us = timing.compiled_us if timing is not None else 0.0
-    return call_us * (snapshot.expected_calls or CALLS) / 1e6
+    return call_us * compared_calls(snapshot) / 1e6
+
+
+def compared_calls(snapshot: Snapshot) -> int:
+    """Return the calls, or steps of a script, over which gains are compared."""
+    return snapshot.expected_calls or script_steps(snapshot) or CALLS
 
 
 def _with_result(step: NextStep, snapshot: Snapshot) -> NextStep:

@@ -14,6 +14,7 @@ from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import script_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
+from tcexplore.session.next_steps import compared_calls
 from tcexplore.session.snapshot import start_snapshot
 from tests import fakes
 from tests.documents import golden
@@ -103,7 +104,15 @@ def test_a_script_with_fewer_steps_than_the_break_even_point_says_so():
     end = ev.ScriptEnded(seconds=9.0)
     assert short in text(120, end)
     assert short in text(120, end, of=next_document)
-    assert "Leave the program uncompiled for 120 steps" in text(120, end, of=next_document)
+    compared: list[int] = []
+
+    def advice(run: Snapshot) -> Document:
+        compared.append(compared_calls(run))
+        return next_document(run)
+
+    assert "Leave the program uncompiled for 120 steps" in text(120, end, of=advice)
+    assert text(120, of=advice)
+    assert compared == [120, 10_000], "of a script that has not ended, the number of steps is not known"
     assert "Leave the program" not in text(300, end, of=next_document)
     assert short in text(360, end, repeats=2)
     assert "This script has" not in text(120), "more steps may follow"

@@ -19,12 +19,12 @@ from tcexplore.quantities import count, duration, factor, factor_range
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, step_link
 from tcexplore.session.next_steps import (
-    CALLS,
     FREEZING,
     NOT_MEASURED,
     Gain,
     NextStep,
     StepAction,
+    compared_calls,
     measured_gain,
     next_steps,
 )
@@ -109,9 +109,10 @@ def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterat
         text = "No graph break, no recompile, and no part of a call or of the compile that a known step would shorten."
         yield from wrapped(text, width, "muted")
     elif len(steps) > 1:
-        calls = snapshot.expected_calls or CALLS
         if any(step.gain.helps for step in steps):
-            text = f"By the time saved in {calls:,} calls; {hint('calls')} sets the number."
+            unit = snapshot.timing.unit if snapshot.timing is not None else "call"
+            saved = f"{compared_calls(snapshot):,} {unit}s"
+            text = f"By the time saved in {saved}; {hint('calls')} sets the number."
         elif any(step.gainless for step in steps):
             text = "No step has a certain gain so far. The others first, by the time that each could save at most."
         else:

@@ -27,7 +27,7 @@ def entered_phases() -> set[str]:
 
 
 def test_every_phase_that_is_entered_is_a_phase() -> None:
-    phases = entered_phases() | set(PHASE_OF.values()) | {"profile"}  # entered by `tcexplore open PROFILE`
+    phases = entered_phases() | set(PHASE_OF.values()) | {"trace", "profile"}  # entered by `tcexplore open`
     assert {"importing", "answering", "switching", "inductor"} <= phases
     assert phases == set(PHASES)
 

@@ -354,11 +354,14 @@ def _frames(
 def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     """Return `at least 64 µs per call (16% of 400 µs)`, with a timed fix `164 µs [150 µs, 178 µs] per call (40% of …)`.
 
-    The share is that of the call in which it was measured: with a timed fix, of the one without the fix.
+    The share is that of the call in which it was measured: with a timed fix, of the one without the fix; else of a
+    call without its backward.
     """
     if costed.us is None or costed.share is None or costed.contradicted:
         return ""
-    of = f" of {duration(costed.us / costed.share / 1e6)}" if costed.share else ""
+    trains = snapshot.call_timing is not None and snapshot.call_timing.train and costed.basis != "verified fix"
+    whole = "a forward of " if trains else ""
+    of = f" of {whole}{duration(costed.us / costed.share / 1e6)}" if costed.share else ""
     if costed.high_us is None or costed.low_us is None:
         if costed.is_too_short:
             return f"nothing certain {_unit(snapshot)}"

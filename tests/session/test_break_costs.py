@@ -20,6 +20,7 @@ from tcexplore.session import Snapshot, summarize
 from tcexplore.session.call_account import eager_ops
 from tcexplore.session.ranked_breaks import rank_breaks, uncompiled_functions
 from tcexplore.studies.fix import fix_gain
+from tests import fakes
 from tests.snapshots.estimates import ESTIMATE
 
 FILE = "/home/me/model.py"
@@ -51,6 +52,10 @@ def test_the_most_expensive_break_is_first_and_a_whole_function_gets_the_remaini
     assert {(c.low_us == c.us, c.high_us, c.basis) for c in ranked} == {(True, None, "gap, at least")}
     assert format_cost_briefly(ranked[0]) == "≥20.0 µs 10%"
     assert format_cost(ranked[0], snapshot) == "at least 20.0 µs per call (10% of 200 µs)"
+    timing = fakes.complete().timing
+    assert timing is not None
+    trains = replace(snapshot, timing=replace(timing, train=True))
+    assert format_cost(ranked[0], trains) == "at least 20.0 µs per call (10% of a forward of 200 µs)"
     assert "50.0 µs from the end of this graph" in explain_cost(ranked[0])
     assert "(2 times), in which 2 ops run eagerly: aten.relu" in explain_cost(ranked[0])
     assert "plain Python" in explain_cost(ranked[1])

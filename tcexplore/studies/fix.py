@@ -311,11 +311,12 @@ def fix_document(
     """Return the document of all breaks; `run` is the run of the unmodified file, `untried` names breaks left out."""
     if run is None:
         return StaticDocument("", tuple(wrapped("Waiting for the run of the unmodified file.", width, "muted")))
-    if run.failure is not None:
-        return StaticDocument(
-            "", tuple(wrapped(f"{run.failure.type}: {run.failure.message}", width, "error", lead="✖ "))
-        )
     rows: list[Row] = []
+    if run.failure is not None:
+        rows += wrapped(f"{run.failure.type}: {run.failure.message}", width, "error", lead="✖ ")
+        if not breaks:
+            return StaticDocument("", tuple(rows))
+        rows.append(BLANK)  # the time limit ended it after its breaks were known
     for fixes in breaks:
         view = BreakView(fixes.graph_break, run.file, fixes.verifications, number=fixes.number, advice=fixes.advice)
         rows += [*_break(view, width), *_body(view, width), BLANK]

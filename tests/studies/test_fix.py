@@ -43,6 +43,17 @@ def test_the_text_has_diff_and_verification_and_says_that_nothing_was_written():
     assert "press" not in report
 
 
+def test_the_fixes_are_shown_although_the_time_limit_ended_the_unmodified_file():
+    late = ev.Failed(run=1, stage="timing", blame="user", type=ev.TIMEOUT, message="not finished after 10 s")
+    tried = state()
+    tried.results[0] = BEFORE.apply(late)
+    report = " ".join(printed("fix", tried, 160).split())
+    assert "✖ Timeout: not finished after 10 s" in report
+    assert "1 of 3 breaks with a verified fix" in report
+    tried.results[1:] = []
+    assert "with a verified fix" not in printed("fix", tried, 160)
+
+
 def test_the_reason_why_no_fix_of_a_break_could_be_tried_is_shown():
     """In a script whose region has no captured call, torch's advice is not what is missing."""
     reason = "No call of its region could be captured, so that no fix can be verified"

@@ -36,7 +36,7 @@ from tcexplore.documents.locations import places
 from tcexplore.documents.module_folds import KernelGroup, kernel_groups
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.device_rows import format_measured
-from tcexplore.events import Kernel, Wrapper
+from tcexplore.events import CallPart, Kernel, Wrapper
 from tcexplore.events.base import frame_number
 from tcexplore.quantities import count, duration, first_of
 from tcexplore.session import Snapshot
@@ -237,9 +237,8 @@ def _measured(snapshot: Snapshot, kernels: Iterable[Kernel]) -> float | None:
     account = snapshot.call_account
     if account is None or snapshot.code.target != NATIVE:
         return None
-    times = _times(account)
-    known = [times.get((kernel.graph, kernel.phase, kernel.name)) for kernel in kernels]
-    return sum(filter(None, known)) if any(us is not None for us in known) else None
+    known = _parts_of(account, kernels)
+    return sum(part.us for part in known) if known else None
 
 
 UNSTEADY = 1.5
@@ -248,20 +247,24 @@ UNSTEADY = 1.5
 
 def _spread(snapshot: Snapshot, kernels: Iterable[Kernel]) -> str:
     """Return `  1.94 ms to 15.6 ms in the profiled calls`, of kernels whose time varies; empty for steady ones."""
-    account = snapshot.call_account
-    keys = {(kernel.graph, kernel.phase, kernel.name) for kernel in kernels}
-    parts = [part for part in account.parts if part.kind == "kernel"] if account is not None else []
-    known = [part for part in parts if (part.graph, part.phase, part.name) in keys]
+    known = _parts_of(snapshot.call_account, kernels) if snapshot.call_account is not None else []
     low, high = sum(part.low_us for part in known), sum(part.high_us for part in known)
     return (
         f"  {duration(low / 1e6)} to {duration(high / 1e6)} in the profiled calls" if high > UNSTEADY * low > 0 else ""
     )
 
 
+def _parts_of(account: CallAccount, kernels: Iterable[Kernel]) -> list[CallPart]:
+    """Return the parts of kernels in one call, of those that were measured."""
+    parts = _kernel_parts(account)
+    known = (parts.get((kernel.graph, kernel.phase, kernel.name)) for kernel in kernels)
+    return [part for part in known if part is not None]
+
+
 @by_identity(4)
-def _times(account: CallAccount) -> dict[tuple[str, str, str], float]:
-    """Return the microseconds of each kernel in one call, by graph, phase and name."""
-    return {(part.graph, part.phase, part.name): part.us for part in account.parts if part.kind == "kernel"}
+def _kernel_parts(account: CallAccount) -> dict[tuple[str, str, str], CallPart]:
+    """Return the part of each kernel in one call, by graph, phase and name."""
+    return {(part.graph, part.phase, part.name): part for part in account.parts if part.kind == "kernel"}
 
 
 def launches_of(kernels: Iterable[Kernel]) -> int:

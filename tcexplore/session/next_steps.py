@@ -43,7 +43,8 @@ of the whole model."""
 
 GainUnit = Literal["times faster", "seconds"]
 """`times faster`: time of a compiled call now over the time afterwards, per item for a larger batch. `seconds`: compile
-time saved, once; for `run_eagerly`, what compiling loses over the calls that the user expects."""
+time saved, once; for `run_eagerly`, what compiling loses over the calls that the user expects, or the script's
+steps."""
 
 StepTrial = Literal["run", "fix", "fixes", "bisect"]
 """How a step is tried. `run`: in a run with another configuration. `fix`: by the fix of a graph break. `fixes`: by the
@@ -416,13 +417,13 @@ def _argument(name: str) -> str:
 
 def _eager(snapshot: Snapshot) -> Iterator[NextStep]:
     """Yield that eager is faster, in each call, or over the calls that the user expects or the steps of the script."""
-    timing, cost_s = snapshot.timing, economics(snapshot).cost_s
-    calls = script_steps(snapshot) if snapshot.expected_calls is None else snapshot.expected_calls
+    timing, calls = snapshot.timing, snapshot.expected_calls or script_steps(snapshot)
     if timing is not None and timing.verdict == "slower":
         gain = Gain(1 / timing.high, 1 / timing.speedup, 1 / timing.low, measured=True)
         yield NextStep(action="run_eagerly", target="the program", gain=gain)
-    elif timing is not None and calls is not None and cost_s is not None:
-        loss = certain_loss(timing, cost_s, calls)
+    elif timing is not None and calls is not None:
+        cost_s = economics(snapshot).cost_s
+        loss = certain_loss(timing, cost_s, calls) if cost_s is not None else None
         if loss is not None:
             gain = Gain(loss.low, loss.value, loss.high, "seconds", measured=True)
             yield NextStep(action="run_eagerly", target="the program", gain=gain, number=calls, detail=timing.unit)

@@ -20,11 +20,13 @@ from tcexplore.session.line_times import (
     LineTimes,
     LineTraffic,
     PartLine,
+    TimedSpan,
     Traffic,
     line_shares,
     line_times,
     line_traffic,
     lines_of_parts,
+    times_outside,
 )
 from tcexplore.session.links import Link, break_link, guard_link
 from tcexplore.session.ranked_breaks import RankedBreak
@@ -38,6 +40,7 @@ LEAST_SHARE = 0.01
 
 _heat = by_identity(2)(line_traffic)
 _times = by_identity(2)(line_times)
+_outside = by_identity(2)(times_outside)
 _parts = by_identity(2)(lines_of_parts)
 _shares = by_identity(2)(line_shares)
 
@@ -182,7 +185,17 @@ def hot(snapshot: Snapshot) -> Traffic:
 
 def times_of_lines(snapshot: Snapshot) -> LineTimes | None:
     """Return the time of each line of a run, cached; None if it was not measured."""
-    return _times(snapshot.call_account, snapshot.eager_lines, snapshot.call_timing, parts_by_line(snapshot))
+    lines, parts = snapshot.eager_lines, parts_by_line(snapshot)
+    of: TimedSpan = "step" if lines is not None and lines is snapshot.step_lines else "call"
+    return _times(snapshot.call_account, lines, snapshot.call_timing, parts, of)
+
+
+def times_outside_call(snapshot: Snapshot) -> LineTimes | None:
+    """Return the lines of an eager step of a script that are not in the captured call, cached; None if unknown."""
+    times = times_of_lines(snapshot)
+    if times is None or times.of == "step":
+        return None
+    return _outside(snapshot.step_lines, snapshot.timing, times)
 
 
 def parts_by_line(snapshot: Snapshot) -> tuple[PartLine, ...]:
@@ -192,8 +205,8 @@ def parts_by_line(snapshot: Snapshot) -> tuple[PartLine, ...]:
 
 
 def shares_of_lines(snapshot: Snapshot) -> dict[Line, LineShare]:
-    """Return the share of each line in a call, cached; empty if it was not measured."""
-    return _shares(times_of_lines(snapshot))
+    """Return the share of each line in a call, of others in a script's step, cached; empty if it was not measured."""
+    return _shares(times_of_lines(snapshot), times_outside_call(snapshot))
 
 
 OUTSIDE = "∅"
@@ -229,10 +242,11 @@ def draw_share(share: float) -> str:
 
 
 def describe_time(time: LineShare) -> str:
-    """Return `41% of a call, 1.2 ms`."""
+    """Return `41% of a call, 1.2 ms`; of a line outside captured calls `12% of an eager step, 3.1 ms`."""
+    of = "an eager step" if time.of == "step" else "a call"
     if time.share < LEAST_SHARE:
-        return f"<{LEAST_SHARE:.0%} of a call"
-    return f"{'≈ ' if time.estimated else ''}{time.share:.0%} of a call, {duration(time.us / 1e6)}"
+        return f"<{LEAST_SHARE:.0%} of {of}"
+    return f"{'≈ ' if time.estimated else ''}{time.share:.0%} of {of}, {duration(time.us / 1e6)}"
 
 
 def format_cost_briefly(costed: RankedBreak) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
-from tcexplore.documents.line_facts import parts_by_line, times_of_lines
+from tcexplore.documents.line_facts import parts_by_line, times_of_lines, times_outside_call
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.rank_alert import hang_sentence
@@ -28,7 +28,7 @@ from tcexplore.session.compile_time import compile_time, compiler_runs, critical
 from tcexplore.session.economics import economics
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.kernel_facts import KernelFacts, achieved, kernel_facts, kernel_loops
-from tcexplore.session.line_times import line_traffic
+from tcexplore.session.line_times import LineTimes, line_traffic
 from tcexplore.session.memory_peak import memory_peak
 from tcexplore.session.next_steps import next_steps
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
@@ -497,16 +497,19 @@ def timing_fields(snapshot: Snapshot, calls: int | None = None) -> Fields | None
 
 
 def line_time_fields(snapshot: Snapshot) -> Fields:
-    """Return the time of each line of the user's files in one call, and of what is on no line."""
-    times = times_of_lines(snapshot)
-    if times is None:
-        return {"line_times": [], "line_times_rest": []}
+    """Return the time of each line of the user's files in one call, of what is on no line, and of other lines of a
+    script's step."""
     ids = stable_ids(snapshot)
-    lines = [
-        fields("line_time", time, id=ids.line(time.file, time.line), file=display_path(time.file), line=time.line)
-        for time in times.lines
-    ]
-    return {"line_times": lines, "line_times_rest": times.rest}
+    times, outside = times_of_lines(snapshot), times_outside_call(snapshot)
+
+    def of_lines(known: LineTimes | None) -> list[Fields]:
+        return [
+            fields("line_time", time, id=ids.line(time.file, time.line), file=display_path(time.file), line=time.line)
+            for time in (known.lines if known is not None else ())
+        ]
+
+    rest = times.rest if times is not None else ()
+    return {"line_times": of_lines(times), "line_times_rest": rest, "step_line_times": of_lines(outside)}
 
 
 def account_fields(snapshot: Snapshot) -> Fields | None:
@@ -639,7 +642,7 @@ _PARTS: dict[frozenset[str], Callable[[Snapshot], Fields]] = {
     }): code_fields,
     frozenset({"call_account"}): lambda run: {"call_account": account_fields(run)},
     frozenset({"eager_ops"}): lambda run: {"eager_ops": eager_op_fields(run)},
-    frozenset({"line_times", "line_times_rest"}): line_time_fields,
+    frozenset({"line_times", "line_times_rest", "step_line_times"}): line_time_fields,
     frozenset({"accuracy"}): lambda run: {"accuracy": accuracy_fields(run.accuracy)},
     frozenset({"memory"}): lambda run: {"memory": memory_fields(run)},
     frozenset({"cache_misses"}): lambda run: {"cache_misses": cache_misses(run)},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session.call_account import TOLERANCE, CallAccount
@@ -17,6 +17,10 @@ _SYMBOLIC_SIZE = 64
 _PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.convolution")
 _ATTENTION = "higher_order.flex_attention"
 """Beginning of the name of `flex_attention` and of its backward."""
+
+
+TimedSpan = Literal["call", "step"]
+"""What the times of lines add up to: a call, or a whole step of a script."""
 
 
 class PhaseLine(NamedTuple):
@@ -68,6 +72,7 @@ class LineTimes:
     compiled_us: float | None
     lines: tuple[LineTime, ...]
     rest: tuple[RestTime, ...]
+    of: TimedSpan = "call"
 
     @property
     def side(self) -> str:
@@ -82,16 +87,18 @@ class LineShare(NamedTuple):
     share: float
     estimated: bool
     """Whether it is partly an estimate: a share of a kernel of several lines, or of a scaled call."""
+    of: TimedSpan = "call"
 
 
-def line_shares(times: LineTimes | None) -> dict[Line, LineShare]:
-    """Return the time of each line that takes any, on the side of `times`."""
+def line_shares(times: LineTimes | None, outside: LineTimes | None = None) -> dict[Line, LineShare]:
+    """Return the time of each line that takes any, on the side of `times`; of lines `outside` their share of a step."""
     shares: dict[Line, LineShare] = {}
-    for time in times.lines if times is not None else ():
-        if time.us:
-            us, share, estimated = shares.get((time.file, time.line), LineShare(0.0, 0.0, estimated=False))
-            estimated = estimated or time.shared or time.estimated
-            shares[time.file, time.line] = LineShare(us + time.us, share + time.share, estimated)
+    for part in filter(None, (times, outside)):
+        for time in part.lines:
+            if time.us:
+                us, share, estimated, _ = shares.get((time.file, time.line), LineShare(0.0, 0.0, estimated=False))
+                estimated = estimated or time.shared or time.estimated
+                shares[time.file, time.line] = LineShare(us + time.us, share + time.share, estimated, part.of)
     return shares
 
 
@@ -111,6 +118,7 @@ def line_times(
     timed: ev.EagerLinesTimed | None,
     timing: ev.TimingEstimate | None,
     lines_of_parts: tuple[PartLine, ...],
+    of: TimedSpan = "call",
 ) -> LineTimes | None:
     """Return the time of each line; None if it was not measured. The eager call is scaled to that of the timing."""
     if timed is None and all(part.line is None for part in lines_of_parts):
@@ -135,7 +143,22 @@ def line_times(
     lines.sort(key=lambda time: (-time.us, -(time.eager_us or 0.0), time.file, time.line))
     rest = tuple(_rest(timed, scale, account, lines_of_parts))
     eager_us = timed.call_us * scale if timed else None
-    return LineTimes(eager_us, account.total_us if account else None, tuple(lines), rest)
+    return LineTimes(eager_us, account.total_us if account else None, tuple(lines), rest, of)
+
+
+def times_outside(
+    step_lines: ev.EagerLinesTimed | None, timing: ev.TimingEstimate | None, call: LineTimes | None
+) -> LineTimes | None:
+    """Return the lines of an eager step that are not in the captured call; None if none is known.
+
+    `timing` is that of the steps.
+    """
+    step = line_times(None, step_lines, timing, (), "step")
+    if step is None or call is None:
+        return None
+    inside = {(time.file, time.line) for time in call.lines}
+    lines = tuple(time for time in step.lines if (time.file, time.line) not in inside)
+    return replace(step, lines=lines, rest=()) if any(time.us for time in lines) else None
 
 
 _REST_NAMES: dict[str, str] = {

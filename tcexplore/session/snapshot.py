@@ -128,6 +128,9 @@ class Snapshot:
     step_timelines: tuple[ev.StepTimeline, ...] = ()
     """Steps of a profile, the median one first; of a script a warm one that is not timed."""
     eager_lines: ev.EagerLinesTimed | None = None
+    """Of a script those of its eager steps, until a call is examined."""
+    step_lines: ev.EagerLinesTimed | None = None
+    """The lines of an eager step of a script."""
     break_costs: ev.BreakCosts | None = None
     first_break_costs: ev.BreakCosts | None = None
     """The first costs of this run: they decide the order of the breaks, which later ones do not change."""
@@ -434,6 +437,14 @@ def _add_profile(snapshot: Snapshot, event: ev.CallProfiled) -> Snapshot:
     return replace(snapshot, call_profile=event, call_account=call_account(event, snapshot.timing))
 
 
+def _add_eager_lines(snapshot: Snapshot, event: ev.EagerLinesTimed) -> Snapshot:
+    """Add the lines of a call; those of a script are of its steps, and stay beside those of a captured call."""
+    if not snapshot.is_script:
+        return replace(snapshot, eager_lines=event)
+    of_call = snapshot.eager_lines if snapshot.captured_calls else event
+    return replace(snapshot, step_lines=event, eager_lines=of_call)
+
+
 def _add_break_costs(snapshot: Snapshot, event: ev.BreakCosts) -> Snapshot:
     costs = mark_contradiction(event, snapshot.timing)
     return replace(snapshot, break_costs=costs, first_break_costs=snapshot.first_break_costs or event)
@@ -528,6 +539,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.FrameEntered: _add_frame,
         ev.TimingEstimate: _add_timing,
         ev.CallProfiled: _add_profile,
+        ev.EagerLinesTimed: _add_eager_lines,
         ev.CallExamined: _add_examined,
         ev.SizesSeen: _replace_sizes,
         ev.BreakCosts: _add_break_costs,

@@ -107,6 +107,44 @@ def test_the_lines_of_a_script_are_those_of_a_captured_call():
     )
 
 
+def script_with_lines(*, captured: bool) -> Snapshot:
+    """Return a script with the lines of its eager step, of which a captured call has all but `class MLP`."""
+    call_lines = timed().eager_lines
+    assert call_lines is not None
+    outside = ev.EagerLine(location=at("class MLP"), phase="forward", us=300.0)
+    step = replace(call_lines, call_us=1000.0, lines=(*call_lines.lines, outside))
+    script = ev.EntryFound(name="__main__", kind="script", rule="", calls=())
+    run = replace(timed(), entry=script, eager_lines=None)
+    events: list[ev.Event] = [step]
+    if captured:
+        call = ev.CallExamined(region=0, call=2, inputs=("i64[8]",), calls=9, compiles=1, backward=True, held=0)
+        events.append(replace(call, timing=timed().timing, eager_lines=call_lines))
+    return run.apply_all(replace(event, run=run.run) for event in events)
+
+
+def test_lines_outside_a_captured_call_keep_their_time_in_the_step():
+    """Once a call is examined, the lines of the training loop have their share of a step, those of the call of it."""
+    before, after = (script_with_lines(captured=captured) for captured in (False, True))
+    # The step is scaled to the 400 us of its timing.
+    assert "30% of an eager step, 120 µs" in row(before, "class MLP", 150)
+    assert "20% of an eager step, 80.0 µs" in row(before, "self.fc1(x)", 150)
+    assert "30% of an eager step, 120 µs" in row(after, "class MLP", 150)
+    assert "50% of a call, 200 µs" in row(after, "self.fc1(x)", 150)
+
+
+def test_the_lines_view_has_the_lines_of_a_step_outside_the_captured_call():
+    texts = []
+    for captured in (False, True):
+        document = hot_lines_document(script_with_lines(captured=captured), frozenset(), 120)
+        texts.append([document.row(n).text for n in range(len(document))])
+    before, after = texts
+    assert before[0].startswith(" Lines of one step")
+    assert not any("Other lines of a step" in text for text in before)
+    start = next(n for n, text in enumerate(after) if "Other lines of a step" in text)
+    assert after[0].startswith(" Lines of one call")
+    assert [number for number, text in enumerate(after[start:]) if "class MLP" in text or "fc1" in text] == [3]
+
+
 def test_lines_timed_beside_other_programs_say_that_they_wait():
     run = timed()
     assert run.timing is not None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tcexplore import events as ev
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, missing_reason
-from tcexplore.documents.line_facts import lines_by_definition, read_lines, times_of_lines
+from tcexplore.documents.line_facts import lines_by_definition, read_lines, times_of_lines, times_outside_call
 from tcexplore.documents.locations import places
 from tcexplore.documents.module_folds import module_folds
 from tcexplore.documents.prose import BLANK, heading, row, shortened, wrapped
@@ -29,7 +29,7 @@ NO_TIMES = "The lines of a call were not measured."
 SHARED = "≈ kernels of several lines are split by the bytes or FLOPs of each line's ops."
 
 ESTIMATED = (
-    "Estimates: the call ran over 10% faster or slower than in the timing while its lines were measured. The times "
+    "Estimates: the machine ran over 10% faster or slower than in the timing while the lines were measured. The times "
     "are scaled to the timing."
 )
 
@@ -49,7 +49,12 @@ def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
                 return Parts("", [fixed([row((" … timing", "running")), BLANK, *wrapped(EMPTY_TEXT, width, "muted")])])
             return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
         return Parts("", [fixed(wrapped(f"{NO_TIMES} {reason}".strip(), width, "muted"))])
-    return Parts(count(len(times.lines), "line"), [fixed(hot_line_rows(snapshot, times, toggled, width))])
+    outside = times_outside_call(snapshot)
+    rows = hot_line_rows(snapshot, times, toggled, width)
+    if outside is None:
+        return Parts(count(len(times.lines), "line"), [fixed(rows)])
+    others = _outside_rows(snapshot, outside, width)
+    return Parts(count(len(times.lines) + len(outside.lines), "line"), [fixed(rows), fixed(others)])
 
 
 def hottest_line_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -67,7 +72,7 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
 
     Those of a model with repeated layers are grouped by the class or function that contains them.
     """
-    yield heading("Lines of one call", f"share of the {times.side} call")
+    yield heading(f"Lines of one {times.of}", f"share of the {times.side} {times.of}")
     if times.lines:
         yield from wrapped(_name_slowest(snapshot, times), width, "strong")
     if call := next(iter(snapshot.captured_calls), None):
@@ -90,9 +95,20 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
     yield from _notes(times.lines, width)
 
 
+def _outside_rows(snapshot: Snapshot, outside: LineTimes, width: int) -> Iterator[Row]:
+    """Yield the lines of a script's step that are not in the captured call."""
+    yield heading("Other lines of a step", "share of the eager step")
+    yield _columns(outside)
+    yield row((_figures(outside, outside.eager_us, None), "strong"), ("the step", "strong"))
+    yield from (_line_row(snapshot, time, outside, width) for time in outside.lines)
+    yield BLANK
+    if any(time.estimated for time in outside.lines):
+        yield from wrapped(ESTIMATED, width, "muted")
+
+
 def _whole_rows(times: LineTimes) -> Iterator[Row]:
     """Yield the call and the sum of what is on no line: the lines alone do not give the speedup of the call."""
-    yield row((_figures(times, times.eager_us, times.compiled_us), "strong"), ("the call", "strong"))
+    yield row((_figures(times, times.eager_us, times.compiled_us), "strong"), (f"the {times.of}", "strong"))
     if times.rest:
         sums = (sum(rest.eager_us or 0.0 for rest in times.rest), sum(rest.compiled_us or 0.0 for rest in times.rest))
         name = f": {times.rest[0].name}" * (len(times.rest) == 1)

@@ -12,7 +12,8 @@ from tcexplore.capture.entry import Call, EntryError, describe_call, describe_va
 from tcexplore.events.input_specs import split_arguments
 
 _TENSOR = re.compile(
-    r"(?P<tensor>[a-z]\w*\s*\[[\d\s,]*\])(?:\s+strides?\s*\[(?P<strides>[\d\s,]*)\])?(?P<grad>\s+grad)?"
+    r"(?P<tensor>[a-z]\w*\s*\[[\d\s,]*\])(?:\s+(?P<device>(?!stride|grad\b)[a-z]+(?::\d+)?))?"
+    r"(?:\s+strides?\s*\[(?P<strides>[\d\s,]*)\])?(?P<grad>\s+grad)?"
 )
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _MISSING = object()
@@ -23,9 +24,9 @@ def parse_typed_call(texts: Sequence[str], calls: Sequence[Call]) -> Call:
 
     A text that describes the original argument at its position keeps that object. A new tensor takes the device,
     `requires_grad`, layout and dynamic marks of the original at its position, and is a slice of another tensor if the
-    original is one, which guards see; its values are arbitrary. In addition
-    to `--input` specifications, texts may be lists, tuples and dicts of them, `f32[4,6] strides[1,4]` and
-    `f32[4] grad`. Raises `EntryError`.
+    original is one, which guards see; its values are arbitrary. In addition to `--input` specifications, texts may be
+    lists, tuples and dicts of them, `f32[4,6] strides[1,4]`, `f32[4] grad`, and `f32[4] cuda:0`, as inputs on a GPU are
+    described. Raises `EntryError`.
     """
     base = nearest_call(texts, calls)
     values = _TypedValues()
@@ -132,14 +133,14 @@ _CONTAINERS: dict[str, Callable[[_TypedValues, list[str], Any], Any]] = {
 
 def _new_tensor(match: re.Match[str], text: str, original: torch.Tensor | None) -> torch.Tensor:
     spec = parse_value(match["tensor"], text, torch.device("meta"))
-    device = original.device if original is not None else torch.device("cpu")
+    device = _device(match, text, original)
     if match["strides"] is not None:
         strides = tuple(int(part) for part in match["strides"].split(",") if part.strip())
         if len(strides) != spec.dim():
             raise EntryError(f"{text!r} has {spec.dim()} dimensions and {len(strides)} strides.", "", "arguments")
         tensor = torch.empty_strided(spec.shape, strides, dtype=spec.dtype, device=device)
     else:
-        sliced = None if original is None else _sliced(spec, original)
+        sliced = None if original is None or original.device != device else _sliced(spec, original)
         order = _dim_order(spec, original)
         tensor = torch.empty_permuted(spec.shape, order, dtype=spec.dtype, device=device) if sliced is None else sliced
     requires_grad = bool(match["grad"]) or (original is not None and original.requires_grad)
@@ -147,6 +148,17 @@ def _new_tensor(match: re.Match[str], text: str, original: torch.Tensor | None) 
     if original is not None and original.dim() == tensor.dim():
         vars(tensor).update({name: mark for name, mark in vars(original).items() if name.startswith("_dynamo_")})
     return tensor
+
+
+def _device(match: re.Match[str], text: str, original: torch.Tensor | None) -> torch.device:
+    """Return the device in a text, or else that of the original. Raises `EntryError` if torch knows no such device."""
+    if match["device"] is None:
+        return original.device if original is not None else torch.device("cpu")
+    try:
+        return torch.empty(0, device=match["device"]).device
+    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+        reason = str(error).partition("\n")[0]
+        raise EntryError(f"{text!r}: no tensor can be on {match['device']}: {reason}", "", "arguments") from None
 
 
 def _sliced(spec: torch.Tensor, original: torch.Tensor) -> torch.Tensor | None:

@@ -13,7 +13,7 @@ import torch
 
 from tcexplore.capture.compiled_frame import BoundFrame, cache_entries
 from tcexplore.capture.dynamo.frame_entries import stopped_compiling
-from tcexplore.capture.entry import Call, EntryError
+from tcexplore.capture.entry import Call, EntryError, describe_call
 from tcexplore.capture.recompile_check import NOT_COMPILED, RecompileCheck, check_entered
 from tcexplore.capture.typed_calls import link_sizes, parse_typed_call
 from tcexplore.capture.user_files import UserFiles
@@ -96,6 +96,22 @@ def test_unchanged_inputs_stay_the_same_object():
     assert call.args[0] is shared
     assert (call.args[1].stride(), call.args[1].requires_grad) == ((1, 2), True)
     assert call.kwargs == {"flag": True}
+
+
+def test_inputs_as_they_are_described_on_another_device_can_be_changed():
+    """The form offers `f32[16, 4] cuda:0` on a GPU, and the user changes a size in it."""
+    original = torch.empty(16, 4, device="meta")
+    base = (Call((original,)),)
+    assert describe_call(base[0]) == ("f32[16, 4] meta",)
+    changed, elsewhere, same = (
+        parse_typed_call((text,), base).args[0] for text in ("f32[33, 4] meta", "f32[33, 4] cpu", "f32[16, 4] meta")
+    )
+    assert (tuple(changed.shape), changed.device.type, elsewhere.device.type) == ((33, 4), "meta", "cpu")
+    assert same is original
+    strided = parse_typed_call(("f32[33, 4] meta strides[1, 33] grad",), base).args[0]
+    assert (strided.stride(), strided.requires_grad) == ((1, 33), True)
+    with pytest.raises(EntryError, match="no tensor can be on abc"):
+        parse_typed_call(("f32[33, 4] abc",), base)
 
 
 def test_typed_containers_and_layouts():

@@ -345,9 +345,14 @@ class RunActions(App[int]):
 
     def on_machine_code_requested(self) -> None:
         """Show the machine code of the selected row, after asking for a target if there is none."""
+        from tcexplore.documents.code.target_notes import LOCAL_CODE_LATER, awaits_local_code
+
         shown = self.session.shown
         if shown is not None and (shown.target != NATIVE or shown.code.assembled):
             self.main.show_assembly()
+        elif shown is not None and awaits_local_code(shown):
+            self.main.show_assembly()
+            self.main.say(LOCAL_CODE_LATER)
         else:
             self._choose_target(self.show_stages, "Machine code for which target?", USUAL_GPU)
 

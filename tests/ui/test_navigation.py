@@ -305,6 +305,21 @@ async def test_one_key_shows_the_assembly_of_the_line_and_asks_for_a_target_firs
         assert ui.current == "code", "once there is a target, the key asks for nothing"
 
 
+async def test_on_a_gpu_the_machine_code_of_its_own_kernels_is_awaited_while_a_script_runs():
+    done = gpu.run()
+    kernels = tuple(replace(kernel, target="native") for kernel in done.code.kernels)
+    native = replace(done, codes=(replace(done.code, target="native", kernels=kernels),), target="native")
+    early = replace(with_code(native, assembled=(), lowered=()), status="running", phase="switching")
+    async with run_app(fakes.session(early)) as ui:
+        await ui.press("1", "home")
+        await select(ui, "torch.relu")
+        await ui.press("P")
+        assert ui.current == "code"
+        assert ui.notifications[-1].startswith("The machine code of this GPU's kernels is read when")
+        await ui.show(fakes.session(replace(native, status="running", phase="timing")))
+        assert "ld.global" in ui.screen
+
+
 async def test_one_key_shows_the_assembly_of_a_cpu_kernel():
     run = gpu.run(target="native")
     stages = (KernelStage("assembly", "\tvmaxps zmm0, zmm0, zmm1", ((1, 5),)),)

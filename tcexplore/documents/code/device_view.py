@@ -9,7 +9,13 @@ from tcexplore.documents.code.autotuning_view import autotuning_document
 from tcexplore.documents.code.resources_view import resources_section
 from tcexplore.documents.code.roofline_view import roofline_section
 from tcexplore.documents.code.stages_view import stages_section
-from tcexplore.documents.code.target_notes import format_progress, is_assembled, target_rows
+from tcexplore.documents.code.target_notes import (
+    LOCAL_CODE_LATER,
+    awaits_local_code,
+    format_progress,
+    is_assembled,
+    target_rows,
+)
 from tcexplore.documents.document import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.prose import BLANK, fold
@@ -48,5 +54,7 @@ def device_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         text = EMPTY_TEXT.format(hint("target"))
         if snapshot.target != NATIVE and not is_assembled(snapshot):
             text = f"Under way for {format_progress(snapshot)}."
+        elif awaits_local_code(snapshot):
+            text = LOCAL_CODE_LATER
         parts.append(empty_part(snapshot, width, text, ev.RunFact.MACHINE_CODE))
     return Parts(" · ".join(titles), parts)

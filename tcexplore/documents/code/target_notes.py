@@ -9,6 +9,7 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, wrapped
+from tcexplore.events.run_events import PHASES
 from tcexplore.quantities import count, duration, size
 from tcexplore.session.links import line_links
 from tcexplore.targets.target_names import NATIVE
@@ -117,9 +118,26 @@ def format_progress(snapshot: Snapshot) -> str:
 
 def is_assembled(snapshot: Snapshot) -> bool:
     """Return whether no more machine code will come for the target in view."""
+    if awaits_local_code(snapshot):
+        return False
     if snapshot.target == NATIVE:
         return snapshot.complete
     return not _is_being_lowered(snapshot) and _kernels_made(snapshot) >= _kernels_wanted(snapshot)
+
+
+LOCAL_CODE_LATER = "The machine code of this GPU's kernels is read when the calls of the program have ended."
+
+_BEFORE_LOCAL_CODE = {*PHASES} - {"timing", "comparing", "answering", "trace", "profile"}
+
+
+def awaits_local_code(snapshot: Snapshot) -> bool:
+    """Return whether the machine code of the kernels that this machine's GPU runs is still to come."""
+    return (
+        snapshot.target == NATIVE
+        and snapshot.status == "running"
+        and snapshot.phase in _BEFORE_LOCAL_CODE
+        and _kernels_made(snapshot) < _kernels_wanted(snapshot)
+    )
 
 
 def _is_being_lowered(snapshot: Snapshot) -> bool:

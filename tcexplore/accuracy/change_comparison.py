@@ -254,11 +254,11 @@ class _ChangeComparison:
         if not all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
                    for a, b in zip(first, last, strict=True)):  # fmt: skip
             self._add(f"{prefix}other random numbers are drawn {side}", wrong=True)
-        unexplained: tuple[AccuracyVerdict, ...] = (WRONG,)
+        # That of compiled code which is not close is judged by the accuracy check.
+        unexplained: tuple[AccuracyVerdict, ...] = (WRONG,) if compiled else (WRONG, NOT_CLOSE)
         for known in compare_values(list(common_values(before, after, None)), rounded(), unexplained):
             deviation = replace(known, name=prefix + known.name)
             if compiled and deviation.verdict == NOT_CLOSE:
-                # Rounding of compiled code, which is judged by the accuracy check.
                 deviation = replace(deviation, verdict=CLOSE)
             self._values.append(deviation)
             if deviation.verdict == WRONG:

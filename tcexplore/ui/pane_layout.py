@@ -103,17 +103,23 @@ class Need(NamedTuple):
 
     lines: int
     cells: int
+    whole: int = 0
+    """Cells for whole rows, also their less important parts."""
 
 
 def measure(document: Document, lines: int) -> Need:
     """Return what a document needs; only the rows of a first screen of `lines` lines count for the width."""
     first = min(start(document), max(0, len(document) - lines))
-    rows = (document.row(index) for index in range(first, min(first + lines, len(document))))
-    cells = sorted(sum(cell_len(flat(span.text)) for span in row.spans[: kept_spans(row)]) for row in rows)
-    widest = cells[-1 - len(cells) // CUT_ROWS] if cells else 0
-    return Need(
-        _rounded(len(document) + FRAME + SPARE, LINES_STEP), _rounded(widest + FRAME + MARGIN, CELLS_STEP)
-    )  # fmt: skip
+    rows = [document.row(index) for index in range(first, min(first + lines, len(document)))]
+    kept = _width([sum(cell_len(flat(span.text)) for span in row.spans[: kept_spans(row)]) for row in rows])
+    whole = _width([cell_len(flat(row.text)) for row in rows])
+    return Need(_rounded(len(document) + FRAME + SPARE, LINES_STEP), kept, whole)
+
+
+def _width(cells: Sequence[int]) -> int:
+    """Return the width of a pane with rows of so many cells."""
+    widest = sorted(cells)[-1 - len(cells) // CUT_ROWS] if cells else 0
+    return _rounded(widest + FRAME + MARGIN, CELLS_STEP)
 
 
 def _rounded(number: int, step: int) -> int:
@@ -126,15 +132,15 @@ def divide(room: int, shares: Sequence[int]) -> list[int]:
     return [end - begin for begin, end in pairwise((0, *ends[:-1], room))]
 
 
-def allot(parts: Sequence[int], needs: Sequence[int | None], least: int) -> list[int]:
-    """Return the parts, changed so that those that need less give to those that need more.
+def allot(parts: Sequence[int], needs: Sequence[int | None], keeps: Sequence[int]) -> list[int]:
+    """Return the parts, changed so that those that need less give to those that need more, and still have `keeps`.
 
     The part that lacks the least is served first, and the one with most to spare gives first. A part whose need is
     unknown stays as it is.
     """
     known = [part if need is None else need for part, need in zip(parts, needs, strict=True)]
     lacks = [max(0, need - part) for part, need in zip(parts, known, strict=True)]
-    spares = [max(0, part - max(need, least)) for part, need in zip(parts, known, strict=True)]
+    spares = [max(0, part - max(need, keep)) for part, need, keep in zip(parts, known, keeps, strict=True)]
     moved = min(sum(lacks), sum(spares))
     allotted = list(parts)
     left = moved
@@ -168,7 +174,9 @@ class Tiles(NamedTuple):
             return cls(columns, [size.height] * len(columns))
         columns = divide(size.width, sizes.columns or COLUMNS)
         if sizes.columns is None:
-            columns = allot(columns, [_widest(needs, visible, column) for column in range(3)], LEAST_CELLS)
+            # What a source line lacks at its end is not worth the rest of each row of another pane.
+            needed, whole = (_widest(needs, visible, size) for size in ("cells", "whole"))
+            columns = allot(columns, needed, [max(LEAST_CELLS, cells or 0) for cells in whole])
         return cls(columns, [_upper(size.height, sizes, needs, visible, column) for column in range(3)])
 
     def shares(self) -> list[int]:
@@ -189,9 +197,10 @@ class Tiles(NamedTuple):
         return places
 
 
-def _widest(needs: Mapping[str, Need], visible: Sequence[str], column: int) -> int | None:
-    known = [needs[name].cells for name in visible if name in needs and CELLS[name].column == column]
-    return max(known, default=None)
+def _widest(needs: Mapping[str, Need], visible: Sequence[str], size: Literal["cells", "whole"]) -> list[int | None]:
+    """Return what the pane that needs most of each column needs; None if that is not known."""
+    known = [(CELLS[name].column, getattr(needs[name], size)) for name in visible if name in needs]
+    return [max((cells for at, cells in known if at == column), default=None) for column in range(3)]
 
 
 def _upper(lines: int, sizes: PaneSizes, needs: Mapping[str, Need], visible: Sequence[str], column: int) -> int:
@@ -202,7 +211,7 @@ def _upper(lines: int, sizes: PaneSizes, needs: Mapping[str, Need], visible: Seq
     if chosen is None:
         names = sorted((name for name in visible if CELLS[name].column == column), key=lambda name: CELLS[name].row)
         known = [needs[name].lines if name in needs else None for name in names]
-        parts = allot(parts, known, LEAST_LINES) if len(known) == len(parts) else parts
+        parts = allot(parts, known, [LEAST_LINES] * len(parts)) if len(known) == len(parts) else parts
     return parts[0]
 
 

@@ -26,7 +26,7 @@ def test_room_is_moved_only_from_panes_with_too_much_to_panes_with_too_little(
     given_parts: list[tuple[int, int | None]],
 ):
     parts, needs = [part for part, _ in given_parts], [need for _, need in given_parts]
-    allotted = allot(parts, needs, least=8)
+    allotted = allot(parts, needs, [8] * len(parts))
     assert sum(allotted) == sum(parts)
     for before, need, after in zip(parts, needs, allotted, strict=True):
         wanted = before if need is None else need
@@ -34,14 +34,25 @@ def test_room_is_moved_only_from_panes_with_too_much_to_panes_with_too_little(
 
 
 def test_the_pane_that_lacks_the_least_is_served_first():
-    assert allot([60, 45, 55], [40, 48, 150], 30) == [40, 48, 72]
-    assert allot([60, 45, 55], [58, 48, 150], 30) == [58, 47, 55]
+    assert allot([60, 45, 55], [40, 48, 150], [30] * 3) == [40, 48, 72]
+    assert allot([60, 45, 55], [58, 48, 150], [30] * 3) == [58, 47, 55]
+
+
+def test_a_pane_whose_rows_would_lose_their_ends_gives_no_room():
+    """A long source line does not take the sizes of all kernels away."""
+    assert allot([64, 44, 52], [80, 44, 36], [32, 44, 32]) == [80, 44, 36]
+    assert allot([64, 44, 52], [80, 44, 36], [32, 44, 48]) == [68, 44, 48]
+    needs = {**dict.fromkeys(SIX, Need(12, 32, 32)), "source": Need(300, 90, 90), "code": Need(40, 36, 80)}
+    columns = Tiles.of(SCREEN, "all", SIX, PaneSizes(), needs).columns
+    plain = Tiles.of(SCREEN, "all", SIX, PaneSizes(), {}).columns
+    assert columns[0] > plain[0], "the graph pane gives"
+    assert columns[2] == plain[2]
 
 
 def test_a_document_needs_all_of_its_rows_and_the_important_part_of_its_widest():
     quiet = Row((Span("a" * 20), Span("b" * 50, "muted")))
-    assert measure(StaticDocument("", (quiet,) * 4), 30) == Need(9, 24)
-    assert measure(document(*["a" * 20] * 11, "b" * 100), 30) == Need(15, 24)
+    assert measure(StaticDocument("", (quiet,) * 4), 30) == Need(9, 24, 76)
+    assert measure(document(*["a" * 20] * 11, "b" * 100), 30) == Need(15, 24, 24)
     assert measure(document("a" * 30, "b" * 100), 30).cells == 104
 
 

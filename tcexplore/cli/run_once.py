@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Self, TextIO, TypeVar
 
 from tcexplore import events as ev
-from tcexplore.documents.empty_states import PHASES
+from tcexplore.documents.empty_states import describe_work
 from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.processes import Deadline
 from tcexplore.quantities import count
@@ -61,11 +61,10 @@ class Line:
     def show(self, snapshot: Snapshot, prefix: str = "") -> None:
         """Show the progress of a run, after a prefix."""
         summary, running = summarize(snapshot), snapshot.status == "running"
-        graph = f" {snapshot.phase_graph}" if snapshot.phase_graph and running else ""
-        phase = PHASES.get(snapshot.phase, snapshot.phase) if running else "done"
+        phase = describe_work(snapshot) if running else "done"
         counts = (count(summary.graphs, "graph"), count(summary.breaks, "break"), count(summary.kernels, "kernel"))
         so_far = ", ".join(counts) if snapshot.compiled or summary.breaks else ""
-        self._update(" · ".join(filter(None, (prefix, phase + graph, so_far))), prefix or phase)
+        self._update(" · ".join(filter(None, (prefix, phase, so_far))), prefix or phase)
 
     def print_line(self, text: str) -> None:
         """Print a line that stays: a result."""

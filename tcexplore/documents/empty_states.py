@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Part, Row, fixed
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.quantities import duration
+from tcexplore.quantities import count, duration
 from tcexplore.session.links import line_links
 
 if TYPE_CHECKING:
@@ -44,6 +44,13 @@ def describe_phase(snapshot: Snapshot) -> str:
         return "waiting for the next compile"
     words = PHASES.get(snapshot.phase, snapshot.phase)
     return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
+
+
+def describe_work(snapshot: Snapshot) -> str:
+    """Return the phase of a run; of a timing, also how many processes are still to be timed, each for seconds."""
+    more = snapshot.timing.processes_to_come if snapshot.phase == "timing" and snapshot.timing is not None else 0
+    to_come = f", {count(more, 'process', 'processes')} to come" if more else ""
+    return describe_phase(snapshot) + to_come
 
 
 def empty_part(snapshot: Snapshot, width: int, empty_text: str, fact: ev.RunFact | None = None) -> Part:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore.documents.configurations import format_torch
 from tcexplore.documents.document import Row
-from tcexplore.documents.empty_states import PHASES
+from tcexplore.documents.empty_states import describe_work
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import Piece, fitted, piece, row, wrapped
 from tcexplore.documents.verdicts import of_medians
@@ -65,11 +65,11 @@ def _progress(state: StudyState[Any, Any], now: float) -> Iterator[Piece]:
         if state.steps:
             yield piece(state.steps, "strong")
         yield piece(f"◐ {state.step}", "running", 1)
-        elapsed = now - state.step_began if state.step_began is not None and not state.steps else 0.0
-        if elapsed >= SHOWN_FROM_S:  # of a study that does not know how long it takes
+        elapsed = now - state.step_began if state.step_began is not None else 0.0
+        if elapsed >= SHOWN_FROM_S:
             yield piece(f"for {elapsed:.0f} s", "running", 1)
         if state.run is not None:
-            yield piece(PHASES.get(state.run.phase, state.run.phase), "muted", 4)
+            yield piece(describe_work(state.run), "muted", 3)
 
 
 def heading_rows(state: StudyState[Any, Any], width: int) -> Iterator[Row]:

@@ -395,7 +395,7 @@ def _try_sequence(
                 if last == 1:
                     current = {} if module is None else dict(module.named_buffers())
                     observation.changed |= {f"buffer {name}": b.detach().clone() for name, b in current.items()}
-                    observation.state |= subject.state.leaves() if subject.state else {}
+                    observation.state |= subject.state.values().leaves if subject.state else {}
         return observation
     except (Exception, CallTimeoutError) as error:  # noqa: BLE001  user code may raise anything; the caller compares exceptions
         return error

@@ -122,8 +122,8 @@ def observe(
     inputs, python = input_tensors(call), subject.state
     writable = {**inputs, **_buffers(module)}
     if python is not None:
-        writable |= {**_small_parameters(module), **_other_tensors(python, inputs)}
-        leaves_before = python.leaves()
+        state_before = python.values()
+        writable |= {**_small_parameters(module), **_without(state_before.tensors, inputs)}
     before = {name: _copy(tensor) for name, tensor in writable.items()}
     parameters = {} if module is None or subject.train else dict(module.named_parameters())
     versions = {name: parameter._version for name, parameter in parameters.items()}
@@ -131,18 +131,20 @@ def observe(
         _clear_gradients(module, call)  # a script may have left some
     subject.seed()
     generators = _generator_states()
+    written: dict[str, torch.Tensor] | None = None
     try:
         observation = _observe_outputs(subject.call(function, call), inputs)
         observation.generators = _generator_states()
         observation.random = not _same_states(generators, observation.generators)
-        observation.changed = {name: _copy(tensor) for name, tensor in _changed(writable, before)}
+        written = dict(_changed(writable, before))
+        observation.changed = {name: _copy(tensor) for name, tensor in written.items()}
         observation.unchanged = {
             name: tensor
             for name, tensor in before.items()
             if tensor.is_floating_point() and name not in observation.changed
         }
         if python is not None:
-            _observe_state(observation, python, leaves_before, module, writable, inputs)
+            _observe_state(observation, python, state_before.leaves, module, writable, inputs)
         # Those of a step with its backward and its optimizer inside; `subject.restore` sets the parameters back.
         observation.changed |= {
             f"parameter {name}": _copy(parameter)
@@ -152,7 +154,9 @@ def observe(
         if subject.train or parameters:
             observation.gradients = {f"gradient of {name}": _copy(grad) for name, grad in _gradients(module, call)}
     finally:
-        _restore(writable if undo else inputs, before)
+        if written is None:  # the call failed
+            written = dict(_changed(writable, before))
+        _restore({name: tensor for name, tensor in written.items() if undo or name in inputs}, before)
         if python is not None and undo:
             python.restore()
         subject.restore()
@@ -170,15 +174,15 @@ def _observe_state(
 ) -> None:
     """Add Python state that the call changed, and tensors that it put in the place of others."""
     missing = object()
-    after = python.leaves()
+    after, tensors, single = python.values()
     observation.state = {
         path: after.get(path, "missing")
         for path in before.keys() | after.keys()
         if not _same_leaves(before.get(path, missing), after.get(path, missing))
     }
     observation.numbers = {path: leaf for path, leaf in after.items() if isinstance(leaf, int | float)}
-    observation.numbers |= python.single_elements()
-    for name, tensor in {**_buffers(module), **_other_tensors(python, inputs)}.items():
+    observation.numbers |= {path: _copy(tensor) for path, tensor in single.items()}
+    for name, tensor in {**_buffers(module), **_without(tensors, inputs)}.items():
         if writable.get(name) is not tensor:
             observation.changed[name] = _copy(tensor)
 
@@ -209,10 +213,10 @@ def _buffers(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
     return {} if module is None else {f"buffer {name}": strided(buffer) for name, buffer in module.named_buffers()}
 
 
-def _other_tensors(python: PythonState, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _without(tensors: dict[str, torch.Tensor], inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return the tensors of the state without the inputs, which are global in most files."""
     known = set(map(id, inputs.values()))
-    return {path: tensor for path, tensor in python.tensors().items() if id(tensor) not in known}
+    return {path: tensor for path, tensor in tensors.items() if id(tensor) not in known}
 
 
 SMALL_BYTES = 64 << 20
@@ -250,8 +254,8 @@ def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     )
 
 
-def _restore(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> None:
-    for name, tensor in _changed(tensors, before):
+def _restore(written: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> None:
+    for name, tensor in written.items():
         with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
             if tensor.shape != before[name].shape:
                 tensor.as_strided_(before[name].shape, before[name].stride())

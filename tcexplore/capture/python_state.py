@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from types import FunctionType, GeneratorType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.parameter import is_lazy
@@ -31,6 +31,17 @@ TENSOR_BYTES = 256 << 20
 
 _INTERNAL = frozenset(vars(torch.nn.Module())) - {"training", "_buffers", "_parameters", "_modules"}
 """Attributes of `torch.nn.Module` that are no state of the user's."""
+
+
+class StateValues(NamedTuple):
+    """What the state holds now, by path."""
+
+    leaves: dict[str, Any]
+    """The values other than tensors, in a form that can be compared across programs."""
+    tensors: dict[str, torch.Tensor]
+    """The tensors, without those that a module has registered."""
+    single: dict[str, torch.Tensor]
+    """The tensors with one element, registered ones too."""
 
 
 class PythonState:
@@ -70,13 +81,15 @@ class PythonState:
             elif (state := opaque_state(value)) != type(value).__qualname__:
                 self._fixed.append((path, value, state))
 
-    def leaves(self) -> dict[str, Any]:
-        """Return the values other than tensors by path, in a form that can be compared across programs."""
-        return {path: _leaf(value) for path, value in self._walk() if not isinstance(value, torch.Tensor)}
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """Return the tensors by path, without those that a module has registered."""
-        return _limited(self._without_registered(self._walk()))
+    def values(self) -> StateValues:
+        """Return what the state holds, from one walk: a large model has many thousands of values."""
+        leaves = list(self._walk())
+        tensors = [(path, value) for path, value in leaves if isinstance(value, torch.Tensor)]
+        return StateValues(
+            {path: _leaf(value) for path, value in leaves if not isinstance(value, torch.Tensor)},
+            _limited(self._without_registered(tensors)),
+            {path: tensor for path, tensor in tensors if tensor.numel() == 1},
+        )
 
     def _without_registered(self, leaves: Iterable[tuple[str, Any]]) -> list[tuple[str, torch.Tensor]]:
         """Return the tensors among the leaves that no module has registered."""
@@ -84,11 +97,6 @@ class PythonState:
         return [
             (path, value) for path, value in leaves if isinstance(value, torch.Tensor) and id(value) not in registered
         ]
-
-    def single_elements(self) -> dict[str, torch.Tensor]:
-        """Return copies of the tensors with one element by path, registered ones too."""
-        tensors = ((path, value) for path, value in self._walk() if isinstance(value, torch.Tensor))
-        return {path: tensor.detach().clone() for path, tensor in tensors if tensor.numel() == 1}
 
     def restore(self) -> None:
         """Set all containers, tensors and opaque objects back."""

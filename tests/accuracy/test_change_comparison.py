@@ -230,12 +230,12 @@ def test_state_in_classes_slots_arrays_streams_and_generators_is_seen_and_restor
     scope = program(OPAQUE)
     names = ("Counter", "slotted", "step", "array", "generator", "drawn", "plain", "stream", "left")
     saved = PythonState({name: scope[name] for name in names}, lambda value: value.__module__ in ("builtins", None))
-    before = saved.leaves()
+    before = saved.values().leaves
     scope["step"]()
-    after = saved.leaves()
+    after = saved.values().leaves
     assert {path.partition(".")[0] for path in before if before[path] != after[path]} == set(names)
     saved.restore()
-    assert {path for path, value in saved.leaves().items() if value != before[path]} == {"left"}
+    assert {path for path, value in saved.values().leaves.items() if value != before[path]} == {"left"}
 
 
 class Updated(torch.nn.Module):

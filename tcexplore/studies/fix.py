@@ -193,7 +193,7 @@ class FixedFiles:
         """Return the job that runs the files with the adopted fixes, to see the breaks that are left."""
         # A script's region is compared alone.
         config = replace(self.job.config, no_captured_calls=True, no_eager_steps=True)
-        return replace(self.fixed_job(), time_for=0.0, config=config)
+        return replace(self.fixed_job(), time_for=0.0, profile=False, config=config)
 
     def job_with(self, change: Change) -> Job:
         """Return the job that runs a change on top of the adopted ones, and compares it with the original source."""

@@ -173,7 +173,9 @@ class CapturedStage:
             if restore() and _can_copy(program):  # as a step with its optimizer, it changes more than small tensors
                 program, restore = self._program(entry, captured, regions, largest_copied=sys.maxsize)
             notes = entry.notes if self._frames.count == before else (*entry.notes, RECOMPILED)
-            Examination(program, self._hooks, self._recorder, self._stages, self._frames, restore).emit_results()
+            examination = Examination(program, self._hooks, self._recorder, self._stages, self._frames, restore)
+            examination.emit_accuracy()
+            examination.emit_memory()
         result = self._results[id(captured)] = _with_results(replace(result, notes=notes), events)
         self._emit(result)
 

@@ -64,11 +64,14 @@ class Examination:
         after = self._allocated.read()
         self._compile_bytes = None if after is None or self._bytes_before is None else after - self._bytes_before
 
-    def emit_results(self) -> None:
-        """Emit `Accuracy` and `Memory`; a failure costs that fact only."""
+    def emit_accuracy(self) -> None:
+        """Emit `Accuracy`; a failure costs that fact only."""
         self.restore()
         self._stages.run(RunFact.ACCURACY, "tcexplore.accuracy", lambda: self._hooks.emit(self._accuracy()))
         self.restore()
+
+    def emit_memory(self) -> None:
+        """Emit `Memory`; a failure costs that fact only."""
         self._stages.run(RunFact.MEMORY, "torch.profiler:profile", self._emit_memory)
         self.restore()
         if self._explain_memory is not None:

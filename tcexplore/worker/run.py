@@ -547,7 +547,9 @@ class Run:
             self._judge_numerics(partial(self._numerics.run, program, self._frames, examination.restore))
         if self.job.examine and not (self._codegen.uncompiled or self._eager_failure or self.job.structure_only):
             self.progress.enter("accuracy")
-            examination.emit_results()
+            examination.emit_accuracy()
+            if self.job.baseline is None or self.job.baseline_config is not None:  # a fix is not judged by its memory
+                examination.emit_memory()
         if self.job.baseline_config is None:  # a trial of a setting is asked for its time only
             self._assemble()
 

@@ -115,6 +115,7 @@ async def fixed(of: Job, runs: Runs) -> tuple[Snapshot, dict[int, BreakFixes]]:
 async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Path, shared_runs: SharedRuns):
     (tmp_path / "helper.py").write_text(HELPER)
     async with Runs(shared_runs.supervisor.study_queue) as runs:
+        measured = (await runs.run(job(tmp_path, "model", MAIN), 120.0)).snapshot
         first, fixes = await fixed(job(tmp_path, "model", MAIN), runs)
         _, refused = await fixed(job(tmp_path, "root", ROOT), runs)
         _, unsafe = await fixed(job(tmp_path, "unsafe", UNSAFE), runs)
@@ -131,7 +132,9 @@ async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Pa
     assert (judged.train, judged.varied) == (True, 4)
     assert (tmp_path / "helper.py").read_text() == HELPER
     assert (tmp_path / "model.py").read_text() == MAIN
-    assert all(costed.gap_us is not None and costed.gap_us > 0 for costed in rank_breaks(first))
+    assert all(costed.gap_us is not None and costed.gap_us > 0 for costed in rank_breaks(measured))
+    # What no fix is judged by is not measured.
+    assert (first.break_costs, first.eager_lines, last.after.memory) == (None, None, None)
     assert refused[5].verified is None
     assert "gradient of input[0] differs in NaN or infinity" in refused[5].verifications[0].objection
     assert {line: one.verified for line, one in unsafe.items()} == {14: None, 16: None}

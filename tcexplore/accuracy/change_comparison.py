@@ -38,8 +38,9 @@ from tcexplore.accuracy.observation import (
 )
 from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG
 from tcexplore.capture.entry import Call
+from tcexplore.capture.hooks import Emit
 from tcexplore.capture.time_limit import TimeLimitError, time_limit
-from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, Deviation
+from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, ChangeCompared, Deviation
 from tcexplore.quantities import count
 
 TIME_LIMIT_S = 3.0
@@ -68,6 +69,10 @@ RoundedRuns = Callable[[], Iterable[Observation]]
 """Makes a call of the original again and again, each time with other roundings."""
 
 
+CONFIGURED = "as configured"
+"""The first mode of the calls."""
+
+
 class CallTimeoutError(TimeLimitError):
     """A call exceeded its time limit."""
 
@@ -87,14 +92,17 @@ class _Budget:
         return self._ends is not None and (time.thread_time() > self._ends[0] or time.monotonic() > self._ends[1])
 
 
-def compare_change(before: Subject, after: Subject, tests: Iterable[BranchTest] = ()) -> ChangeChecked:
+def compare_change(
+    before: Subject, after: Subject, tests: Iterable[BranchTest] = (), emit: Emit = lambda _: None
+) -> ChangeChecked:
     """Compare both programs on the calls of `after` and on variations of them.
 
     Each of `tests` must be seen to hold and not to hold. Raises the exceptions of the original program on its inputs.
+    `emit` gets a `ChangeCompared` whenever more is known.
     """
     if reason := _incomparable(before, after):
         return ChangeChecked(verdict="not judged", reason=reason)
-    comparison = _ChangeComparison(before, after, tests)
+    comparison = _ChangeComparison(before, after, tests, emit)
     with _recompile_limit(RECOMPILE_LIMIT):
         comparison.run()
     return comparison.result()
@@ -103,9 +111,12 @@ def compare_change(before: Subject, after: Subject, tests: Iterable[BranchTest] 
 class _ChangeComparison:
     """The differences so far."""
 
-    def __init__(self, before: Subject, after: Subject, tests: Iterable[BranchTest]) -> None:
+    def __init__(self, before: Subject, after: Subject, tests: Iterable[BranchTest], emit: Emit) -> None:
         self._before = before
         self._after = after
+        self._emit = emit
+        self._configured = 0
+        """Calls that were compared as configured."""
         self._compiled = after.compiled
         self._coverage = BranchCoverage(tests)
         self._values: list[Deviation] = []
@@ -136,11 +147,18 @@ class _ChangeComparison:
             reaching += self._search(call, prefix)
             for variation in VARIATIONS:
                 self._compare(vary(call, variation), f"{prefix}with other inputs: ", varied=True)
-        self._modes.append("as configured")
+        self._modes.append(CONFIGURED)
         for mode in call_modes(self._before, self._after):
             if self._wrong or self._coverage.missing:
                 return
+            self._show_progress(mode.name)
             self._compare_in_mode(mode, reaching)
+
+    def _show_progress(self, mode: str) -> None:
+        """Emit how many inputs were compared, and the mode of the calls that come next."""
+        inputs = self._configured + self._varied
+        planned = max(inputs, len(self._after.calls) * (1 + len(VARIATIONS)))
+        self._emit(ChangeCompared(inputs=inputs, planned=planned, mode=mode))
 
     def result(self) -> ChangeChecked:
         worst = max(self._values, key=severity, default=None)
@@ -210,6 +228,9 @@ class _ChangeComparison:
         if not self._wrong:
             self._compare_sides(before, self._after, self._compiled, call, prefix, rounded, varied=varied)
         self._varied += varied and isinstance(before, Observation)
+        self._configured += not varied
+        if not self._wrong:
+            self._show_progress(CONFIGURED)
         return before if isinstance(before, Observation) else None
 
     def _compare_sides(

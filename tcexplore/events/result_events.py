@@ -369,6 +369,18 @@ class BreakCosts(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeCompared(Event):
+    """How far the comparison of a changed file with the file before the change has come, without a difference."""
+
+    inputs: int
+    """Inputs on which both were compared as configured."""
+    planned: int
+    """Inputs of the whole comparison; more if branches are searched."""
+    mode: str
+    """How the calls are made that are compared now, as in `ChangeChecked.modes`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeChecked(Event):
     """The changed file, eager and compiled, compared with the file before the change in eager mode.
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from tcexplore.documents.timing.accuracy_rows import FAITHFUL_VERDICTS, describe_accuracy, format_errors
-from tcexplore.events import TIMEOUT, ChangeChecked, ChangeTimed, Failed, GraphBreak
+from tcexplore.events import TIMEOUT, ChangeChecked, ChangeCompared, ChangeTimed, Failed, GraphBreak
 from tcexplore.fixes.fix import Change
 from tcexplore.quantities import count, duration, factor_range
 from tcexplore.session import Snapshot
@@ -369,7 +369,7 @@ def _results(verification: Verification) -> Fact:
     judged = verification.after.change_check
     if judged is None:
         if not verification.over:
-            return Fact("wait", "comparing the results")
+            return Fact("wait", f"comparing the results{_progress(verification.after.change_progress)}")
         return Fact("bad", verification.objection or NOT_COMPARED)
     if judged.verdict == "not judged":
         return Fact("bad", f"The results could not be compared: {judged.reason}")
@@ -378,8 +378,20 @@ def _results(verification: Verification) -> Fact:
     return Fact("bad", verification.objection)
 
 
+def _progress(compared: ChangeCompared | None) -> str:
+    """Return `: equal on 3 of 5 inputs so far, now in training mode with gradients`."""
+    if compared is None:
+        return ""
+    mode = "" if compared.mode == CONFIGURED else f", now {_in_mode(compared.mode)}"
+    return f": equal on {compared.inputs} of {count(compared.planned, 'input')} so far{mode}"
+
+
+def _in_mode(mode: str) -> str:
+    return mode if mode.startswith("with") else f"in {mode}"
+
+
 def _same(judged: ChangeChecked) -> str:
-    modes = [mode if mode.startswith("with") else f"in {mode}" for mode in judged.modes if mode != CONFIGURED]
+    modes = [_in_mode(mode) for mode in judged.modes if mode != CONFIGURED]
     results = "Outputs, gradients and state" if judged.train or modes else "Outputs and state"
     others = f", also on {count(judged.varied, 'other input')}" if judged.varied else ""
     others += f"; also {' and '.join(modes)}" if modes else ""

@@ -142,6 +142,7 @@ class Snapshot:
     """At most one event of each next step."""
     tried_before: tuple[EarlierTrial, ...] = ()
     """Trials of steps in earlier runs of the file: the newest of each step."""
+    change_progress: ev.ChangeCompared | None = None
     change_check: ev.ChangeChecked | None = None
     change_timing: ev.ChangeTimed | None = None
     memory_rates: ev.MemoryRates | None = None

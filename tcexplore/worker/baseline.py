@@ -58,8 +58,11 @@ class Baseline:
         self._tests = job.baseline_tests
         self._settings = DynamoSettings()
 
-    def compare(self, changed: Program, state: PythonState | None) -> ChangeChecked:
-        """Compare the changed program, whose Python state after its import is given, with the original."""
+    def compare(self, changed: Program, state: PythonState | None, emit: Emit) -> ChangeChecked:
+        """Compare the changed program, whose Python state after its import is given, with the original.
+
+        Emit `ChangeCompared` on the way.
+        """
         self.program.grad = changed.grad
         if self._changed_config is not None:
             return self._compare_configurations(changed, self._changed_config)
@@ -67,7 +70,7 @@ class Baseline:
         # The changed program may be compiled again.
         self._changed_settings.restore()
         try:
-            return compare_change(self.program.subject(self._state), after, self._tests)
+            return compare_change(self.program.subject(self._state), after, self._tests, emit)
         except Exception as error:  # noqa: BLE001  the calls run user code; a failure costs the comparison only
             reason = str(error).partition("\n")[0]
             return ChangeChecked(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
@@ -118,10 +121,10 @@ def compare_with_baseline(
     time_for: float | None,
     processes: MakeProcesses,
 ) -> None:
-    """Emit `ChangeChecked` and `ChangeTimed`, without the events of compiling the original."""
+    """Emit `ChangeCompared`, `ChangeChecked` and `ChangeTimed`, without the events of compiling the original."""
     emit = hooks.emit
     with hooks.silenced():
-        emit(baseline.compare(changed, state))
+        emit(baseline.compare(changed, state, emit))
         if time_for != 0:
             baseline.time(changed, mutates, emit, time_for, processes)
 

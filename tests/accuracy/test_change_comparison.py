@@ -22,7 +22,7 @@ from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.accuracy.observation import Function, Subject
 from tcexplore.capture.entry import Call
 from tcexplore.capture.python_state import PythonState, copy_small
-from tcexplore.events import BranchTest, ChangeChecked
+from tcexplore.events import BranchTest, ChangeChecked, ChangeCompared, Event
 
 pytestmark = pytest.mark.torch
 
@@ -258,6 +258,15 @@ def test_each_call_in_another_mode_begins_in_that_mode_and_without_a_graph():
     result = compare_change(module_subject(Updated()), module_subject(Updated()))
     assert (result.verdict, result.differences) == ("identical", ())
     assert result.modes == ("as configured", "training mode with gradients", "evaluation mode with gradients")
+
+
+def test_the_comparison_shows_how_far_it_has_come():
+    progress: list[Event] = []
+    compare_change(module_subject(Updated()), module_subject(Updated()), (), progress.append)
+    assert [(one.inputs, one.planned, one.mode) for one in progress if isinstance(one, ChangeCompared)] == [
+        *((inputs, 5, "as configured") for inputs in range(1, 6)),
+        (5, 5, "training mode with gradients"), (5, 5, "evaluation mode with gradients"),
+    ]  # fmt: skip
 
 
 def test_gradients_that_a_script_left_do_not_add_to_those_of_a_call():

@@ -135,6 +135,8 @@ async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Pa
     assert all(costed.gap_us is not None and costed.gap_us > 0 for costed in rank_breaks(measured))
     # What no fix is judged by is not measured.
     assert (first.break_costs, first.eager_lines, last.after.memory) == (None, None, None)
+    assert last.after.change_progress is not None
+    assert last.after.change_progress.inputs == 5
     assert refused[5].verified is None
     assert "gradient of input[0] differs in NaN or infinity" in refused[5].verifications[0].objection
     assert {line: one.verified for line, one in unsafe.items()} == {14: None, 16: None}

@@ -67,6 +67,13 @@ def test_the_summary_follows_the_run():
     assert summary_fact(verification(rest, ev.Accuracy(verdict="identical"), over=False)) == (
         "wait", "verifying: breaks 2 → 1, comparing the results",
     )  # fmt: skip
+    compared = ev.ChangeCompared(inputs=3, planned=5, mode="as configured")
+    assert summary_fact(verification(rest, ev.PhaseStarted(phase="comparing", at=1.0), compared, over=False)) == (
+        "wait", "verifying: breaks 2 → 1, comparing the results: equal on 3 of 5 inputs so far",
+    )  # fmt: skip
+    training = ev.ChangeCompared(inputs=5, planned=5, mode="training mode with gradients")
+    text = "comparing the results: equal on 5 of 5 inputs so far, now in training mode with gradients"
+    assert ("wait", text) in list(facts(verification(rest, training, over=False)))
     assert summary_fact(verification(rest, SAME, over=False)) == (
         "ok", "verified on 4 inputs: breaks 2 → 1, outputs bit-identical, timing both",
     )  # fmt: skip

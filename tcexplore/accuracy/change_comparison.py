@@ -43,11 +43,12 @@ from tcexplore.capture.time_limit import TimeLimitError, time_limit
 from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, ChangeCompared, Deviation
 from tcexplore.quantities import count
 
-TIME_LIMIT_S = 3.0
-"""Time limit of an eager call of the original with varied inputs, which may cause an endless loop."""
+TIME_LIMIT_S, LIMIT_CALLS = 3.0, 5.0
+"""Time limit of an eager call of the original with varied inputs, which may cause an endless loop; at least this many
+times the slowest call as configured, which tells how large the program is and how busy the machine."""
 
-CHANGED_LIMIT_S = 4 * TIME_LIMIT_S
-"""Time limit of the same call after the change: beside other programs, equal calls take several times as long."""
+CHANGED_FACTOR = 4.0
+"""Factor of this limit for a call after the change: beside other programs, equal calls take several times as long."""
 
 COMPILED_LIMIT_S = 60.0
 """Time limit of a compiled call with varied inputs, which may compile again."""
@@ -117,6 +118,8 @@ class _ChangeComparison:
         self._emit = emit
         self._configured = 0
         """Calls that were compared as configured."""
+        self._slowest_s = 0.0
+        """Seconds of the slowest eager call of the original as configured."""
         self._compiled = after.compiled
         self._coverage = BranchCoverage(tests)
         self._values: list[Deviation] = []
@@ -245,7 +248,7 @@ class _ChangeComparison:
         varied: bool,
     ) -> None:
         compiled = function is not subject.eager
-        limit = (COMPILED_LIMIT_S if compiled else CHANGED_LIMIT_S) if varied else None
+        limit = (COMPILED_LIMIT_S if compiled else CHANGED_FACTOR * self._limit_s) if varied else None
         after = _try_call(subject, function, call, limit)
         side = "compiled after the change" if compiled else "after the change"
         if isinstance(after, CallTimeoutError):
@@ -288,8 +291,16 @@ class _ChangeComparison:
 
     def _observe_original(self, call: Call, *, varied: bool) -> Observation | Exception | CallTimeoutError:
         self._tried += 1
+        began = time.monotonic()
         with self._coverage:
-            return _try_call(self._before, self._before.eager, call, TIME_LIMIT_S if varied else None)
+            observed = _try_call(self._before, self._before.eager, call, self._limit_s if varied else None)
+        if not varied:
+            self._slowest_s = max(self._slowest_s, time.monotonic() - began)
+        return observed
+
+    @property
+    def _limit_s(self) -> float:
+        return max(TIME_LIMIT_S, LIMIT_CALLS * self._slowest_s)
 
     def _use_unrandomized(self) -> None:
         """Use compiled code that draws the same random numbers as eager."""
@@ -340,7 +351,8 @@ class _ChangeComparison:
         """
         before, after = calling_with_gradients(self._before), calling_with_gradients(self._after)
         prepared = _as_it_is if self._writes_inputs else with_gradients
-        compiled = after.gradient_compiled() if after.gradient_compiled else after.eager
+        compiled: dict[bool, Function] = {}
+        gradients = False
         calls: list[tuple[Call, Variation | None]] = [(call, None) for call in self._after.calls]
         calls += [(vary(call, variation), None) for call in self._after.calls for variation in VARIATIONS[:2]]
         label = f"{mode.name}: "
@@ -353,15 +365,30 @@ class _ChangeComparison:
 
                 # Each observation resets the mode, which is Python state.
                 with mode.applied(before):
-                    original = _try_call(before, before.eager, prepared(call), TIME_LIMIT_S)
-                if isinstance(original, Exception) and index < len(self._after.calls):
+                    original = _try_call(before, before.eager, prepared(call), self._limit_s)
+                configured = index < len(self._after.calls)
+                if isinstance(original, Exception) and configured:
                     self._add(f"{label}not compared, since the original raises {_describe(original)}", wrong=False)
                     return
-                for function in (after.eager, compiled):
-                    if not self._wrong and not isinstance(original, CallTimeoutError):
-                        with mode.applied(after):
-                            self._compare_sides(original, after, function, prepared(call), label, rounded, varied=True)
-        self._modes.append(mode.name)
+                if isinstance(original, CallTimeoutError):
+                    continue
+                with mode.applied(after):
+                    self._compare_sides(original, after, after.eager, prepared(call), label, rounded, varied=True)
+                if self._wrong:
+                    return
+                # By now, it has those of the changed side, too.
+                gradients |= isinstance(original, Observation) and bool(original.gradients)
+                if not gradients and not mode.compiled_without_gradients:
+                    continue
+                if gradients not in compiled:
+                    compiled[gradients] = after.compile_for_mode(gradients) if after.compile_for_mode else after.eager
+                with mode.applied(after):
+                    # No limit for the first one, which compiles: the same call ended eagerly.
+                    function, limited = compiled[gradients], not configured
+                    self._compare_sides(original, after, function, prepared(call), label, rounded, varied=limited)
+                if self._wrong:
+                    return
+        self._modes.append(mode.name if gradients else mode.without_gradients)
 
     def _add(self, difference: str, *, wrong: bool) -> None:
         self._differences[difference] = None

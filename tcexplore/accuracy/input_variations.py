@@ -106,8 +106,12 @@ class CallMode:
     """A way to call a program."""
 
     name: str
+    without_gradients: str
+    """Its name for a program of which no result has a gradient."""
     training: bool | None
     """The mode that modules are switched to; None for a function."""
+    compiled_without_gradients: bool = True
+    """Whether compiled calls are compared even if no result has a gradient."""
 
     @contextmanager
     def applied(self, *subjects: Subject) -> Iterator[None]:
@@ -125,12 +129,21 @@ class CallMode:
 
 def call_modes(before: Subject, after: Subject) -> tuple[CallMode, ...]:
     """Return the modes to compare besides the configured one."""
-    if before.gradient_compiled is None and after.gradient_compiled is None:
+    if before.compile_for_mode is None and after.compile_for_mode is None:
         return ()
     if before.module is None:
-        return () if after.train else (CallMode("with gradients", None),)
+        return () if after.train else (CallMode("with gradients", "with the grad mode on", None),)
     training = before.module.training
-    modes = (CallMode("training mode with gradients", True), CallMode("evaluation mode with gradients", False))
+    modes = (
+        # Nobody trains by a program without gradients: if the file chose evaluation, its code in training is not used.
+        CallMode(
+            "training mode with gradients",
+            "training mode" if training else "training mode, only eagerly",
+            True,
+            compiled_without_gradients=training,
+        ),
+        CallMode("evaluation mode with gradients", "evaluation mode with the grad mode on", False),
+    )
     return tuple(mode for mode in modes if not (after.train and mode.training == training))
 
 

@@ -43,8 +43,9 @@ class Subject:
     compiled code already draws the same random numbers."""
     state: PythonState | None = None
     """The Python state, if calls are to be compared in it too."""
-    gradient_compiled: Callable[[], Function] | None = None
-    """Compiles again for calls with gradients or in another training mode; None if they are not compared."""
+    compile_for_mode: Callable[[bool], Function] | None = None
+    """Compiles again for calls in another mode, of which the argument tells whether they compute gradients. None if
+    none are compared."""
 
 
 def input_tensors(call: Call) -> dict[str, torch.Tensor]:

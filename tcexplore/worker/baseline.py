@@ -66,7 +66,7 @@ class Baseline:
         self.program.grad = changed.grad
         if self._changed_config is not None:
             return self._compare_configurations(changed, self._changed_config)
-        after = replace(changed.subject(state), gradient_compiled=changed.gradient_compiled)
+        after = replace(changed.subject(state), compile_for_mode=changed.compile_for_mode)
         # The changed program may be compiled again.
         self._changed_settings.restore()
         try:

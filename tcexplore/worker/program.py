@@ -225,9 +225,12 @@ class Program:
             state=state,
         )
 
-    def gradient_compiled(self) -> Function:
-        """Compile the program once more, for calls with gradients: with Dynamo and AOTAutograd, but no kernels."""
-        backend = "eager" if self.config.backend == "eager" else "aot_eager"
+    def compile_for_mode(self, gradients: bool) -> Function:
+        """Compile the program once more, for calls in another mode: with Dynamo, for `gradients` with AOTAutograd too.
+
+        The calls as configured compare the kernels. Without gradients, AOTAutograd has no other graph to make.
+        """
+        backend = "aot_eager" if gradients and self.config.backend != "eager" else "eager"
         function: Function = torch.compile(self.eager, backend=backend, dynamic=self.config.dynamic)
         self._compiled_again.append(function)
         return function

@@ -43,7 +43,7 @@ def make_call(function: Function, call: Call) -> Any:
 def subject(eager: Function, compiled: Function, state: PythonState | None) -> Subject:
     return Subject(
         eager=eager, compiled=compiled, calls=(Call((X.clone(),)),), call=make_call, restore=lambda: None, train=False,
-        seed=lambda: torch.manual_seed(0) and None, state=state, gradient_compiled=lambda: compiled,
+        seed=lambda: torch.manual_seed(0) and None, state=state, compile_for_mode=lambda _: compiled,
     )  # fmt: skip
 
 
@@ -260,6 +260,54 @@ def test_each_call_in_another_mode_begins_in_that_mode_and_without_a_graph():
     assert result.modes == ("as configured", "training mode with gradients", "evaluation mode with gradients")
 
 
+class Frozen(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return self.layer(x)
+
+
+@pytest.mark.parametrize(
+    ("module", "training", "modes", "compiled"),
+    [
+        (Updated, True, ["training mode with gradients", "evaluation mode with gradients"], [True, True]),
+        (Frozen, True, ["training mode", "evaluation mode with the grad mode on"], [False, False]),
+        (Frozen, False, ["training mode, only eagerly", "evaluation mode with the grad mode on"], [False]),
+    ],
+)
+def test_a_mode_is_compiled_as_far_as_its_calls_need(
+    module: type[torch.nn.Module], training: bool, modes: list[str], compiled: list[bool]
+):
+    """AOTAutograd only for gradients, and training only if there are any or if the file trains."""
+    asked: list[bool] = []
+    before: torch.nn.Module = module().train(training)
+    after: torch.nn.Module = module().train(training)
+    after.load_state_dict(before.state_dict())
+
+    def compile_for_mode(gradients: bool) -> Function:
+        asked.append(gradients)
+        function: Function = after
+        return function
+
+    side = replace(module_subject(after), compile_for_mode=compile_for_mode)
+    result = compare_change(module_subject(before), side)
+    assert (result.verdict, list(result.modes[1:]), asked) == ("identical", modes, compiled)
+
+
+def test_code_compiled_for_a_mode_without_gradients_is_compared():
+    before = Frozen()
+
+    def wrong(x: torch.Tensor) -> Any:
+        return before(x) + (1 if torch.is_grad_enabled() else 0)
+
+    side = replace(module_subject(before), compile_for_mode=lambda _: wrong)
+    result = compare_change(module_subject(before), side)
+    assert (result.verdict, result.modes) == ("wrong", ("as configured",))
+
+
 def test_the_comparison_shows_how_far_it_has_come():
     progress: list[Event] = []
     compare_change(module_subject(Updated()), module_subject(Updated()), (), progress.append)
@@ -432,6 +480,34 @@ def test_a_call_after_the_change_may_take_longer_but_must_end(
     checked = compare_change(subject(original, original, None), subject(after, original, None))
     assert checked.verdict == verdict
     assert verdict == "identical" or "with other inputs: it does not end after the change" in checked.differences
+
+
+@pytest.mark.parametrize(("configured", "varied"), [(0.0, 0), (2.0, 5)])
+def test_other_inputs_may_take_as_long_as_a_few_calls_as_configured(
+    monkeypatch: pytest.MonkeyPatch, configured: float, varied: int
+):
+    """Beside other programs or of a large model, each call takes more than the limit for a small one."""
+    clock, seconds, taken = Clock(), chain([configured], repeat(8.0)), [0.0]
+
+    @contextmanager
+    def limit(most: float, error: type[BaseException]) -> Iterator[None]:
+        taken[0] = 0.0
+        yield
+        if most and taken[0] > most:
+            raise error
+
+    monkeypatch.setattr(change_comparison, "time", clock)
+    monkeypatch.setattr(change_comparison, "time_limit", limit)
+    monkeypatch.setattr(change_comparison, "BUDGET_S", 1000.0)
+    original = program(FAR)["model"]
+
+    def slow(x: torch.Tensor) -> Any:
+        taken[0] = next(seconds)
+        clock.now += taken[0]
+        return original(x)
+
+    sides = (subject(slow, slow, None), subject(original, original, None))
+    assert compare_change(*sides, branch_tests(FAR)).varied == varied
 
 
 def test_a_search_that_ends_early_says_so(monkeypatch: pytest.MonkeyPatch):

@@ -278,7 +278,7 @@ class _ChangeComparison:
         if not all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
                    for a, b in zip(first, last, strict=True)):  # fmt: skip
             self._add(f"{prefix}other random numbers are drawn {side}", wrong=True)
-        # That of compiled code which is not close is judged by the accuracy check.
+        # Of compiled code, rounding is judged by the accuracy check.
         unexplained: tuple[AccuracyVerdict, ...] = (WRONG,) if compiled else (WRONG, NOT_CLOSE)
         for known in compare_values(list(common_values(before, after, None)), rounded(), unexplained):
             deviation = replace(known, name=prefix + known.name)
@@ -291,9 +291,11 @@ class _ChangeComparison:
 
     def _observe_original(self, call: Call, *, varied: bool) -> Observation | Exception | CallTimeoutError:
         self._tried += 1
-        began = time.monotonic()
+        began, taken = time.monotonic(), set(self._coverage.taken)
         with self._coverage:
             observed = _try_call(self._before, self._before.eager, call, self._limit_s if varied else None)
+        if isinstance(observed, CallTimeoutError):
+            self._coverage.taken = taken  # a call that is not compared shows nothing of a branch
         if not varied:
             self._slowest_s = max(self._slowest_s, time.monotonic() - began)
         return observed
@@ -352,7 +354,7 @@ class _ChangeComparison:
         before, after = calling_with_gradients(self._before), calling_with_gradients(self._after)
         prepared = _as_it_is if self._writes_inputs else with_gradients
         compiled: dict[bool, Function] = {}
-        gradients = False
+        gradients = compared = False
         calls: list[tuple[Call, Variation | None]] = [(call, None) for call in self._after.calls]
         calls += [(vary(call, variation), None) for call in self._after.calls for variation in VARIATIONS[:2]]
         label = f"{mode.name}: "
@@ -376,6 +378,7 @@ class _ChangeComparison:
                     self._compare_sides(original, after, after.eager, prepared(call), label, rounded, varied=True)
                 if self._wrong:
                     return
+                compared = True
                 # By now, it has those of the changed side, too.
                 gradients |= isinstance(original, Observation) and bool(original.gradients)
                 if not gradients and not mode.compiled_without_gradients:
@@ -388,7 +391,10 @@ class _ChangeComparison:
                     self._compare_sides(original, after, function, prepared(call), label, rounded, varied=limited)
                 if self._wrong:
                     return
-        self._modes.append(mode.name if gradients else mode.without_gradients)
+        if compared:
+            self._modes.append(mode.name if gradients else mode.without_gradients)
+        else:
+            self._add(f"{label}not compared, since the original did not end within {self._limit_s:.0f} s", wrong=False)
 
     def _add(self, difference: str, *, wrong: bool) -> None:
         self._differences[difference] = None

@@ -117,6 +117,18 @@ def test_a_small_difference_in_eager_mode_is_a_change_unless_other_roundings_exp
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ("(x * 0.1 + 999.9) - 999.9", "x * 0.1", "close to eager"),
+        ("x * 0.1", "x * 0.100003", "not close to eager"),
+    ],
+)
+def test_roundings_of_the_original_also_explain_a_difference_that_is_not_close(before: str, after: str, verdict: str):
+    """As that of a division of Python floats, which a fix makes one of float32 tensors."""
+    assert compare(PLAIN.format(before), PLAIN.format(after)).verdict == verdict
+
+
+@pytest.mark.parametrize(
     ("test", "unreached"),
     [
         ("x.sum() > 0", 0),
@@ -507,7 +519,25 @@ def test_other_inputs_may_take_as_long_as_a_few_calls_as_configured(
         return original(x)
 
     sides = (subject(slow, slow, None), subject(original, original, None))
-    assert compare_change(*sides, branch_tests(FAR)).varied == varied
+    checked = compare_change(*sides, branch_tests(FAR))
+    # What a call that did not end would have shown of a branch does not count.
+    assert (checked.varied, len(checked.unreached)) == (varied, 0 if varied else 1)
+
+
+def test_a_mode_in_which_no_call_of_the_original_ends_is_not_one_of_those_compared(monkeypatch: pytest.MonkeyPatch):
+    @contextmanager
+    def limit(most: float, error: type[BaseException]) -> Iterator[None]:
+        yield
+        if most and torch.is_grad_enabled():
+            raise error
+
+    monkeypatch.setattr(change_comparison, "time_limit", limit)
+    original = program("def model(x):\n    return x * 2\n")["model"]
+    side = replace(subject(original, original, None), call=lambda function, call: function(*call.args))
+    monkeypatch.setattr(change_comparison, "VARIATIONS", ())
+    result = compare_change(side, side)
+    assert result.modes == ("as configured",)
+    assert result.differences == ("with gradients: not compared, since the original did not end within 3 s",)
 
 
 def test_a_search_that_ends_early_says_so(monkeypatch: pytest.MonkeyPatch):

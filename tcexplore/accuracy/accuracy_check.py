@@ -163,8 +163,12 @@ def compare_values(
     return deviations
 
 
-def rounded_runs(subject: Subject, call: Call) -> Iterator[Observation]:
+def rounded_runs(
+    subject: Subject, call: Call, observed: Callable[[Subject], Observation] | None = None
+) -> Iterator[Observation]:
     """Make an eager call again and again, with other roundings of each op's result.
+
+    `observed` makes it, by default once; it is given the subject whose calls have other roundings.
 
     One rounding decides on which side of zero a value is. So the gradient of a ReLU, or what a maximum selects, may
     differ by far more than a rounding, and the error of one eager run is only a sample.
@@ -179,7 +183,8 @@ def rounded_runs(subject: Subject, call: Call) -> Iterator[Observation]:
                 return subject.call(function, call)
 
         try:
-            run = observe(replace(subject, call=make), subject.eager, call, subject.module)
+            rounded = replace(subject, call=make)
+            run = observed(rounded) if observed else observe(rounded, subject.eager, call, subject.module)
         except Exception:  # noqa: BLE001  the user's code may refuse a dispatch mode in any way
             return
         yield run

@@ -11,6 +11,9 @@ from tcexplore.events import BranchTest, Span
 
 Position = tuple[int | None, int | None, int | None, int | None]
 
+Outcome = tuple[BranchTest, bool]
+"""A test, and whether it held."""
+
 
 class BranchCoverage:
     """Records, for each test of a branch or loop, whether it held in calls made in the context.
@@ -20,13 +23,13 @@ class BranchCoverage:
 
     def __init__(self, tests: Iterable[BranchTest]) -> None:
         self.tests = tuple(tests)
-        self.taken: set[tuple[BranchTest, bool]] = set()
+        self.taken: set[Outcome] = set()
         self._files = {test.file for test in self.tests}
         self._pending: dict[FrameType, BranchTest] = {}
         self._positions: dict[CodeType, list[Position]] = {}
 
     @property
-    def missing(self) -> tuple[tuple[BranchTest, bool], ...]:
+    def missing(self) -> tuple[Outcome, ...]:
         """The outcomes that no call had."""
         return tuple((test, held) for test in self.tests for held in (True, False) if (test, held) not in self.taken)
 

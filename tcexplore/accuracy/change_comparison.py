@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 
 from tcexplore.accuracy.accuracy_check import common_values, compare_values, rounded_runs, severity
-from tcexplore.accuracy.branch_coverage import BranchCoverage
+from tcexplore.accuracy.branch_coverage import BranchCoverage, Outcome
 from tcexplore.accuracy.input_variations import (
     SEARCHED,
     VARIATIONS,
     WEIGHTS,
+    WITH_GRADIENTS,
     CallMode,
     Variation,
     call_modes,
@@ -66,6 +69,9 @@ RECOMPILE_LIMIT = 64
 """Dynamo's limit during the comparison, so that no call falls back to eager."""
 
 
+LONGEST_LIMIT_S = 30.0
+"""The most that this limit is, however slow the program is."""
+
 RoundedRuns = Callable[[], Iterable[Observation]]
 """Makes a call of the original again and again, each time with other roundings."""
 
@@ -76,6 +82,14 @@ CONFIGURED = "as configured"
 
 class CallTimeoutError(TimeLimitError):
     """A call exceeded its time limit."""
+
+
+class _Original(NamedTuple):
+    """A call of the original in eager mode."""
+
+    result: Observation | Exception | CallTimeoutError
+    outcomes: set[Outcome]
+    """The tests of branches that it reached; they count once the call is compared."""
 
 
 class _Budget:
@@ -124,7 +138,10 @@ class _ChangeComparison:
         self._coverage = BranchCoverage(tests)
         self._values: list[Deviation] = []
         self._differences: dict[str, None] = {}
-        self._wrong = self._unrandomized = False
+        self._wrong = self._refuted = self._unrandomized = False
+        self._not_compared: list[str] = []
+        self._gradients = False
+        """Whether gradients were compared."""
         self._unstable: frozenset[str] = frozenset()
         """State in which two eager calls of the original differ, such as the time of the last call."""
         self._writes_inputs = False
@@ -152,9 +169,9 @@ class _ChangeComparison:
                 self._compare(vary(call, variation), f"{prefix}with other inputs: ", varied=True)
         self._modes.append(CONFIGURED)
         for mode in call_modes(self._before, self._after):
-            if self._wrong or self._coverage.missing:
+            if self._refuted or self._coverage.missing:
                 return
-            self._show_progress(mode.name)
+            self._show_progress(mode.name.removesuffix(WITH_GRADIENTS))
             self._compare_in_mode(mode, reaching)
 
     def _show_progress(self, mode: str) -> None:
@@ -172,6 +189,8 @@ class _ChangeComparison:
             max_rel=worst.max_rel if worst else None,
             tensor=worst.name if worst else "",
             differences=(*self._differences, *self._gradient_differences()),
+            not_compared=tuple(self._not_compared),
+            gradients=self._gradients,
             calls=len(self._after.calls),
             varied=self._varied,
             modes=tuple(self._modes),
@@ -187,7 +206,7 @@ class _ChangeComparison:
 
     def _gradient_differences(self) -> Iterator[str]:
         first, *others = self._zero_gradients or [""]
-        if first and not self._wrong:
+        if first and not self._refuted:
             more = f" and {count(len(others), 'other')}" if others else ""
             yield f"{first}{more}: zero on one side, none on the other; weight decay and momentum skip only the latter"
 
@@ -197,27 +216,30 @@ class _ChangeComparison:
         """Try inputs and weights until all branches are reached; yield those that reach one."""
         for weights, variations in ((False, SEARCHED), (True, WEIGHTS if self._before.module is not None else ())):
             for variation in variations:
-                if self._wrong or not self._coverage.missing or self._budget.spent:
+                if self._refuted or not self._coverage.missing or self._budget.spent:
                     return
-                missing = self._coverage.missing
                 changed = None if weights else vary(call, variation)
                 if changed is not None and have_equal_tensors(call, changed):
                     continue
                 with varied_weights((self._before, self._after), variation if weights else None):
-                    observed = self._observe_original(changed or call, varied=True)
-                    if self._coverage.missing == missing or isinstance(observed, CallTimeoutError):
+                    original = self._observe_original(changed or call, varied=True)
+                    if original.outcomes.isdisjoint(self._coverage.missing):
                         continue
                     label = "with other weights: " if weights else "with other inputs: "
-                    self._compare(changed or call, prefix + label, varied=True)
+                    self._compare_original(original, changed or call, prefix + label, varied=True)
                 yield changed or call, variation if weights else None
 
     # ---- one call
 
     def _compare(self, call: Call, prefix: str, *, varied: bool = False) -> Observation | None:
         """Compare one call. A varied call may run endlessly or fail if it does so in both programs."""
-        if varied and (self._wrong or self._budget.spent):
+        if varied and (self._refuted or self._budget.spent):
             return None
-        before = self._observe_original(call, varied=varied)
+        return self._compare_original(self._observe_original(call, varied=varied), call, prefix, varied=varied)
+
+    def _compare_original(self, original: _Original, call: Call, prefix: str, *, varied: bool) -> Observation | None:
+        """Compare a call that the original has made."""
+        before = original.result
         if isinstance(before, Exception) and not varied:
             raise before
         if isinstance(before, CallTimeoutError):
@@ -228,11 +250,12 @@ class _ChangeComparison:
             self._find_unstable(before, lambda: _try_call(self._before, self._before.eager, call, None))
         rounded = partial(rounded_runs, self._before, call)
         self._compare_sides(before, self._after, self._after.eager, call, prefix, rounded, varied=varied)
-        if not self._wrong:
+        if not self._refuted:
             self._compare_sides(before, self._after, self._compiled, call, prefix, rounded, varied=varied)
         self._varied += varied and isinstance(before, Observation)
         self._configured += not varied
-        if not self._wrong:
+        if not self._refuted:
+            self._coverage.taken |= original.outcomes
             self._show_progress(CONFIGURED)
         return before if isinstance(before, Observation) else None
 
@@ -259,6 +282,8 @@ class _ChangeComparison:
             self._add(f"{prefix}{_describe(after)} is raised only {side}", wrong=True)
         elif isinstance(after, Observation):
             self._add(f"{prefix}{_describe(before)} is raised only before the change, not {side}", wrong=True)
+        elif not compiled and type(before) is not type(after):  # compiled code may raise another for the same reason
+            self._add(f"{prefix}{_describe(after)} is raised {side}, before it {_describe(before)}", wrong=True)
 
     def _compare_observations(
         self, before: Observation, after: Observation, prefix: str, side: str, rounded: RoundedRuns, *, compiled: bool
@@ -288,21 +313,24 @@ class _ChangeComparison:
             if deviation.verdict == WRONG:
                 by = "in NaN or infinity" if deviation.max_abs is None else f"by up to {deviation.max_abs:.3g}"
                 self._add(f"{deviation.name} differs {by}, {side}", wrong=True)
+            self._refuted |= deviation.verdict == NOT_CLOSE
 
-    def _observe_original(self, call: Call, *, varied: bool) -> Observation | Exception | CallTimeoutError:
+    def _observe_original(self, call: Call, *, varied: bool) -> _Original:
         self._tried += 1
-        began, taken = time.monotonic(), set(self._coverage.taken)
+        counted, self._coverage.taken = self._coverage.taken, set()
+        began = time.monotonic()
         with self._coverage:
-            observed = _try_call(self._before, self._before.eager, call, self._limit_s if varied else None)
-        if isinstance(observed, CallTimeoutError):
-            self._coverage.taken = taken  # a call that is not compared shows nothing of a branch
+            result = _try_call(self._before, self._before.eager, call, self._limit_s if varied else None)
+        outcomes, self._coverage.taken = self._coverage.taken, counted
         if not varied:
             self._slowest_s = max(self._slowest_s, time.monotonic() - began)
-        return observed
+        if isinstance(result, Exception):  # of a branch it shows only what the branch itself raises
+            outcomes = {(test, held) for test, held in outcomes if held and _raises_in(test, result)}
+        return _Original(result, outcomes)
 
     @property
     def _limit_s(self) -> float:
-        return max(TIME_LIMIT_S, LIMIT_CALLS * self._slowest_s)
+        return max(TIME_LIMIT_S, min(LIMIT_CALLS * self._slowest_s, LONGEST_LIMIT_S))
 
     def _use_unrandomized(self) -> None:
         """Use compiled code that draws the same random numbers as eager."""
@@ -324,14 +352,14 @@ class _ChangeComparison:
         if not isinstance(second, Observation):
             return
         for name in sorted(differing_state(first, second) - self._unstable):
-            self._add(f"{name}: two eager calls of the original differ in it, so it is not compared", wrong=False)
+            self._not_compared.append(f"{name}: two eager calls of the original differ in it")
         self._unstable |= differing_state(first, second)
 
     # ---- sequences and modes
 
     def _compare_sequence(self, call: Call, prefix: str) -> None:
         """Compare calls in a row, whose state is kept."""
-        if self._wrong:
+        if self._refuted:
             return
         sides = ((self._before, self._before.eager), (self._after, self._after.eager), (self._after, self._compiled))
         results = [_try_sequence(subject, function, call, self._coverage if subject is self._before else None)
@@ -339,10 +367,18 @@ class _ChangeComparison:
         before = results[0]
         if isinstance(before, Observation):
             self._find_unstable(before, lambda: _try_sequence(self._before, self._before.eager, call, None))
+
+        def with_roundings(rounded: Subject) -> Observation:
+            observed = _try_sequence(rounded, rounded.eager, call, None)
+            if isinstance(observed, Observation):
+                return observed
+            raise observed
+
+        rounded = partial(rounded_runs, self._before, call, with_roundings)
         for index, after in enumerate(results[1:]):
             side = "compiled after the change" if index else "after the change"
             if isinstance(before, Observation) and isinstance(after, Observation):
-                self._compare_observations(before, after, prefix, side, tuple, compiled=bool(index))
+                self._compare_observations(before, after, prefix, side, rounded, compiled=bool(index))
             elif isinstance(before, Observation) != isinstance(after, Observation):
                 self._add(f"{prefix}only one version fails {side}", wrong=True)
 
@@ -370,35 +406,37 @@ class _ChangeComparison:
                     original = _try_call(before, before.eager, prepared(call), self._limit_s)
                 configured = index < len(self._after.calls)
                 if isinstance(original, Exception) and configured:
-                    self._add(f"{label}not compared, since the original raises {_describe(original)}", wrong=False)
+                    self._not_compared.append(f"{label}the original raises {_describe(original)}")
                     return
                 if isinstance(original, CallTimeoutError):
                     continue
                 with mode.applied(after):
                     self._compare_sides(original, after, after.eager, prepared(call), label, rounded, varied=True)
-                if self._wrong:
+                if self._refuted:
                     return
-                compared = True
+                compared |= isinstance(original, Observation)
                 # By now, it has those of the changed side, too.
                 gradients |= isinstance(original, Observation) and bool(original.gradients)
                 if not gradients and not mode.compiled_without_gradients:
                     continue
-                if gradients not in compiled:
+                limited = gradients in compiled  # not the first call, which compiles: the same one ended eagerly
+                if not limited:
                     compiled[gradients] = after.compile_for_mode(gradients) if after.compile_for_mode else after.eager
+                function = compiled[gradients]
                 with mode.applied(after):
-                    # No limit for the first one, which compiles: the same call ended eagerly.
-                    function, limited = compiled[gradients], not configured
                     self._compare_sides(original, after, function, prepared(call), label, rounded, varied=limited)
-                if self._wrong:
+                if self._refuted:
                     return
+        self._gradients |= gradients
         if compared:
             self._modes.append(mode.name if gradients else mode.without_gradients)
         else:
-            self._add(f"{label}not compared, since the original did not end within {self._limit_s:.0f} s", wrong=False)
+            self._not_compared.append(f"{label}the original did not end within {self._limit_s:.0f} s")
 
     def _add(self, difference: str, *, wrong: bool) -> None:
         self._differences[difference] = None
-        self._wrong = self._wrong or wrong
+        self._wrong |= wrong
+        self._refuted |= wrong
         if wrong:  # the first wrong one is the reason that is shown
             self._differences = {difference: None, **self._differences}
 
@@ -414,6 +452,13 @@ def _fill_gradients(before: Observation, after: Observation) -> list[str]:
         one.gradients |= {name: torch.zeros_like(other.gradients[name]) for name in missing}
         names += missing
     return names
+
+
+def _raises_in(test: BranchTest, error: Exception) -> bool:
+    """Return whether the body of a test raised an error, or what it called did."""
+    first, last = test.body[0], test.body[2]
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code.co_filename == test.file and first <= line <= last for frame, line in frames)
 
 
 def _as_it_is(call: Call) -> Call:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tcexplore.accuracy.observation import Function, Subject, storage_of
+from tcexplore.accuracy.observation import Function, Subject, output_leaves, storage_of
 from tcexplore.capture.entry import Call
 
 Variation = Callable[[torch.Tensor], torch.Tensor]
@@ -101,6 +101,10 @@ def have_equal_tensors(call: Call, other: Call) -> bool:
     return all(torch.equal(a, b) for a, b in pairs if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor))
 
 
+WITH_GRADIENTS = " with gradients"
+"""End of the name of a mode in which gradients are compared."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallMode:
     """A way to call a program."""
@@ -138,7 +142,7 @@ def call_modes(before: Subject, after: Subject) -> tuple[CallMode, ...]:
         # Nobody trains by a program without gradients: if the file chose evaluation, its code in training is not used.
         CallMode(
             "training mode with gradients",
-            "training mode" if training else "training mode, only eagerly",
+            "training mode" if training else "training mode (eager only)",
             True,
             compiled_without_gradients=training,
         ),
@@ -174,7 +178,8 @@ def with_gradients(call: Call) -> Call:
 
 def _weighted_sum(output: Any) -> torch.Tensor | None:
     """Return a sum of all outputs with different weights, so that no gradient cancels out; None without gradients."""
-    leaves = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    tensors = [tensor for _, tensor in output_leaves(output) if isinstance(tensor, torch.Tensor)]
+    leaves = [torch.view_as_real(each) if each.is_complex() else each for each in tensors if each.requires_grad]
     sums = [
         (leaf.double() * torch.arange(1, leaf.numel() + 1, device=leaf.device).cos().view(leaf.shape)).sum()
         for leaf in leaves

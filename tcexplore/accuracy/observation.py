@@ -13,7 +13,7 @@ import torch
 
 from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, ComparedValue, compare_value, rms
 from tcexplore.capture.entry import Call
-from tcexplore.capture.python_state import PythonState, named_leaves
+from tcexplore.capture.python_state import PythonState, named_leaves, tensors_inside
 from tcexplore.capture.tensor_descriptions import dtype_text
 
 Function = Callable[..., Any]
@@ -188,10 +188,20 @@ def _observe_state(
             observation.changed[name] = _copy(tensor)
 
 
+def output_leaves(output: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the values of an output with their paths, and the tensors inside of objects that pytree does not know."""
+    for name, leaf in named_leaves(output, "output"):
+        if isinstance(leaf, (torch.Tensor, *SIMPLE)):
+            yield name, leaf
+        else:
+            for number, tensor in enumerate(tensors_inside(leaf)):
+                yield f"{name}, tensor {number} in it", tensor
+
+
 def _observe_outputs(output: Any, inputs: dict[str, torch.Tensor]) -> Observation:
     observation = Observation()
     owners = {storage_of(tensor): name for name, tensor in reversed(inputs.items()) if storage_of(tensor)}
-    for name, leaf in named_leaves(output, "output"):
+    for name, leaf in output_leaves(output):
         if isinstance(leaf, torch.Tensor):
             observation.outputs[name] = _copy(strided(leaf))
             storage = storage_of(leaf)
@@ -199,7 +209,7 @@ def _observe_outputs(output: Any, inputs: dict[str, torch.Tensor]) -> Observatio
                 observation.aliases[name] = owners[storage]
             elif storage is not None:
                 owners[storage] = name
-        elif isinstance(leaf, SIMPLE):
+        else:
             observation.plain[name] = leaf
     return observation
 

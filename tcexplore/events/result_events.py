@@ -377,7 +377,7 @@ class ChangeCompared(Event):
     planned: int
     """Inputs of the whole comparison; more if branches are searched."""
     mode: str
-    """How the calls are made that are compared now, as in `ChangeChecked.modes`."""
+    """How the calls are made that are compared now: `as configured`, `training mode`, …"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,6 +394,10 @@ class ChangeChecked(Event):
     """`max_abs` over the largest magnitude of the same tensor on the other side."""
     differences: tuple[str, ...] = ()
     """Sentences about the deviation, dtype, shape, state, and values that exist on one side only."""
+    not_compared: tuple[str, ...] = ()
+    """Modes and state, each with the reason: `with gradients: the original raises RuntimeError: …`."""
+    gradients: bool = False
+    """Whether gradients were compared in another mode than the configured one."""
     calls: int = 0
     """Calls that were compared."""
     varied: int = 0

@@ -307,6 +307,7 @@ def _facts(verification: Verification) -> Iterator[Fact]:
             why = "a rounding grows to this there, with the fix or without: with other roundings, the original differs"
             yield Fact("note", f"Sensitive: {_difference(judged)}; {why} about as much from itself")
         yield from (Fact("note", f"Also different: {difference}") for difference in judged.differences[:3])
+        yield from (Fact("note", f"Not compared: {text}") for text in judged.not_compared)
     yield _speed(verification)
     if (steps := verification.steps) is not None:
         yield Fact("bad" if steps.objection else "note" if steps.reason or not steps.judged else "ok", steps.text)
@@ -392,7 +393,7 @@ def _in_mode(mode: str) -> str:
 
 def _same(judged: ChangeChecked) -> str:
     modes = [_in_mode(mode) for mode in judged.modes if mode != CONFIGURED]
-    results = "Outputs, gradients and state" if judged.train or modes else "Outputs and state"
+    results = "Outputs, gradients and state" if judged.train or judged.gradients else "Outputs and state"
     others = f", also on {count(judged.varied, 'other input')}" if judged.varied else ""
     others += f"; also {' and '.join(modes)}" if modes else ""
     if judged.verdict == "identical":

@@ -183,7 +183,7 @@ def test_state_in_which_two_eager_calls_differ_is_not_compared():
     text = "import time\nstate = {'t': 0.0}\ndef model(x):\n    state['t'] = time.perf_counter()\n    return x * 2\n"
     result = compare(text, text.replace("x * 2", "x + x"))
     assert result.verdict == "identical"
-    assert result.differences == ("state['t']: two eager calls of the original differ in it, so it is not compared",)
+    assert result.not_compared == ("state['t']: two eager calls of the original differ in it",)
     assert compare(text, text.replace("x * 2", "x * 3")).verdict == "wrong"
 
 
@@ -279,7 +279,7 @@ class Frozen(torch.nn.Module):
     [
         (Updated, True, ["training mode with gradients", "evaluation mode with gradients"], [True, True]),
         (Frozen, True, ["training mode", "evaluation mode with the grad mode on"], [False, False]),
-        (Frozen, False, ["training mode, only eagerly", "evaluation mode with the grad mode on"], [False]),
+        (Frozen, False, ["training mode (eager only)", "evaluation mode with the grad mode on"], [False]),
     ],
 )
 def test_a_mode_is_compiled_as_far_as_its_calls_need(
@@ -317,7 +317,7 @@ def test_the_comparison_shows_how_far_it_has_come():
     compare_change(module_subject(Updated()), module_subject(Updated()), (), progress.append)
     assert [(one.inputs, one.planned, one.mode) for one in progress if isinstance(one, ChangeCompared)] == [
         *((inputs, 5, "as configured") for inputs in range(1, 6)),
-        (5, 5, "training mode with gradients"), (5, 5, "evaluation mode with gradients"),
+        (5, 5, "training mode"), (5, 5, "evaluation mode"),
     ]  # fmt: skip
 
 
@@ -340,7 +340,7 @@ def test_gradients_that_a_script_left_do_not_add_to_those_of_a_call():
 def test_a_mode_in_which_the_original_raises_is_not_compared():
     result = compare("def model(x):\n    return torch.from_numpy(x.numpy() + 1)\n", "def model(x):\n    return x + 1\n")
     assert (result.verdict, result.modes) == ("identical", ("as configured",))
-    assert "not compared, since the original raises RuntimeError" in result.differences[0]
+    assert "the original raises RuntimeError" in result.not_compared[0]
 
 
 def test_a_gradient_that_only_one_side_has_is_mentioned():
@@ -516,6 +516,66 @@ def test_other_inputs_may_take_as_long_as_a_few_calls_as_configured(
     assert (checked.varied, len(checked.unreached)) == (varied, 0 if varied else 1)
 
 
+def test_a_branch_counts_only_if_its_call_is_compared(monkeypatch: pytest.MonkeyPatch):
+    """The first call that reaches the branch uses up the budget, and is compared all the same."""
+    clock = Clock()
+    monkeypatch.setattr(change_comparison, "time", clock)
+    before, after = program(FAR)["model"], program(FAR.replace("return x\n", "return x * 5\n", 1))["model"]
+
+    def slow(x: torch.Tensor) -> Any:
+        clock.now += 3 * change_comparison.BUDGET_S * (float(x.detach().abs().max()) > 100)
+        return before(x)
+
+    result = compare_change(subject(slow, slow, None), subject(after, after, None), branch_tests(FAR))
+    assert result.verdict == "wrong"
+    assert result.differences[0].startswith("with other inputs: output differs")
+
+
+RAISES = "def model(x):\n    if x.sum() > 5:\n        {}\n    return x{}\n"
+
+
+@pytest.mark.parametrize(
+    ("branch", "end", "unreached"),
+    [('raise ValueError("no")', "", 0), ("x = x * 2", ".reshape(3)", 1), ("x = x * 2", "", 0)],
+)
+def test_a_call_that_raises_shows_only_a_branch_that_raises_itself(branch: str, end: str, unreached: int):
+    text = RAISES.format(branch, end and f" if x.sum() <= 5 else x{end}")
+    assert len(compare(text, text).unreached) == unreached
+
+
+def test_another_exception_is_a_change():
+    before, after = (RAISES.format(f"raise {error}", "") for error in ("ValueError", "TypeError"))
+    assert "TypeError is raised after the change, before it ValueError" in compare(before, after).differences[0]
+
+
+def test_a_small_difference_ends_the_comparison():
+    progress: list[Event] = []
+    before, after = (program(PLAIN.format(text))["model"] for text in ("x * 0.1", "x * 0.100003"))
+    result = compare_change(subject(before, before, None), subject(after, after, None), (), progress.append)
+    assert (result.verdict, result.varied, progress) == ("not close to eager", 0, [])
+
+
+def test_roundings_also_explain_calls_in_a_row():
+    text = "state = {{'calls': 0}}\n\ndef model(x):\n    state['calls'] += 1\n    return {}\n"
+    result = compare(text.format("(x * 0.1 + 999.9) - 999.9"), text.format("x * 0.1"))
+    assert result.verdict == "close to eager"
+
+
+OBJECT = "class Result:\n    def __init__(self, x):\n        self.x = x\n\ndef model(x):\n    return Result({})\n"
+
+
+def test_tensors_inside_of_an_output_object_are_compared():
+    result = compare(OBJECT.format("x * 2"), OBJECT.format("x * 3"))
+    assert result.differences[0].startswith("output, tensor 0 in it differs")
+    assert compare(OBJECT.format("x * 2"), OBJECT.format("x * 2")).gradients
+
+
+def test_a_complex_output_has_gradients():
+    text = PLAIN.format("torch.fft.fft(x)")
+    result = compare(text, text)
+    assert (result.modes, result.gradients) == (("as configured", "with gradients"), True)
+
+
 def test_a_mode_in_which_no_call_of_the_original_ends_is_not_one_of_those_compared(monkeypatch: pytest.MonkeyPatch):
     @contextmanager
     def limit(most: float, error: type[BaseException]) -> Iterator[None]:
@@ -529,7 +589,7 @@ def test_a_mode_in_which_no_call_of_the_original_ends_is_not_one_of_those_compar
     monkeypatch.setattr(change_comparison, "VARIATIONS", ())
     result = compare_change(side, side)
     assert result.modes == ("as configured",)
-    assert result.differences == ("with gradients: not compared, since the original did not end within 3 s",)
+    assert result.not_compared == ("with gradients: the original did not end within 3 s",)
 
 
 def test_a_search_that_ends_early_says_so(monkeypatch: pytest.MonkeyPatch):

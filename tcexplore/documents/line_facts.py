@@ -20,7 +20,6 @@ from tcexplore.session.line_times import (
     LineTimes,
     LineTraffic,
     PartLine,
-    TimedSpan,
     Traffic,
     line_shares,
     line_times,
@@ -185,9 +184,10 @@ def hot(snapshot: Snapshot) -> Traffic:
 
 def times_of_lines(snapshot: Snapshot) -> LineTimes | None:
     """Return the time of each line of a run, cached; None if it was not measured."""
-    lines, parts = snapshot.eager_lines, parts_by_line(snapshot)
-    of: TimedSpan = "step" if lines is not None and lines is snapshot.step_lines else "call"
-    return _times(snapshot.call_account, lines, snapshot.call_timing, parts, of)
+    lines = snapshot.eager_lines
+    if lines is not None and lines is snapshot.step_lines:
+        return _times(None, lines, snapshot.timing, (), "step")
+    return _times(snapshot.call_account, lines, snapshot.call_timing, parts_by_line(snapshot), "call")
 
 
 def times_outside_call(snapshot: Snapshot) -> LineTimes | None:

@@ -34,7 +34,7 @@ class PhaseLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """Time of a line in one call, in microseconds."""
+    """Time of a line in one call or step, in microseconds."""
 
     file: str
     line: int
@@ -43,7 +43,7 @@ class LineTime:
     """None if the eager call was not split into lines."""
     compiled_us: float | None
     share: float
-    """Share of the compiled call; of the eager one if the compiled one was not split."""
+    """Share of the compiled call; of the eager call or step if that was not split."""
     shared: bool
     """Whether `compiled_us` is partly an estimate: kernels of several lines are split by bytes or FLOPs."""
     estimated: bool
@@ -57,7 +57,7 @@ class LineTime:
 
 @dataclass(frozen=True, slots=True)
 class RestTime:
-    """Time of one call that is on no line."""
+    """Time of one call or step that is on no line."""
 
     name: str
     eager_us: float | None
@@ -66,7 +66,7 @@ class RestTime:
 
 @dataclass(frozen=True, slots=True)
 class LineTimes:
-    """One call, in microseconds: the lines, longest first, and the rest."""
+    """One call or step, in microseconds: the lines, longest first, and the rest."""
 
     eager_us: float | None
     compiled_us: float | None

@@ -128,7 +128,7 @@ class Snapshot:
     step_timelines: tuple[ev.StepTimeline, ...] = ()
     """Steps of a profile, the median one first; of a script a warm one that is not timed."""
     eager_lines: ev.EagerLinesTimed | None = None
-    """Of a script those of its eager steps, until a call is examined."""
+    """Of a script those of its eager steps, until the first captured call is measured."""
     step_lines: ev.EagerLinesTimed | None = None
     """The lines of an eager step of a script."""
     break_costs: ev.BreakCosts | None = None
@@ -442,8 +442,19 @@ def _add_eager_lines(snapshot: Snapshot, event: ev.EagerLinesTimed) -> Snapshot:
     """Add the lines of a call; those of a script are of its steps, and stay beside those of a captured call."""
     if not snapshot.is_script:
         return replace(snapshot, eager_lines=event)
-    of_call = snapshot.eager_lines if snapshot.captured_calls else event
-    return replace(snapshot, step_lines=event, eager_lines=of_call)
+    return replace(snapshot, step_lines=event, eager_lines=_lines_of_script(snapshot.captured_calls, event))
+
+
+def _lines_of_script(
+    captured: Sequence[ev.CallExamined], step_lines: ev.EagerLinesTimed | None
+) -> ev.EagerLinesTimed | None:
+    """Return the lines of the first captured call; those of a step until it is measured, after all calls are compared.
+
+    A profile alone splits the compiled call into lines.
+    """
+    if captured and (captured[0].eager_lines is not None or captured[0].profile is not None):
+        return captured[0].eager_lines
+    return step_lines
 
 
 def _add_break_costs(snapshot: Snapshot, event: ev.BreakCosts) -> Snapshot:
@@ -462,7 +473,8 @@ def _add_examined(snapshot: Snapshot, event: ev.CallExamined) -> Snapshot:
     return replace(
         snapshot, captured_calls=calls, memory=first.memory, call_profile=first.profile,
         accuracy=max(compared, key=lambda one: ev.ACCURACY_VERDICTS.index(one.verdict), default=None),
-        call_account=call_account(first.profile, first.timing), eager_lines=first.eager_lines,
+        call_account=call_account(first.profile, first.timing),
+        eager_lines=_lines_of_script(calls, snapshot.step_lines),
         break_costs=costs, first_break_costs=snapshot.first_break_costs or first.break_costs,
     )  # fmt: skip
 

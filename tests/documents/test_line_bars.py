@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.module_folds import timed_tree
 from tcexplore.documents.peek_line import peek_row
 from tcexplore.documents.source_view import source_document
 from tcexplore.documents.timing.hot_lines_view import hot_lines_document
@@ -107,18 +108,23 @@ def test_the_lines_of_a_script_are_those_of_a_captured_call():
     )
 
 
-def script_with_lines(*, captured: bool) -> Snapshot:
-    """Return a script with the lines of its eager step, of which a captured call has all but `class MLP`."""
+CALL = ev.CallExamined(region=0, call=2, inputs=("i64[8]",), calls=9, compiles=1, backward=True, held=0)
+
+
+def script_with_lines(*, captured: bool, examined: tuple[ev.CallExamined, ...] = ()) -> Snapshot:
+    """Return a script with the lines of its eager step, of which a captured call has all but `class MLP`.
+
+    `examined` are the events of calls before that with the lines.
+    """
     call_lines = timed().eager_lines
     assert call_lines is not None
     outside = ev.EagerLine(location=at("class MLP"), phase="forward", us=300.0)
     step = replace(call_lines, call_us=1000.0, lines=(*call_lines.lines, outside))
     script = ev.EntryFound(name="__main__", kind="script", rule="", calls=())
     run = replace(timed(), entry=script, eager_lines=None)
-    events: list[ev.Event] = [step]
+    events: list[ev.Event] = [step, *examined]
     if captured:
-        call = ev.CallExamined(region=0, call=2, inputs=("i64[8]",), calls=9, compiles=1, backward=True, held=0)
-        events.append(replace(call, timing=timed().timing, eager_lines=call_lines))
+        events.append(replace(CALL, timing=timed().timing, eager_lines=call_lines))
     return run.apply_all(replace(event, run=run.run) for event in events)
 
 
@@ -130,6 +136,38 @@ def test_lines_outside_a_captured_call_keep_their_time_in_the_step():
     assert "20% of an eager step, 80.0 µs" in row(before, "self.fc1(x)", 150)
     assert "30% of an eager step, 120 µs" in row(after, "class MLP", 150)
     assert "50% of a call, 200 µs" in row(after, "self.fc1(x)", 150)
+
+
+def timing_of_a_call() -> ev.TimingEstimate:
+    """Return a timing of a call that differs from that of the steps."""
+    timing = timed().timing
+    assert timing is not None
+    return replace(timing, eager_us=CALL_US / 4, busy_cores=1.3, cores=2)
+
+
+@pytest.mark.parametrize("timing", [None, timing_of_a_call()], ids=["compared", "timed without its lines"])
+def test_lines_keep_their_time_in_the_step_until_those_of_the_first_call_are_measured(timing: ev.TimingEstimate | None):
+    """The calls of a script are compared first, then measured. A study measures no lines of them."""
+    first, second = replace(CALL, timing=timing), replace(CALL, call=3, eager_lines=timed().eager_lines)
+    waiting = script_with_lines(captured=False, examined=(first, second))
+    assert "30% of an eager step, 120 µs" in row(waiting, "class MLP", 150)
+    assert "20% of an eager step, 80.0 µs" in row(waiting, "self.fc1(x)", 150)
+    document = hot_lines_document(waiting, frozenset(), 120)
+    text = "\n".join(document.row(n).text for n in range(len(document)))
+    assert text.startswith(" Lines of one step")
+    for of_the_call in ("These are times of call", "Other lines of a step", "waiting for a core"):
+        assert of_the_call not in text
+    measured = script_with_lines(captured=True, examined=(first, second))
+    assert "50% of a call, 200 µs" in row(measured, "self.fc1(x)", 150)
+    assert "30% of an eager step, 120 µs" in row(measured, "class MLP", 150)
+
+
+def test_the_times_of_modules_are_of_a_call_once_one_is_captured():
+    """Those of a step are not taken for those of a call that is not measured yet."""
+    lines = timed().eager_lines
+    waiting = script_with_lines(captured=False, examined=(CALL, replace(CALL, region=1, eager_lines=lines)))
+    assert lines is not None
+    assert timed_tree(waiting).root.eager_us == lines.call_us
 
 
 def test_the_lines_view_has_the_lines_of_a_step_outside_the_captured_call():

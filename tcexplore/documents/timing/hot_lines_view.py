@@ -75,10 +75,10 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
     yield heading(f"Lines of one {times.of}", f"share of the {times.side} {times.of}")
     if times.lines:
         yield from wrapped(_name_slowest(snapshot, times), width, "strong")
-    if call := next(iter(snapshot.captured_calls), None):
+    if times.of == "call" and (call := next(iter(snapshot.captured_calls), None)):
         of = f"These are times of {call_title(snapshot, call)} in the script, {passes_and_inputs(call)}"
         yield from wrapped(f"{of}. A step has also what is outside of it, such as the optimizer.", width, "muted")
-    if text := _describe_load(snapshot):
+    if text := _describe_load(snapshot, times):
         yield from wrapped(text, width, "warn", lead="! ")
     yield _columns(times)
     yield from _whole_rows(times)
@@ -156,9 +156,9 @@ def _name_slowest(snapshot: Snapshot, times: LineTimes) -> str:
     return f"Most time: {', '.join(parts)}{both}"
 
 
-def _describe_load(snapshot: Snapshot) -> str:
+def _describe_load(snapshot: Snapshot, times: LineTimes) -> str:
     """Return that the lines of a CPU were timed beside other programs, if they were."""
-    timing, account = snapshot.call_timing, snapshot.call_account
+    timing, account = snapshot.timing if times.of == "step" else snapshot.call_timing, snapshot.call_account
     if timing is None or not timing.load or (account is not None and account.on_device):
         return ""
     return f"Measured {timing.load}: the time of a line includes waiting for a core."

@@ -20,6 +20,7 @@ from tcexplore.session.line_times import (
     LineTimes,
     LineTraffic,
     PartLine,
+    TimedSpan,
     Traffic,
     line_shares,
     line_times,
@@ -209,16 +210,27 @@ def shares_of_lines(snapshot: Snapshot) -> dict[Line, LineShare]:
     return _shares(times_of_lines(snapshot), times_outside_call(snapshot))
 
 
+def span_of_bars(snapshot: Snapshot) -> TimedSpan | None:
+    """Return what the bars of lines are shares of; None if no line is timed.
+
+    Lines outside captured calls have no bar beside those of a call: their shares are of an eager step.
+    """
+    times = times_of_lines(snapshot)
+    return None if times is None else times.of
+
+
 OUTSIDE = "∅"
 """Mark of a line that ran without any kernel."""
 
 
 class LineBars:
-    """Bars of the lines of a run: their shares of a call once these are measured, before of the memory traffic."""
+    """Bars of the lines of a run: their shares of a call, of a script's step until a call is measured; before of the
+    memory traffic."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.traffic = hot(snapshot)
         self.shares = shares_of_lines(snapshot)
+        self._of = span_of_bars(snapshot)
         self._reserved = bool(self.traffic.bytes or self.shares or snapshot.graphs)
 
     def bar(self, line: Line, *, ran_outside: bool) -> Iterator[Span]:
@@ -226,8 +238,9 @@ class LineBars:
         if not self._reserved:
             return
         traffic = self.traffic.lines.get(line)
-        if line in self.shares:
-            yield Span(draw_share(self.shares[line].share), "number")
+        time = self.shares.get(line)
+        if time is not None and time.of == self._of:
+            yield Span(draw_share(time.share), "number")
         elif ran_outside and traffic is None:
             yield Span(OUTSIDE if self.traffic.bytes else " ", "muted")
         elif self.shares or traffic is None or not traffic.bytes:

@@ -20,6 +20,7 @@ from tcexplore.documents.line_facts import (
     hot,
     line_facts,
     shares_of_lines,
+    span_of_bars,
 )
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import Piece, fitted, piece, shortened
@@ -177,7 +178,8 @@ def _line_facts(run: Snapshot, line: tuple[str, int]) -> Iterator[Piece]:
     if time := shares_of_lines(run).get(line):
         # Without what the break costs around the line.
         itself = "the line itself " if line in facts.breaks else ""
-        yield piece(f"{draw_share(time.share)} {itself}{describe_time(time)}", "number", 2)
+        bar = f"{draw_share(time.share)} " if time.of == span_of_bars(run) else ""
+        yield piece(f"{bar}{itself}{describe_time(time)}", "number", 2)
     if traffic is not None:
         yield piece(describe_traffic(traffic), "dim", 4)
     elif time is None and (line in facts.breaks or line in facts.skipped):

@@ -40,6 +40,12 @@ def row(run: Snapshot, code: str, width: int = 78) -> str:
     return source_document(run, frozenset(), width).row(line(code) - 1).text
 
 
+def bar(run: Snapshot, code: str) -> str:
+    """Return the bar in the gutter of a line: the cell two before its code."""
+    text = row(run, code)
+    return text[text.index(fakes.SOURCE.split("\n")[line(code) - 1]) - 2]
+
+
 @pytest.mark.parametrize("width", [38, 78])
 def test_bars_take_the_cell_of_the_memory_traffic(width: int):
     before, after = source_document(fakes.complete(), frozenset(), width), source_document(timed(), frozenset(), width)
@@ -136,6 +142,19 @@ def test_lines_outside_a_captured_call_keep_their_time_in_the_step():
     assert "20% of an eager step, 80.0 µs" in row(before, "self.fc1(x)", 150)
     assert "30% of an eager step, 120 µs" in row(after, "class MLP", 150)
     assert "50% of a call, 200 µs" in row(after, "self.fc1(x)", 150)
+
+
+def test_bars_beside_those_of_a_call_are_no_shares_of_a_step():
+    """A bar of 30% of a step beside one of 50% of a call would be read as three fifths of it."""
+    before, after = (script_with_lines(captured=captured) for captured in (False, True))
+    assert bar(before, "class MLP") == "▃"
+    assert bar(before, "self.fc1(x)") == "▂"
+    assert bar(after, "class MLP") == " "
+    assert bar(after, "self.fc1(x)") == "▅"
+    link = Link("line", fakes.FILE, str(line("class MLP")))
+    texts = [peek_row(run, (link,), closure(run, (link,)), 120).text for run in (before, after)]
+    words = "≈ 30% of an eager step, 120 µs"
+    assert [text.strip() for text in texts] == [f"line 11 → ▃ {words}", f"line 11 → {words}"]
 
 
 def timing_of_a_call() -> ev.TimingEstimate:

@@ -12,15 +12,16 @@ from tcexplore.documents.code.device_view import device_document
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.code.roofline_view import HIGHEST, LOWEST, PlotMark, Roof, draw_roofline
 from tcexplore.documents.code.stages_view import find_hiding_folds
-from tcexplore.documents.code.target_notes import ASSUMED
+from tcexplore.documents.code.target_notes import ASSUMED, awaits_local_code, is_assembled
 from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.strip import verdict_row
 from tcexplore.documents.style_names import NAMES
 from tcexplore.quantities import count
-from tcexplore.session import Session
+from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import closure, kernel_link, line_link, statement_link
 from tests.documents import golden
 from tests.snapshots import gpu
+from tests.snapshots.codes import with_code
 
 VIEWS: dict[str, Builder] = {
     "code": kernels_document,
@@ -136,3 +137,38 @@ def test_selected_statement_opens_its_stages():
     )
     shown = rows(device_document, find_hiding_folds(snapshot, (statement,)))
     assert [row.text.split()[-1] for row in shown if statement in row.links] == ["0)", "0f00000000;"]
+
+
+def script_on_gpu(*phases: ev.Phase) -> Snapshot:
+    """Return a script whose kernel on this machine's GPU has no machine code, after the begin of `phases`."""
+    run = gpu.run()
+    kernels = tuple(replace(kernel, target="native") for kernel in run.code.kernels)
+    run = replace(run, codes=(replace(run.code, target="native", kernels=kernels),), target="native", status="running")
+    run = replace(with_code(run, assembled=(), lowered=()), phase="", phase_seconds=())
+    return run.apply_all(ev.PhaseStarted(run=run.run, phase=phase, at=at) for at, phase in enumerate(phases))
+
+
+BEFORE: tuple[ev.Phase, ...] = ("importing", "dynamo", "inductor", "compiler", "timing")
+"""The phases of a script until it ends: its steps are timed while they are made."""
+
+
+def test_the_code_of_this_gpu_is_awaited_while_the_steps_of_a_script_are_timed_and_assembled():
+    for phases in (BEFORE, (*BEFORE, "dynamo"), (*BEFORE, "assembling")):
+        assert awaits_local_code(script_on_gpu(*phases))
+        assert not is_assembled(script_on_gpu(*phases))
+
+
+@pytest.mark.parametrize("later", ["accuracy", "timing", "switching", "answering"])
+def test_no_code_of_this_gpu_is_awaited_after_the_assembly(later: ev.Phase):
+    """A kernel may have none although all are assembled. The captured calls of a script are compared only then."""
+    run = script_on_gpu(*BEFORE, "assembling", later)
+    assert not awaits_local_code(run)
+    assert is_assembled(run)
+
+
+def test_no_code_of_this_gpu_is_awaited_if_assembling_failed():
+    run = script_on_gpu(*BEFORE, "accuracy")
+    missing = ev.FactMissing(run=run.run, fact=ev.RunFact.MACHINE_CODE, symbol="triton:compile", reason="no nvdisasm")
+    failed = run.apply(missing)
+    assert not awaits_local_code(failed)
+    assert is_assembled(failed)

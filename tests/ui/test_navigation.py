@@ -309,7 +309,7 @@ async def test_on_a_gpu_the_machine_code_of_its_own_kernels_is_awaited_while_a_s
     done = gpu.run()
     kernels = tuple(replace(kernel, target="native") for kernel in done.code.kernels)
     native = replace(done, codes=(replace(done.code, target="native", kernels=kernels),), target="native")
-    early = replace(with_code(native, assembled=(), lowered=()), status="running", phase="switching")
+    early = replace(with_code(native, assembled=(), lowered=()), status="running", phase="timing")
     async with run_app(fakes.session(early)) as ui:
         await ui.press("1", "home")
         await select(ui, "torch.relu")

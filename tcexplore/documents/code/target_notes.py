@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Row
+from tcexplore.documents.empty_states import missing_reason
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, wrapped
-from tcexplore.events.run_events import PHASES
 from tcexplore.quantities import count, duration, size
 from tcexplore.session.links import line_links
 from tcexplore.targets.target_names import NATIVE
@@ -127,15 +127,19 @@ def is_assembled(snapshot: Snapshot) -> bool:
 
 LOCAL_CODE_LATER = "The machine code of this GPU's kernels is read when the calls of the program have ended."
 
-_BEFORE_LOCAL_CODE = {*PHASES} - {"timing", "comparing", "answering", "trace", "profile"}
-
 
 def awaits_local_code(snapshot: Snapshot) -> bool:
-    """Return whether the machine code of the kernels that this machine's GPU runs is still to come."""
+    """Return whether the machine code of the kernels that this machine's GPU runs is still to come.
+
+    The phase alone does not tell: a script is timed before its kernels are assembled, and compared after it.
+    """
+    ended = {phase for phase, _ in snapshot.phase_seconds}
     return (
         snapshot.target == NATIVE
         and snapshot.status == "running"
-        and snapshot.phase in _BEFORE_LOCAL_CODE
+        and not snapshot.trace
+        and "assembling" not in ended
+        and not missing_reason(snapshot, ev.RunFact.MACHINE_CODE)
         and _kernels_made(snapshot) < _kernels_wanted(snapshot)
     )
 

@@ -175,7 +175,8 @@ class Tiles(NamedTuple):
         columns = divide(size.width, sizes.columns or COLUMNS)
         if sizes.columns is None:
             # What a source line lacks at its end is not worth the rest of each row of another pane.
-            needed, whole = (_widest(needs, visible, size) for size in ("cells", "whole"))
+            needed = _widest({name: need.cells for name, need in needs.items()}, visible)
+            whole = _widest({name: need.whole for name, need in needs.items()}, visible)
             columns = allot(columns, needed, [max(LEAST_CELLS, cells or 0) for cells in whole])
         return cls(columns, [_upper(size.height, sizes, needs, visible, column) for column in range(3)])
 
@@ -197,10 +198,10 @@ class Tiles(NamedTuple):
         return places
 
 
-def _widest(needs: Mapping[str, Need], visible: Sequence[str], size: Literal["cells", "whole"]) -> list[int | None]:
-    """Return what the pane that needs most of each column needs; None if that is not known."""
-    known = [(CELLS[name].column, getattr(needs[name], size)) for name in visible if name in needs]
-    return [max((cells for at, cells in known if at == column), default=None) for column in range(3)]
+def _widest(cells: Mapping[str, int], visible: Sequence[str]) -> list[int | None]:
+    """Return the cells of the pane of each column that needs most; None if no need is known."""
+    known = [(CELLS[name].column, cells[name]) for name in visible if name in cells]
+    return [max((wide for at, wide in known if at == column), default=None) for column in range(3)]
 
 
 def _upper(lines: int, sizes: PaneSizes, needs: Mapping[str, Need], visible: Sequence[str], column: int) -> int:

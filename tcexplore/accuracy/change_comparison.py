@@ -46,9 +46,9 @@ from tcexplore.capture.time_limit import TimeLimitError, time_limit
 from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, ChangeCompared, Deviation
 from tcexplore.quantities import count
 
-TIME_LIMIT_S, LIMIT_CALLS = 3.0, 5.0
-"""Time limit of an eager call of the original with varied inputs, which may cause an endless loop; at least this many
-times the slowest call as configured, which tells how large the program is and how busy the machine."""
+TIME_LIMIT_S, LIMIT_CALLS, LONGEST_LIMIT_S = 3.0, 5.0, 30.0
+"""Time limit of an eager call of the original with varied inputs, which may cause an endless loop. It grows to so many
+times the slowest call as configured, which tells how large the program is and how busy the machine, up to the last."""
 
 CHANGED_FACTOR = 4.0
 """Factor of this limit for a call after the change: beside other programs, equal calls take several times as long."""
@@ -68,9 +68,6 @@ SEQUENCE = 3
 RECOMPILE_LIMIT = 64
 """Dynamo's limit during the comparison, so that no call falls back to eager."""
 
-
-LONGEST_LIMIT_S = 30.0
-"""The most that this limit is, however slow the program is."""
 
 RoundedRuns = Callable[[], Iterable[Observation]]
 """Makes a call of the original again and again, each time with other roundings."""
@@ -324,7 +321,9 @@ class _ChangeComparison:
         outcomes, self._coverage.taken = self._coverage.taken, counted
         if not varied:
             self._slowest_s = max(self._slowest_s, time.monotonic() - began)
-        if isinstance(result, Exception):  # of a branch it shows only what the branch itself raises
+        if isinstance(result, CallTimeoutError):
+            outcomes = set()
+        elif isinstance(result, Exception):  # of a branch it shows only what the branch itself raises
             outcomes = {(test, held) for test, held in outcomes if held and _raises_in(test, result)}
         return _Original(result, outcomes)
 

@@ -43,7 +43,7 @@ from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG
 from tcexplore.capture.entry import Call
 from tcexplore.capture.hooks import Emit
 from tcexplore.capture.time_limit import TimeLimitError, time_limit
-from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, ChangeCompared, Deviation
+from tcexplore.events import AS_CONFIGURED, AccuracyVerdict, BranchTest, ChangeChecked, ChangeCompared, Deviation
 from tcexplore.quantities import count
 
 TIME_LIMIT_S, LIMIT_CALLS, LONGEST_LIMIT_S = 3.0, 5.0, 30.0
@@ -71,10 +71,6 @@ RECOMPILE_LIMIT = 64
 
 RoundedRuns = Callable[[], Iterable[Observation]]
 """Makes a call of the original again and again, each time with other roundings."""
-
-
-CONFIGURED = "as configured"
-"""The first mode of the calls."""
 
 
 class CallTimeoutError(TimeLimitError):
@@ -164,7 +160,7 @@ class _ChangeComparison:
             reaching += self._search(call, prefix)
             for variation in VARIATIONS:
                 self._compare(vary(call, variation), f"{prefix}with other inputs: ", varied=True)
-        self._modes.append(CONFIGURED)
+        self._modes.append(AS_CONFIGURED)
         for mode in call_modes(self._before, self._after):
             if self._refuted or self._coverage.missing:
                 return
@@ -253,7 +249,7 @@ class _ChangeComparison:
         self._configured += not varied
         if not self._refuted:
             self._coverage.taken |= original.outcomes
-            self._show_progress(CONFIGURED)
+            self._show_progress(AS_CONFIGURED)
         return before if isinstance(before, Observation) else None
 
     def _compare_sides(

@@ -368,6 +368,10 @@ class BreakCosts(Event):
         )
 
 
+AS_CONFIGURED = "as configured"
+"""The first mode in which the calls of a changed file are compared."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeCompared(Event):
     """How far the comparison of a changed file with the file before the change has come, without a difference."""

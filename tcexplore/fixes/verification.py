@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from tcexplore.documents.timing.accuracy_rows import FAITHFUL_VERDICTS, describe_accuracy, format_errors
-from tcexplore.events import TIMEOUT, ChangeChecked, ChangeCompared, ChangeTimed, Failed, GraphBreak
+from tcexplore.events import AS_CONFIGURED, TIMEOUT, ChangeChecked, ChangeCompared, ChangeTimed, Failed, GraphBreak
 from tcexplore.fixes.fix import Change
 from tcexplore.quantities import count, duration, factor_range
 from tcexplore.session import Snapshot
@@ -272,9 +272,6 @@ def _difference(judged: ChangeChecked) -> str:
     return f"{judged.tensor} {by}" if judged.tensor else by
 
 
-CONFIGURED = "as configured"
-"""The first of `ChangeChecked.modes`."""
-
 FactState = Literal["ok", "bad", "wait", "note"]
 
 
@@ -380,10 +377,10 @@ def _results(verification: Verification) -> Fact:
 
 
 def _progress(compared: ChangeCompared | None) -> str:
-    """Return `: equal on 3 of 5 inputs so far, now in training mode with gradients`."""
+    """Return `: equal on 3 of 5 inputs so far, now in training mode`."""
     if compared is None:
         return ""
-    mode = "" if compared.mode == CONFIGURED else f", now {_in_mode(compared.mode)}"
+    mode = "" if compared.mode == AS_CONFIGURED else f", now {_in_mode(compared.mode)}"
     return f": equal on {compared.inputs} of {count(compared.planned, 'input')} so far{mode}"
 
 
@@ -392,7 +389,7 @@ def _in_mode(mode: str) -> str:
 
 
 def _same(judged: ChangeChecked) -> str:
-    modes = [_in_mode(mode) for mode in judged.modes if mode != CONFIGURED]
+    modes = [_in_mode(mode) for mode in judged.modes if mode != AS_CONFIGURED]
     results = "Outputs, gradients and state" if judged.train or judged.gradients else "Outputs and state"
     others = f", also on {count(judged.varied, 'other input')}" if judged.varied else ""
     others += f"; also {' and '.join(modes)}" if modes else ""

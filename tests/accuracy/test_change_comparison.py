@@ -461,24 +461,29 @@ def test_the_search_for_inputs_does_not_pay_for_the_first_compile(monkeypatch: p
     assert (checked.verdict, checked.unreached) == ("identical", ())
 
 
+class Duration:
+    """How long the program says that its call takes, which time limits then go by."""
+
+    seconds = 0.0
+
+    @contextmanager
+    def limit(self, most: float, error: type[BaseException]) -> Iterator[None]:
+        self.seconds = 0.0
+        yield
+        if most and self.seconds > most:
+            raise error
+
+
 @pytest.mark.parametrize(("seconds", "verdict"), [(5.0, "identical"), (50.0, "wrong")])
 def test_a_call_after_the_change_may_take_longer_but_must_end(
     monkeypatch: pytest.MonkeyPatch, seconds: float, verdict: str
 ):
-    taken = [0.0]
-
-    @contextmanager
-    def limit(most: float, error: type[BaseException]) -> Iterator[None]:
-        taken[0] = 0.0
-        yield
-        if most and taken[0] > most:
-            raise error
-
-    monkeypatch.setattr(change_comparison, "time_limit", limit)
+    taken = Duration()
+    monkeypatch.setattr(change_comparison, "time_limit", taken.limit)
     original = program(FAR)["model"]
 
     def after(x: torch.Tensor) -> Any:
-        taken[0] = seconds
+        taken.seconds = seconds
         return original(x)
 
     checked = compare_change(subject(original, original, None), subject(after, original, None))
@@ -491,23 +496,15 @@ def test_other_inputs_may_take_as_long_as_a_few_calls_as_configured(
     monkeypatch: pytest.MonkeyPatch, configured: float, varied: int
 ):
     """Beside other programs or of a large model, each call takes more than the limit for a small one."""
-    clock, seconds, taken = Clock(), chain([configured], repeat(8.0)), [0.0]
-
-    @contextmanager
-    def limit(most: float, error: type[BaseException]) -> Iterator[None]:
-        taken[0] = 0.0
-        yield
-        if most and taken[0] > most:
-            raise error
-
+    clock, seconds, taken = Clock(), chain([configured], repeat(8.0)), Duration()
     monkeypatch.setattr(change_comparison, "time", clock)
-    monkeypatch.setattr(change_comparison, "time_limit", limit)
+    monkeypatch.setattr(change_comparison, "time_limit", taken.limit)
     monkeypatch.setattr(change_comparison, "BUDGET_S", 1000.0)
     original = program(FAR)["model"]
 
     def slow(x: torch.Tensor) -> Any:
-        taken[0] = next(seconds)
-        clock.now += taken[0]
+        taken.seconds = next(seconds)
+        clock.now += taken.seconds
         return original(x)
 
     sides = (subject(slow, slow, None), subject(original, original, None))

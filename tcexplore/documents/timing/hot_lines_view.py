@@ -102,8 +102,7 @@ def _outside_rows(snapshot: Snapshot, outside: LineTimes, width: int) -> Iterato
     yield row((_figures(outside, outside.eager_us, None), "strong"), ("the step", "strong"))
     yield from (_line_row(snapshot, time, outside, width) for time in outside.lines)
     yield BLANK
-    if any(time.estimated for time in outside.lines):
-        yield from wrapped(ESTIMATED, width, "muted")
+    yield from _notes(outside.lines, width)
 
 
 def _whole_rows(times: LineTimes) -> Iterator[Row]:

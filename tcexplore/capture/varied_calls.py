@@ -40,7 +40,7 @@ def _resize_call(call: Call, dim: int, size: int) -> Call:
 def vary_calls(entry: Entry, config: Config) -> Entry:
     """Return the entry with each call made for every combination of `config.vary`, the last argument changing fastest.
 
-    Then the calls are padded to buckets, numbers become tensors, and dimensions are marked, as `config` says.
+    With `config.own_calls_first`, the entry's own calls come before them. Then the calls are padded to buckets, numbers become tensors, and dimensions are marked, as `config` says.
     Raises `EntryError`.
     """
     try:
@@ -54,7 +54,8 @@ def vary_calls(entry: Entry, config: Config) -> Entry:
     calls: Sequence[Call] = entry.calls
     if vary:
         combinations = list(product(*(argument.values for argument in vary)))
-        calls = [arguments.vary(call, vary, values) for call in calls for values in combinations]
+        own = entry.calls if config.own_calls_first else ()
+        calls = [*own, *(arguments.vary(call, vary, values) for call in calls for values in combinations)]
     unpadded = tuple(calls) if buckets else ()
     for bucket in buckets:
         calls = [arguments.pad(call, bucket) for call in calls]
@@ -77,9 +78,11 @@ class Arguments:
         target = entry.target
         function = target.forward if isinstance(target, torch.nn.Module) else target
         try:
-            self.names = tuple(inspect.signature(function).parameters)
+            parameters = dict(inspect.signature(function).parameters)
         except (ValueError, TypeError):
-            self.names = ()
+            parameters = {}
+        self.names = tuple(parameters)
+        self._defaults = {name: parameter.default for name, parameter in parameters.items()}
 
     def value(self, call: Call, argument: str) -> Any:
         """Return an argument of a call. Raises `EntryError` if the call lacks it."""
@@ -91,7 +94,7 @@ class Arguments:
         key = self._key(call, argument, allow_default=True)
         if isinstance(key, int):
             return replace(call, args=(*call.args[:key], change(call.args[key]), *call.args[key + 1 :]))
-        return replace(call, kwargs={**call.kwargs, key: change(call.kwargs.get(key))})
+        return replace(call, kwargs={**call.kwargs, key: change(call.kwargs.get(key, self._defaults.get(key)))})
 
     def vary(self, call: Call, vary: Sequence[Vary], values: Sequence[Value]) -> Call:
         """Return the call with a value or a size for each varied argument."""

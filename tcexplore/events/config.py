@@ -98,6 +98,8 @@ class Config:
     """Whether a script with too few steps for a verdict runs again."""
     vary: tuple[str, ...] = ()
     """`--vary` specifications (`events/input_specs.py`): each call is made for every combination."""
+    own_calls_first: bool = False
+    """Whether the file's own calls are made before those that `vary` makes of them."""
     mark_dynamic: tuple[str, ...] = ()
     """Dimensions of arguments, such as `x.0`, that are marked with `torch._dynamo.mark_dynamic`."""
     as_tensors: tuple[str, ...] = ()

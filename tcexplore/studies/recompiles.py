@@ -333,7 +333,8 @@ def _unchanged(result: VariantRun, toggled: frozenset[str], width: int) -> Itera
     """Yield the timeline of the unchanged calls, and each compile with its cost and cause."""
     lane = call_lane(result.run)
     calls = count(result.calls, "call")
-    calls += " of compiled code" if result.run.is_script else f", each made {PASSES} times"
+    own = ", the file's own first" if result.run.config.own_calls_first else ""
+    calls += " of compiled code" if result.run.is_script else f"{own}, each made {PASSES} times"
     yield row((f" {calls}", "strong"), ("  unchanged, over time", "muted"))
     if lane.calls is not None:
         yield row(" ", *draw_lane(lane, lane.calls.seconds, max(8, width - 2)))
@@ -444,7 +445,7 @@ def conclusions(results: Sequence[VariantRun]) -> Iterator[str]:
     if first.run.failure is not None:
         return
     if not first.recompiles and not first.limit_hit_at:
-        yield "No recompiles."
+        yield f"{count(first.calls, 'call')}, no recompiles"
         return
     if not others:
         return
@@ -462,12 +463,12 @@ def conclusions(results: Sequence[VariantRun]) -> Iterator[str]:
     )
     before, after = first.warm_call_us, best.warm_call_us
     if before is not None and after is not None:
-        yield f"warm call: {duration(before / 1e6)} → {duration(after / 1e6)}, medians of one pass"
+        yield f"warm call: {duration(before / 1e6)} → {duration(after / 1e6)}, the median over the calls of the last pass"
 
 
 NOTE = (
     "x.0=1..64 gives sizes of a dimension, lr=0.1,0.01 values; name an argument or give its position. Several, "
-    "separated by spaces, are combined. Leave it empty for the file's own calls."
+    "separated by spaces, are combined. The file's own calls come first; leave it empty for these alone."
 )
 
 UNCHANGED_CALLS = "unchanged calls"
@@ -494,8 +495,8 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
     title = "recompiles"
     examples = ("model.py --vary x.0=1..64", "model.py --vary lr=0.1,0.01 --json")
     description = (
-        "Make the calls of the file, varied by --vary: show which recompile, what that costs, and how much each "
-        "possible fix helps."
+        "Make the calls of the file, then those that --vary makes of them: show which recompile, what that costs, and "
+        "how much each possible fix helps."
     )
     live = True
     studies_scripts = True
@@ -535,7 +536,8 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
         """
         options = state.options
         job = on_captured_call(state.job) if options.vary else state.job
-        job = replace(job, config=replace(job.config, vary=options.vary))
+        # A size that was typed recompiles, or not, after the calls that the file makes.
+        job = replace(job, config=replace(job.config, vary=options.vary, own_calls_first=bool(options.vary)))
         async with runs.temporary_folder("recompiles") as folder:
             runs.steps.plan((UNCHANGED_CALLS,))
             announce(UNCHANGED_CALLS)

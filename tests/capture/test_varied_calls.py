@@ -46,6 +46,13 @@ def test_buckets_marks_and_tensors_change_the_inputs():
     assert marked.args[0]._dynamo_dynamic_indices == {0}
 
 
+def test_the_calls_of_the_file_come_first_where_that_is_asked_for():
+    config = Config(vary=("x.0=2", "scale=0.1"), own_calls_first=True, as_tensors=("scale",))
+    calls = vary_calls(entry(), config).calls
+    assert [tuple(call.args[0].shape) for call in calls] == [(3, 2), (2, 2)]
+    assert [call.kwargs["scale"] for call in calls] == [torch.tensor(1.0), torch.tensor(0.1)], "1.0 is its default"
+
+
 @pytest.mark.parametrize("vary", ["y=1", "shift.0=1", "x.2=1", "9.0=1"])
 def test_an_unknown_argument_is_an_error_of_the_user(vary: str):
     with pytest.raises(EntryError) as error:

@@ -40,7 +40,9 @@ def _resize_call(call: Call, dim: int, size: int) -> Call:
 def vary_calls(entry: Entry, config: Config) -> Entry:
     """Return the entry with each call made for every combination of `config.vary`, the last argument changing fastest.
 
-    With `config.own_calls_first`, the entry's own calls come before them. Then the calls are padded to buckets, numbers become tensors, and dimensions are marked, as `config` says.
+    With `config.own_calls_first`, the entry's own calls come before them.
+
+    Then the calls are padded to buckets, numbers become tensors, and dimensions are marked, as `config` says.
     Raises `EntryError`.
     """
     try:

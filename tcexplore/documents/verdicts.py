@@ -109,10 +109,15 @@ def recommend(snapshot: Snapshot, calls: int | None = None) -> str:
 
 
 def format_reservation(snapshot: Snapshot) -> str:
-    """Return why the next compile may take longer, empty if no reason is known."""
+    """Return what a compile with empty caches takes and when it pays off, or why it may take longer than this one.
+
+    It is empty if no reason is known.
+    """
     costs = economics(snapshot)
     if costs.cost_s is None:
         return ""
+    if costs.cold_payback is not None and snapshot.timing is not None:
+        return _with_empty_caches(costs.cold_payback, snapshot.timing, snapshot.expected_calls)
     reasons = []
     if cached := costs.kernels_cached:
         some = cached < costs.cpp_kernels
@@ -122,6 +127,19 @@ def format_reservation(snapshot: Snapshot) -> str:
         reasons.append("the process had loaded the compiler before")
     text = " and ".join(reasons)
     return f"{text[0].upper()}{text[1:]}: a cold compile takes longer." if reasons else ""
+
+
+def _with_empty_caches(gain: Payback, timing: TimingEstimate, calls: int | None) -> str:
+    text = f"With empty caches, compiling takes {duration(gain.compile_s)}"
+    if timing.verdict != "faster":
+        return f"{text}."
+    if calls is None:
+        return f"{text}: {_pays(gain, timing.unit)}{_between(gain)}."
+    net = gain.net_seconds(calls)
+    outcome = f"net {'gain' if net.value > 0 else 'loss'} {duration(abs(net.value))}"
+    if net.low <= 0 <= net.high:
+        outcome = "no measurable net gain"
+    return f"{text}: {outcome} over {calls:,} {timing.unit}s, {_pays(gain, timing.unit)}."
 
 
 def format_recommendation(

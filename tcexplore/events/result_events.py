@@ -557,6 +557,16 @@ class GuardFilterTried(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ColdCompile(Event):
+    """What the calls of a run that compile take in a new process with empty compile caches."""
+
+    seconds: float
+    """Of these calls together; of a script, of its compiles, from torch's log."""
+    calls: int = 0
+    """Number of these calls: each also does the work of a warm one. 0 for a script."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepTried(Event):
     """The result of trying a next step without changing the file; it replaces the last one of the same step."""
 

@@ -126,6 +126,8 @@ class Economics:
     """Compile time from torch's log."""
     cost_s: float | None = None
     """Extra seconds of the calls that compiled, compared with warm ones."""
+    cold_payback: Payback | None = None
+    """With empty compile caches, as the cold compile study measured them; None without it."""
     payback: Payback | None = None
     """None while there are too few pairs; its interval says how certain it is."""
     break_even_calls: int | None = None
@@ -142,15 +144,16 @@ def economics(snapshot: Snapshot) -> Economics:
     """Return the economics of a run as far as they are known."""
     compiled = [call for call in snapshot.calls if call.variant == "compiled"]
     roots = [phase.seconds for phase in snapshot.phase_times if phase.depth == 0]
-    timing, cost = snapshot.timing, _cost_s(snapshot)
-    timed = timing is not None and timing.verdict != "measuring"
-    gain = payback(timing, cost) if timing is not None and timed and cost is not None else None
+    cost, cold_cost = _cost_s(snapshot), _cold_cost_s(snapshot)
+    timing = snapshot.timing if snapshot.timing is not None and snapshot.timing.verdict != "measuring" else None
+    gain = payback(timing, cost) if timing is not None and cost is not None else None
     cpp = {kernel.source for kernel in snapshot.code.kernels if kernel.language == "cpp"}
     return Economics(
         first_call_s=compiled[0].seconds if compiled else None,
         compile_s=sum(roots) if roots else None,
         cost_s=cost,
         payback=gain,
+        cold_payback=payback(timing, cold_cost) if timing is not None and cold_cost is not None else None,
         break_even_calls=gain.break_even if gain and timing and timing.verdict == "faster" else None,
         compiling_calls=1 + summarize(snapshot).recompiles
         if snapshot.is_script
@@ -182,6 +185,24 @@ def _cost_s(snapshot: Snapshot) -> float | None:
     if snapshot.timing is None or not compiling:
         return None
     return max(0.0, sum(compiling) - len(compiling) * snapshot.timing.compiled_us / 1e6)
+
+
+def cold_compile(run: Snapshot) -> ev.ColdCompile | None:
+    """Return the cold compile of a run in a new process with empty caches; None if it failed or compiled nothing."""
+    if run.failure is not None:
+        return None
+    compiling = [call.seconds for call in run.calls if call.variant == "compiled" and call.compiles]
+    if run.is_script:
+        compiling = [phase.seconds for phase in run.phase_times if phase.depth == 0]
+    calls = 0 if run.is_script else len(compiling)
+    return ev.ColdCompile(seconds=sum(compiling), calls=calls) if compiling else None
+
+
+def _cold_cost_s(snapshot: Snapshot) -> float | None:
+    cold, timing = snapshot.cold_compile, snapshot.timing
+    if cold is None or timing is None:
+        return None
+    return max(0.0, cold.seconds - cold.calls * timing.compiled_us / 1e6)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,8 @@ class Snapshot:
     """The first costs of this run: they decide the order of the breaks, which later ones do not change."""
     fixes: tuple[ev.BreakFix, ...] = ()
     """What is known of the fixes of breaks, at most one of each break."""
+    cold_compile: ev.ColdCompile | None = None
+    """Of the cold compile study; None before that."""
     guard_filters: tuple[ev.GuardFilterTried, ...] = ()
     """At most one event of each filter."""
     steps_tried: tuple[ev.StepTried, ...] = ()

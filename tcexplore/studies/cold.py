@@ -14,12 +14,13 @@ from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, Column, heading, table, wrapped
 from tcexplore.documents.timing.cache_miss_rows import cache_miss_rows
+from tcexplore.events import Event
 from tcexplore.quantities import count, duration
 from tcexplore.report.json_records import fields
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.compile_time import SMALL, CompileSpan, compile_time
-from tcexplore.session.economics import RunFigures
+from tcexplore.session.economics import RunFigures, cold_compile
 from tcexplore.studies.runs import Runs, failure_status
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
@@ -185,6 +186,10 @@ class ColdStudy(Study[None, RunFigures]):
         if state.over and len(results) < 2:
             rows += wrapped("Stopped before the warm run.", width, "warn")
         return StaticDocument("", tuple(rows))
+
+    def facts(self, state: State) -> tuple[Event, ...]:
+        cold = cold_compile(state.results[0].run) if state.results else None
+        return () if cold is None else (cold,)
 
     def fields(self, state: State) -> Fields:
         sides = {side: run_fields(result) for side, result in zip(SIDES, state.results, strict=False)}

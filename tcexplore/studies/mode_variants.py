@@ -339,8 +339,7 @@ def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, 
         step = f"mode {comparison.variant.run.config.mode}"
         if comparison.variant not in rows or step in tried or steady is None or not comparison.timed:
             continue
-        timed = step_tried(step, comparison, steady)
-        tried[step] = timed if comparison.decided else replace(timed, verdict="undecided")
+        tried[step] = step_tried(step, comparison, steady)
     return tuple(tried.values())
 
 

@@ -18,7 +18,7 @@ from tcexplore.documents.document import Document, Row, Span, StaticDocument
 from tcexplore.documents.prose import BLANK, FAILED, Column, row, table, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_error
 from tcexplore.documents.verdicts import LEGEND, format_outcome, interval_text, speedup_span, suggest_less_noise
-from tcexplore.events import TIMEOUT, Config, Job, Standby
+from tcexplore.events import TIMEOUT, Config, Event, Job, Standby
 from tcexplore.events.config import INDUCTOR
 from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
@@ -41,11 +41,14 @@ from tcexplore.studies.mode_variants import (
     ModesOptions,
     add_variant_options,
     add_variants,
+    compare_guard_filters,
     compiles_alone,
     guard_filter_fields,
     next_cold,
     regional_fields,
     shape_fields,
+    tried_filter,
+    tried_modes,
     variant_sentences,
     with_guard_filters,
     with_nested_breaks,
@@ -266,8 +269,10 @@ def _use(choice: ModeChoice, *, more: bool) -> str:
     assert timing is not None
     so_far = "So far: use" if more else "Use"
     figures = f"{timing.speedup:.2f}× eager's speed {factor_range(timing.low, timing.high)}"
-    calls = costs.break_even_calls
-    pays = "" if calls is None else f"; break-even after about {rounded(calls)} calls"
+    pays = ""
+    if costs.break_even_calls is not None and costs.cost_s is not None:
+        compiling = f"compiling takes {duration(costs.cost_s)} without cached kernels"
+        pays = f"; break-even after about {rounded(costs.break_even_calls)} calls, since {compiling}"
     return f"{so_far} {format_compile_call(choice.best.run.config)}: {figures}{pays}."
 
 
@@ -279,7 +284,7 @@ def _alternatives(choice: ModeChoice) -> Iterator[str]:
         fastest = seconds is not None and choice.compiles_fastest
         yield f"May be within {100 * (SPEEDUP_TOLERANCE - 1):.0f}% of it, or faster: {_names(others)}."
         if fastest and seconds is not None:
-            yield f"The recommended compile is the shortest: {duration(seconds)}."
+            yield f"Of these and the recommended one, that one compiles in the shortest time: {duration(seconds)}."
     if choice.unclear is not None:
         yield f"The default mode may be as fast: {format_outcome(choice.unclear)}."
     if choice.dynamic is not None and choice.dynamic.run.timing is not None:
@@ -442,6 +447,10 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
 
     def document(self, state: State, width: int = 78) -> Document:
         return modes_document(state, ORDERS[0], width)
+
+    def facts(self, state: State) -> tuple[Event, ...]:
+        filters = map(tried_filter, compare_guard_filters(state.results))
+        return (*filters, *tried_modes(state.results, state.job.config))
 
     def answer(self, state: State) -> str:
         more = not state.over or len(state.results) < len(state.planned)

@@ -16,7 +16,7 @@ from tcexplore.argument_types import at_least_one
 from tcexplore.documents.document import Document, Row, StaticDocument
 from tcexplore.documents.prose import BLANK, wrapped
 from tcexplore.documents.timing.next_view import describe_step, gain_span, next_document, step_document
-from tcexplore.events import BreakFix, Failed, Job, StepTried
+from tcexplore.events import BreakFix, Event, Failed, Job, StepTried
 from tcexplore.fixes.known_fix import with_proposed_fixes
 from tcexplore.report.json_report import failure, next_fields
 from tcexplore.session import Snapshot, summarize
@@ -124,6 +124,9 @@ class NextStudy(Study[NextOptions, StepResult]):
     def add_result(self, state: State, result: StepResult) -> None:
         """Keep the newest result only."""
         state.results[:] = [result]
+
+    def facts(self, state: State) -> tuple[Event, ...]:
+        return state.results[-1].run.steps_tried if state.results else ()
 
     def document(self, state: State, width: int = 78) -> Document:
         """Return the list of steps; of the one that the app tries, what is known of it."""

@@ -463,7 +463,7 @@ def conclusions(results: Sequence[VariantRun]) -> Iterator[str]:
     )
     before, after = first.warm_call_us, best.warm_call_us
     if before is not None and after is not None:
-        yield f"warm call: {duration(before / 1e6)} → {duration(after / 1e6)}, the median over the calls of the last pass"
+        yield f"warm call: {duration(before / 1e6)} → {duration(after / 1e6)}, medians of the calls of the last pass"
 
 
 NOTE = (

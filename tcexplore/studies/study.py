@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from tcexplore.documents.document import Document
-from tcexplore.events import Job, Standby
+from tcexplore.events import Event, Job, Standby
 from tcexplore.events.config import ANY_REGION
 from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
@@ -214,6 +214,10 @@ class Study(ABC, Generic[Options, Result]):
     def answer(self, state: StudyState[Options, Result]) -> str:  # noqa: ARG002
         """Return the main result so far in one sentence, for the title of the screen; empty if there is none."""
         return ""
+
+    def facts(self, state: StudyState[Options, Result]) -> tuple[Event, ...]:  # noqa: ARG002
+        """Return what the results so far add to the run that the study is of."""
+        return ()
 
     def result_line(self, result: Result) -> str:  # noqa: ARG002
         """Return one line about a result, for the log of the command; empty for none."""

@@ -11,7 +11,7 @@ from textual.message import Message
 from tcexplore.documents.document import Link, Row
 
 if TYPE_CHECKING:
-    from tcexplore.events import GuardFilterTried, Job, StepTried  # not imported before the first frame
+    from tcexplore.events import Event, Job  # not imported before the first frame
 
 
 @dataclass
@@ -88,10 +88,10 @@ class MachineCodeRequested(Message):
 
 
 @dataclass
-class GuardFiltersTried(Message):
-    """A study tried guard filters on a job of the model file."""
+class StudyMeasured(Message):
+    """A study measured facts of the run of a job."""
 
-    filters: tuple[GuardFilterTried, ...]
+    facts: tuple[Event, ...]
     job: Job
 
 
@@ -105,14 +105,6 @@ class StepRequested(Message):
     """The user wants to try the next step with this key."""
 
     step: str
-
-
-@dataclass
-class StepsTried(Message):
-    """A study tried next steps on a job of the model file."""
-
-    steps: tuple[StepTried, ...]
-    job: Job
 
 
 @dataclass

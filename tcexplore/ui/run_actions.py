@@ -21,12 +21,11 @@ from tcexplore.targets.target_names import NATIVE
 from tcexplore.ui.engine import Engine, RankEngine
 from tcexplore.ui.messages import (
     FixRequested,
-    GuardFiltersTried,
     RecompileCheckRequested,
     RunChosen,
     RunNeeded,
     StepRequested,
-    StepsTried,
+    StudyMeasured,
 )
 from tcexplore.ui.navigation import break_of
 from tcexplore.ui.pane_grid import Place
@@ -233,11 +232,11 @@ class RunActions(App[int]):
         else:
             self._study("modes", guard_filter_options(newest.config))
 
-    def on_guard_filters_tried(self, message: GuardFiltersTried) -> None:
+    def on_study_measured(self, message: StudyMeasured) -> None:
         newest = self.session.newest
         if newest is not None and newest.run == message.job.run:
-            for tried in message.filters:
-                self.session = self.session.apply(replace(tried, run=newest.run))
+            for fact in message.facts:
+                self.session = self.session.apply(replace(fact, run=newest.run))
 
     def on_step_requested(self, message: StepRequested) -> None:
         if self._trace_only():
@@ -264,12 +263,6 @@ class RunActions(App[int]):
 
             why = why_not_tried(step, newest)
             self.main.say(f"It cannot be tried: {why}. {hint('follow')} shows the evidence for it.")
-
-    def on_steps_tried(self, message: StepsTried) -> None:
-        newest = self.session.newest
-        if newest is not None and newest.run == message.job.run:
-            for tried in message.steps:
-                self.session = self.session.apply(replace(tried, run=newest.run))
 
     def _fix_screen(self, links: Sequence[Link]) -> FixScreen | str:
         """Return the screen that fixes the graph break of these links in the newest run, or why there is none."""
@@ -600,10 +593,6 @@ def _make_screen(study: Study[Any, Any], context: StudyContext, options: object)
 
         several = options is None and len(context.engine.pythons) > 1
         return EnvironmentsScreen(context) if several else ModesScreen(context, options)
-    if study.name == "next":
-        from tcexplore.ui.screens.next_screen import NextScreen
-
-        return NextScreen(context, options)
     if study.name == "bisect":
         from tcexplore.ui.screens.bisect_screen import BisectScreen
 

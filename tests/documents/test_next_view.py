@@ -372,20 +372,33 @@ def test_the_head_says_whether_a_gain_is_measured():
     assert "No step has a certain gain so far." in head(tried(product_heavy(), "autocast", 0.9, 1.0, 1.1))
 
 
+def test_what_was_tried_without_a_certain_gain_comes_last_in_brief():
+    run = tried(tried(product_heavy(), "autocast", 0.2, 0.3, 0.4), "mode", 0.9, 1.0, 1.1)
+    lines = [row.text for row in rows(next_document, run, width=100)]
+    at = next(index for index, line in enumerate(lines) if "Tried, without a certain gain" in line)
+    brief = "\n".join(lines[at:])
+    assert "3.33× slower [2.50, 5.00]" in brief
+    assert "undecided [0.90, 1.10]" in brief
+    assert "A compiled call takes" in brief
+    assert "with torch.autocast" not in brief
+    assert sum("Tried, without" in line for line in lines) == 1
+    assert not any("Tried, without" in row.text for row in rows(next_document, product_heavy(), width=100))
+
+
 def test_a_step_that_was_tried_in_an_earlier_run_says_so_and_comes_after_untried_ones():
     run = tried(tried(product_heavy(), "autocast", 0.9, 1.0, 1.1), "mode", 1.2, 1.3, 1.4)
     session = Session(runs=(run,)).begin(ev.Job(run=run.run + 1, file=run.file, source=run.source))
     repeated = replace(product_heavy(), tried_before=session.runs[-1].tried_before)
     text = "\n".join(row.text for row in rows(next_document, repeated, width=100))
-    assert f"Tried in run {run.run}: no certain gain [0.90, 1.10]." in text
+    assert f"Tried in run {run.run}: undecided [0.90, 1.10]." in text
     session = session.begin(ev.Job(run=run.run + 2, file=run.file, source=run.source + "\n"))
     again = replace(product_heavy(), tried_before=session.runs[-1].tried_before)
     text = "\n".join(row.text for row in rows(next_document, again, width=100))
-    assert f"Tried in run {run.run}, before the file changed: no certain gain [0.90, 1.10]." in text
+    assert f"Tried in run {run.run}, before the file changed: undecided [0.90, 1.10]." in text
     assert f"Tried in run {run.run}, before the file changed: 1.30× faster [1.20, 1.40]." in text
     assert actions(again)[-1] == "autocast"
     assert short_gain(step(again, "autocast")) == f"no gain in run {run.run}"
-    assert gain_span(step(again, "autocast")).text == f"no certain gain [0.90, 1.10] in run {run.run}"
+    assert gain_span(step(again, "autocast")).text == f"undecided [0.90, 1.10] in run {run.run}"
     assert gain_span(step(again, "mode")).text == f"1.30× faster [1.20, 1.40] in run {run.run}"
     other = session.begin(ev.Job(run=run.run + 3, file="/other.py", source=""))
     assert other.runs[-1].tried_before == ()

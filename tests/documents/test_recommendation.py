@@ -130,6 +130,20 @@ def test_cached_kernels_are_mentioned():
     )
 
 
+def test_a_measured_cold_compile_has_its_own_break_even():
+    cold = run(*CALLS, KERNEL, ev.ColdCompile(seconds=12.0002, calls=1))
+    assert format_reservation(cold) == (
+        "With empty caches, compiling takes 12.0 s: break-even at ~60,000 calls (50,000 to 80,000)."
+    )
+    assert "With empty caches, compiling takes 12.0 s: net loss 8.00 s over 20,000 calls, break-even at" in (
+        format_reservation(replace(cold, expected_calls=20_000))
+    )
+    assert "no measurable net gain over 60,000 calls" in format_reservation(replace(cold, expected_calls=60_000))
+    assert "Compiling takes 4.00 s and" in recommend(cold), "that is of this run"
+    slower = run(*CALLS, ev.ColdCompile(seconds=12.0, calls=1)).apply(replace(SLOWER, run=0))
+    assert format_reservation(slower) == "With empty caches, compiling takes 12.0 s."
+
+
 def test_a_different_verdict_with_memory_returned_follows_the_recommendation():
     even = replace(EQUAL, run=0, verdict="no difference", memory_returned=RETURNED)
     assert recommend(run(*CALLS).apply(even)).endswith(

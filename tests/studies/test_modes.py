@@ -149,7 +149,7 @@ def test_of_equally_fast_modes_the_one_with_the_shortest_compile_is_recommended(
     assert first == "Use torch.compile(…, dynamic=False): 1.45× eager's speed [1.39, 1.50]."
     assert rest == [
         "May be within 5% of it, or faster: inductor, max-autotune, dynamic false.",
-        "The recommended compile is the shortest: 2.00 s.",
+        "Of these and the recommended one, that one compiles in the shortest time: 2.00 s.",
         "It recompiles for each new size; with dynamic shapes: inductor, default, dynamic true, 1.30×.",
     ]
 
@@ -229,11 +229,16 @@ def test_how_often_autotuning_took_the_call_of_the_library_is_said():
 
 
 def test_the_next_steps_know_modes_that_were_timed_without_a_verdict():
-    runs = [finished(1.5, "default"), finished(1.4, "lite"), finished(1.2, "max-autotune", verdict="undecided")]
+    wide = finished(1.2, "max-autotune", verdict="undecided", low=0.8, high=1.9)
+    runs = [
+        finished(1.5, "default"), finished(1.4, "lite"), wide,
+        finished(0.9, "max-autotune-no-cudagraphs", verdict="undecided"),
+    ]  # fmt: skip
     tried = tried_modes([*runs, finished(1.2, "reduce-overhead", verdict="measuring")], ev.Config())
     assert [(step.step, step.verdict) for step in tried] == [
         ("mode lite", "slower"),
         ("mode max-autotune", "undecided"),
+        ("mode max-autotune-no-cudagraphs", "slower"),
     ]
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tcexplore import events as ev
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
+from tests.studies.playback import JOB
 from tests.studies.stories import cold_story, exists
 from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
 
@@ -24,6 +28,16 @@ async def test_both_runs_and_their_caches(size: tuple[int, int]):
         await opened(ui)
         await ui.study_ended(StudyScreen)
         check_screen(f"cold_{size[0]}x{size[1]}", ui)
+
+
+async def test_the_run_has_the_break_even_of_a_cold_compile():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story, ui.engine.job = cold_story, replace(JOB, run=7)
+        await opened(ui)
+        await ui.study_ended(StudyScreen)
+        assert ui.app.session.runs[-1].cold_compile == ev.ColdCompile(run=7, seconds=9.0, calls=1)
+        await ui.press("escape", "a", "z", "g")
+        assert "With empty caches, compiling takes 9.00 s: break-even at" in " ".join(ui.screen.split())
 
 
 async def test_the_folder_is_removed_when_the_study_is_stopped():

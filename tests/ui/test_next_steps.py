@@ -9,7 +9,7 @@ from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.next_steps import next_steps
 from tcexplore.ui.screens.fix_screen import FixScreen
-from tcexplore.ui.screens.next_screen import NextScreen
+from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
 from tests.studies.playback import JOB
 from tests.ui.app_under_test import AppUnderTest, run_app
@@ -48,7 +48,7 @@ async def test_enter_tries_a_step_and_the_list_has_the_gain():
         await go_to_first_step(ui)
         assert "at most" in ui.row("timing") + " ".join(ui.screen.split())
         await ui.press("enter")
-        await ui.study_ended(NextScreen)
+        await ui.study_ended(StudyScreen)
         (tried,) = ui.app.session.runs[-1].steps_tried
         assert (tried.low, tried.speedup, tried.high) == (1.9, 2.0, 2.1)
         assert next_steps(ui.app.session.runs[-1])[0].gain.helps
@@ -88,7 +88,7 @@ async def test_the_end_key_goes_to_the_last_step_and_not_to_the_hint_below_it():
         await ui.press("a", "G")
         assert "tries a step" in ui.screen, "the hint is in view"
         await ui.press("enter")
-        assert isinstance(ui.app.screen, NextScreen)
+        assert isinstance(ui.app.screen, StudyScreen)
 
 
 async def test_enter_on_the_breaks_together_tries_all_their_fixes():
@@ -104,7 +104,7 @@ async def test_enter_on_the_breaks_together_tries_all_their_fixes():
         await go_to_first_step(ui)
         assert "Remove 2 graph breaks together" in ui.row("timing")
         await ui.press("enter")
-        await ui.study_ended(NextScreen)
+        await ui.study_ended(StudyScreen)
         assert ui.app.session.runs[-1].steps_tried[0].problem == "no fix could be verified"
 
 

@@ -10,10 +10,10 @@ from tcexplore.documents.guards.guards_view import UNSAFE, filter_code
 from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.documents.line_facts import broken_expression, lines_of_fix
 from tcexplore.documents.locations import places
-from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.timing.step_rows import pays_in_this_run
 from tcexplore.documents.verdicts import format_reservation, recommend
-from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked
+from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked, StepTried
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, factor, factor_range
 from tcexplore.session import Snapshot
@@ -52,7 +52,9 @@ def next_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wid
     steps = next_steps(snapshot)
     rows = [*_recommendation(snapshot, steps, width), *_head(snapshot, steps, width)]
     for number, step in enumerate(steps, 1):
-        rows += [*_step(step, number, snapshot, width), BLANK]
+        if step.gainless and not (number > 1 and steps[number - 2].gainless):
+            rows.append(heading("Tried, without a certain gain"))
+        rows += [*_step(step, number, snapshot, width), *([] if step.gainless else [BLANK])]
     if any(step.trial for step in steps):
         text = (
             f"{hint('open')} tries a step in a separate process, without a change of files · {hint('follow')} shows why"
@@ -138,8 +140,11 @@ def _step(step: NextStep, number: int, snapshot: Snapshot, width: int) -> Iterat
     else:
         yield from wrapped(title, width, style, indent=0, lead=f"{number:>2} ", links=links, location=at)
         yield row("    ", (gain, gain_style), links=links, location=at)
-    for text in (evidence(step, snapshot), *results(step, snapshot)):
+    of_trial = tuple(results(step, snapshot))
+    for text in of_trial if step.gainless else (evidence(step, snapshot), *of_trial):
         yield from wrapped(text, width, "muted", indent=4, links=links, location=at)
+    if step.gainless:
+        return
     if code := code_of(step):
         yield from wrapped(code, width, "code.python", indent=4, links=links, location=at)
     if risk := risk_of(step):
@@ -159,16 +164,23 @@ def gain_span(step: NextStep) -> Span:
         )
     if step.earlier is not None and not step.earlier.tried.problem:
         gain = measured_gain(step, step.earlier.tried)
-        return Span(f"{describe_gain(gain)} in run {step.earlier.run}", "ok" if gain.helps else "muted")
-    text = describe_gain(step.gain)
+        text = _describe_trial(gain, step.earlier.tried)
+        return Span(f"{text} in run {step.earlier.run}", "ok" if gain.helps else "muted")
+    text = describe_gain(step.gain) if step.tried is None else _describe_trial(step.gain, step.tried)
     if step.recompiles and step.gain.measured and not step.gain.helps and step.gain.unit == "times faster":
         avoided = count(step.recompiles, "recompile")
         return Span(f"avoids {avoided}; a call {_interval(step.gain)}× as fast", "muted")
-    if step.tried is not None and step.tried.verdict == "undecided" and not step.compiles and step.gain.measured:
-        return Span(f"undecided {_interval(step.gain)}", "muted")
     if step.gain.measured:
         return Span(text, "ok" if step.gain.helps else "muted")
     return Span(text, "muted")
+
+
+def _describe_trial(gain: Gain, tried: StepTried) -> str:
+    """Return the gain that a trial measured; an open question is not called a missing gain."""
+    undecided = gain.measured and gain.unit == "times faster" and tried.verdict == "undecided" and not gain.helps
+    if undecided and gain.high is not None and gain.high >= 1:
+        return f"undecided {_interval(gain)}"
+    return describe_gain(gain)
 
 
 def describe_gain(gain: Gain) -> str:
@@ -428,7 +440,8 @@ def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
         if step.config is not None and not snapshot.trace and (why := why_not_tried(step, snapshot)):
             yield f"It cannot be tried here: {why}."
         if step.earlier is not None:
-            gain = step.earlier.tried.problem or describe_gain(measured_gain(step, step.earlier.tried))
+            before = step.earlier.tried
+            gain = before.problem or _describe_trial(measured_gain(step, before), before)
             when = ", before the file changed" if step.earlier.file_changed else ""
             yield f"Tried in run {step.earlier.run}{when}: {gain}."
         return

@@ -260,7 +260,8 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(text, width, "strong")
         if caveat := format_reservation(snapshot):
             yield from wrapped(caveat, width, "muted")
-            yield from wrapped(f"{hint('cold')} measures a cold compile.", width, "muted", keys_only=True)
+            if snapshot.cold_compile is None:
+                yield from wrapped(f"{hint('cold')} measures a cold compile.", width, "muted", keys_only=True)
         if snapshot.expected_calls is None:
             unit = snapshot.timing.unit if snapshot.timing else "call"
             yield from wrapped(f"{hint('calls')} net gain over N {unit}s", width, "dim", keys_only=True)
@@ -381,6 +382,8 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
     yield fold(COMPILE_TIME, COMPILE_TIME in opened, summarize_compile_time(spent))
     if COMPILE_TIME not in opened:
         return
+    if caveat := format_reservation(snapshot):
+        yield from wrapped(caveat, width, "muted")
     path = critical_path(snapshot)
     yield from critical_path_rows(path, width)
     if path.segments:

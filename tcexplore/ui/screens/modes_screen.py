@@ -10,14 +10,14 @@ from typing import Any
 from tcexplore.documents.configurations import describe_configuration, describe_variant, format_compile_call
 from tcexplore.documents.document import Document
 from tcexplore.environments import PythonNotUsableError, candidates
-from tcexplore.events import Config, GuardFilterTried, StepTried
+from tcexplore.events import Config
 from tcexplore.model_python import ModelPython
 from tcexplore.studies.environments import ENVIRONMENTS, EnvironmentsOptions, split_paths
-from tcexplore.studies.mode_variants import ModesOptions, compare_guard_filters, tried_filter, tried_modes
+from tcexplore.studies.mode_variants import ModesOptions
 from tcexplore.studies.modes import ORDERS, STUDY, modes_document, planned_jobs
 from tcexplore.studies.study import Prompt, PromptField, StudyState
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.messages import GuardFiltersTried, RowEntered, StepsTried
+from tcexplore.ui.messages import RowEntered
 from tcexplore.ui.screens.prompt_screen import PromptScreen
 from tcexplore.ui.screens.study_screen import StudyContext, StudyScreen
 
@@ -34,24 +34,9 @@ class ModesScreen(StudyScreen):
     def __init__(self, context: StudyContext, options: object = None) -> None:
         super().__init__(STUDY, context, options)
         self._order = 0
-        self._tried: tuple[GuardFilterTried, ...] = ()
-        """The guard filters in the last message to the app."""
-        self._modes: tuple[StepTried, ...] = ()
-        """The modes in the last message to the app."""
 
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
         return modes_document(state, ORDERS[self._order], width)
-
-    def _deliver(self) -> None:
-        comparisons = compare_guard_filters(self.state.results) if self.state is not None else []
-        tried = tuple(map(tried_filter, comparisons))
-        if self.state is not None and tried != self._tried:
-            self._tried = tried
-            self.app.post_message(GuardFiltersTried(tried, self.state.job))
-        modes = tried_modes(self.state.results, self.state.job.config) if self.state is not None else ()
-        if self.state is not None and modes != self._modes:
-            self._modes = modes
-            self.app.post_message(StepsTried(modes, self.state.job))
 
     def action_sort(self) -> None:
         self._order = (self._order + 1) % len(ORDERS)

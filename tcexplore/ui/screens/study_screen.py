@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from tcexplore.documents.document import Document
-from tcexplore.events import Job
+from tcexplore.events import Event, Job
 from tcexplore.events.commands import PauseTiming
 from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
@@ -24,7 +24,7 @@ from tcexplore.studies.study import Study, StudyState, on_captured_call, run_stu
 from tcexplore.studies.study_text import study_status, study_title
 from tcexplore.ui.actions import bindings, footer
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.messages import RowEntered
+from tcexplore.ui.messages import RowEntered, StudyMeasured
 from tcexplore.ui.pane_grid import arrange
 from tcexplore.ui.row_line import RowLine
 from tcexplore.ui.row_view import guarded
@@ -186,6 +186,8 @@ class StudyScreen(OverlayScreen):
         super().__init__()
         self.study = study
         self.state: StudyState[Any, Any] | None = None
+        self._facts: tuple[Event, ...] = ()
+        """Those of the last message to the app."""
         self.study_task: StudyTask | None = None
         self._study_context = context
         self._options = options
@@ -330,7 +332,11 @@ class StudyScreen(OverlayScreen):
         self._deliver()
 
     def _deliver(self) -> None:
-        """Send the app what the newest results mean for the run in view."""
+        """Send the app what the newest results add to the run that the study is of."""
+        facts = self.study.facts(self.state) if self.state is not None else ()
+        if self.state is not None and facts != self._facts:
+            self._facts = facts
+            self.app.post_message(StudyMeasured(facts, self.state.job))
 
     def _show_title(self) -> None:
         """Show how far the study is, and the keys that have an effect."""

@@ -17,7 +17,6 @@ from tcexplore.events import Kernel, Location
 from tcexplore.quantities import count, duration, speedup_range
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.cache_misses import cache_misses
-from tcexplore.session.economics import Range, call_ratio, relative_ratio
 from tcexplore.session.links import break_link, guard_link, kernel_link, line_links, node_link
 from tcexplore.session.run_diff import (
     GraphGuard,
@@ -30,6 +29,7 @@ from tcexplore.session.run_diff import (
     run_diff,
     same_program,
 )
+from tcexplore.session.time_ratio import Range, call_ratio, relative_ratio
 
 BREAK_STYLES = {"added": "removed", "removed": "added"}
 """A new break is bad, and one that is gone is good."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tcexplore import events as ev
 from tcexplore.quantities import factor
 from tcexplore.session.ranked_breaks import uncompiled_functions
+from tcexplore.session.time_ratio import EVEN_RATIO, call_ratio
 
 if TYPE_CHECKING:
     from tcexplore.session.snapshot import Snapshot
@@ -267,6 +268,7 @@ class RunSummary:
     """The trace that the run was read from; empty for a live run."""
     entry: str = ""
     """The name in the file that was compiled; empty if unknown, and in runs stored before it was noted."""
+    timing: ev.TimingEstimate | None = None
 
     @property
     def label(self) -> str:
@@ -304,24 +306,37 @@ def summarize(snapshot: Snapshot) -> RunSummary:
         complete=snapshot.complete,
         trace=snapshot.trace,
         entry=snapshot.entry.name if snapshot.entry is not None else "",
+        timing=timing,
     )
 
 
 def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
-    """Return the differences as `breaks 3→1`, in the order breaks, graphs, recompiles, kernels, speedup.
+    """Return the differences as `breaks 3→1`, in the order breaks, graphs, recompiles, kernels, speed.
 
-    Kernels for different targets are not compared.
+    Kernels for different targets are not compared. The speed is that of a compiled call. Where eager calls took
+    longer or less long, too, the machine or the edit may be why: then it is the speedup over them.
     """
     texts = [
         f"{name} {old}→{new}"
         for name in ("breaks", "graphs", "recompiles", *(("kernels",) if before.target == after.target else ()))
         if (old := getattr(before, name)) != (new := getattr(after, name))
     ]
-    decided = {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}
-    if decided and before.speedup and after.speedup and f"{before.speedup:.2f}" != f"{after.speedup:.2f}":
-        unclear = "" if _apart(before.speedup_range, after.speedup_range) else ", no clear difference"
-        texts.append(f"{_speed_change(before.speedup, after.speedup)}{unclear}")
-    return tuple(texts)
+    return (*texts, *filter(None, (_speed_change(before, after),)))
+
+
+def _speed_change(before: RunSummary, after: RunSummary) -> str:
+    """Return `compiled call 1.50× faster`, or `speedup 1.08×→1.62×`; empty without two verdicts, or if it is equal."""
+    if not {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}:
+        return ""
+    if before.timing is not None and after.timing is not None:
+        ratio = call_ratio(before.timing, after.timing)
+        even = 1 / EVEN_RATIO <= before.timing.eager_us / after.timing.eager_us <= EVEN_RATIO
+        if ratio is not None and even and ratio.verdict != "undecided":
+            return f"compiled {after.timing.unit} {factor(ratio.value)} {ratio.verdict}"
+    if not before.speedup or not after.speedup or f"{before.speedup:.2f}" == f"{after.speedup:.2f}":
+        return ""
+    unclear = "" if _apart(before.speedup_range, after.speedup_range) else ", no clear difference"
+    return f"{_speedups(before.speedup, after.speedup)}{unclear}"
 
 
 def _apart(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
@@ -329,7 +344,7 @@ def _apart(one: tuple[float, float] | None, other: tuple[float, float] | None) -
     return one is not None and other is not None and (one[1] < other[0] or other[1] < one[0])
 
 
-def _speed_change(before: float, after: float) -> str:
+def _speedups(before: float, after: float) -> str:
     """Return `speedup 1.08×→1.62×`, or `1.59× slower→1.80× faster`: of a slowdown the factor, as in the history."""
     if min(before, after) >= 1:
         return f"speedup {before:.2f}×→{after:.2f}×"

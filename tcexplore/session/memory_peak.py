@@ -170,7 +170,8 @@ def _peak(
     ordered = _in_order(wrappers)
     if not ordered or _graph_in_parts(ordered):
         return None
-    call = _Call(kernels, aten, graphs, symbols)
+    forwards = [wrapper.graph for wrapper in ordered if wrapper.phase == "forward"]
+    call = _Call(kernels, aten, graphs, symbols, forwards[-1] if forwards else "")
     for wrapper in ordered:
         call.run(wrapper)
     return call.peak()
@@ -355,8 +356,9 @@ class _Call:
 
     def __init__(
         self, kernels: Iterable[ev.Kernel], aten: Iterable[ev.AtenGraph], graphs: Iterable[ev.GraphCaptured],
-        symbols: Iterable[ev.GraphSymbols],
+        symbols: Iterable[ev.GraphSymbols], last_forward: str,
     ) -> None:  # fmt: skip
+        self._last_forward = last_forward
         self._kernels: dict[tuple[str, str], dict[int, tuple[ev.Kernel, ev.KernelCall]]] = {}
         self._names: dict[tuple[str, str], set[str]] = {}
         for kernel in kernels:
@@ -715,6 +717,8 @@ class _Call:
         if tensor.kind == "workspace":
             return f"scratch memory of {tensor.users[-1] if tensor.users else tensor.kernel or 'a kernel'}"
         if tensor.kind == "output":
+            if tensor.graph != self._last_forward:
+                return f"an output of graph {tensor.graph}: it counts to the end, since later graphs may read it"
             return "an output of the call: it counts to the end, since the caller may hold it"
         if tensor.kind == "gradient":
             if tensor.name.startswith("tangents_"):

@@ -15,9 +15,10 @@ from tcexplore.quantities import duration, size
 from tcexplore.report.json_records import fields
 from tcexplore.report.json_report import configuration, failure, memory_fields
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import Range, RunFigures
+from tcexplore.session.economics import RunFigures
 from tcexplore.session.memory_peak import MemoryPeak, eager_memory_peak, memory_peak, named_peak, why_unexplained
 from tcexplore.session.predicted_time import predicted_time_ratio
+from tcexplore.session.time_ratio import Range
 from tcexplore.studies.runs import Runs, failure_status
 from tcexplore.studies.study import RUN_TIMING_S, Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields

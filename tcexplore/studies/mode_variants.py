@@ -16,7 +16,8 @@ from tcexplore.events import ACCURACY_VERDICTS, Config, GuardFilterTried, Job, S
 from tcexplore.events.config import INDUCTOR, REGIONS, Regions
 from tcexplore.quantities import count, duration, factor_range
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import DECIDED, GUARD_FILTERS, Range, RunFigures, guard_cost, needs_guard_filter
+from tcexplore.session.economics import DECIDED, GUARD_FILTERS, RunFigures, guard_cost, needs_guard_filter
+from tcexplore.session.time_ratio import Range
 from tcexplore.studies.study import StudyState
 
 NESTED_BREAKS = "torch._dynamo.config.nested_graph_breaks"

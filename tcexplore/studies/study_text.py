@@ -13,7 +13,8 @@ from tcexplore.documents.prose import Piece, fitted, piece, row, wrapped
 from tcexplore.documents.verdicts import of_medians
 from tcexplore.events import Job, TimingEstimate
 from tcexplore.quantities import count, duration, first_of
-from tcexplore.session.economics import EVEN_RATIO, RunFigures
+from tcexplore.session.economics import RunFigures
+from tcexplore.session.time_ratio import EVEN_RATIO
 from tcexplore.studies.study import StudyState
 
 NAMED = 4

@@ -24,7 +24,8 @@ from tcexplore.documents.verdicts import (
 from tcexplore.events import Job, SizesSeen, TimingEstimate
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import DECIDED, EVEN_RATIO, UNDECIDED, RunFigures, is_faster, may_be_faster
+from tcexplore.session.economics import DECIDED, UNDECIDED, RunFigures, is_faster, may_be_faster
+from tcexplore.session.time_ratio import EVEN_RATIO
 from tcexplore.studies.runs import Runs, has_ended
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields

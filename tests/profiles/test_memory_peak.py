@@ -112,6 +112,20 @@ def test_a_saved_value_that_the_call_also_returns_hides_no_other(profiles: Path)
     assert saved(with_code(run, wrappers=wrappers)) == saved(run) != set()
 
 
+def test_what_a_graph_before_a_break_returns_is_not_an_output_of_the_call(profiles: Path):
+    run = run_of(profiles / "memory" / "mlp_train_cpu")
+
+    def reasons(of: Snapshot) -> set[str]:
+        peak = memory_peak(of)
+        assert peak is not None
+        return {tensor.reason for tensor in peak.tensors if tensor.kind == "output"}
+
+    assert reasons(run) == {"an output of the call: it counts to the end, since the caller may hold it"}
+    forward = next(wrapper for wrapper in run.code.wrappers if wrapper.phase == "forward")
+    before_a_break = f"an output of graph {forward.graph}: it counts to the end, since later graphs may read it"
+    assert before_a_break in reasons(run.apply(replace(forward, graph="1/0")))
+
+
 def test_a_recompile_whose_backward_is_not_compiled_yet_is_not_the_peak(profiles: Path):
     run = run_of(profiles / "memory" / "attn_train_cuda")
     peak, forward = memory_peak(run), next(w for w in run.code.wrappers if w.phase == "forward")

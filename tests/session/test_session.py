@@ -22,7 +22,7 @@ def began(*runs: int) -> Session:
 
 def timed(run: int, speedup: float) -> ev.TimingEstimate:
     return ev.TimingEstimate(
-        run=run, eager_us=2.0, eager_spread_us=0.1, compiled_us=1.0, compiled_spread_us=0.1, speedup=speedup,
+        run=run, eager_us=2.0, eager_spread_us=0.1, compiled_us=2 / speedup, compiled_spread_us=0.1, speedup=speedup,
         low=speedup, high=speedup, noise_floor=0.01, pairs=15, verdict="faster", threads=2, device="cpu",
     )  # fmt: skip
 
@@ -101,13 +101,16 @@ def test_changes_list_only_differences() -> None:
     first, second = session.runs
     first = first.apply(graph(1)).apply(graph(1, "1/0")).apply(timed(1, 1.08))
     second = second.apply(graph(2)).apply(timed(2, 1.62))
-    assert changes(summarize(first), summarize(second)) == ("graphs 2→1", "speedup 1.08×→1.62×")
+    assert changes(summarize(first), summarize(second)) == ("graphs 2→1", "compiled call 1.50× faster")
     assert changes(summarize(first), replace(summarize(first), run=9)) == ()
     recompiled = replace(summarize(first), recompiles=3)
-    unclear = replace(summarize(second), speedup_range=(1.0, 1.9))
+    assert changes(recompiled, summarize(second)) == ("graphs 2→1", "recompiles 3→0", "compiled call 1.50× faster")
+    slower_eager = replace(timed(2, 1.62), eager_us=3.0, compiled_us=1.0)
+    other_machine = summarize(second.apply(slower_eager))
+    assert changes(summarize(first), other_machine) == ("graphs 2→1", "speedup 1.08×→1.62×"), "eager changed, too"
+    unclear = replace(other_machine, speedup_range=(1.0, 1.9))
     assert changes(summarize(first), unclear) == ("graphs 2→1", "speedup 1.08×→1.62×, no clear difference")
-    assert changes(recompiled, summarize(second)) == ("graphs 2→1", "recompiles 3→0", "speedup 1.08×→1.62×")
-    slower = replace(summarize(first), verdict="slower", speedup=0.63)
+    slower = replace(summarize(first), verdict="slower", speedup=0.63, timing=None)
     assert changes(slower, summarize(second))[-1] == "1.59× slower→1.62× faster"
 
 

@@ -275,7 +275,9 @@ def _helps(
     measured = f"{done - failed} of {of} sizes measured{lost}" if done < of or failed else ""
     so_far = " so far" if done < of else ""
     if size is not None:
-        clauses = [f"compiling helps from size {size} up", undecided]
+        working = sweep.sizes_where(form, lambda figures: is_measured(figures) and not fails_in_eager(figures))
+        below = max((one for one in working if one < size), default=None)
+        clauses = [f"compiling helps from size {size} up{_not_at(below, size, undecided)}", undecided]
     elif some:
         known = {*some, *unknown, *sweep.sizes_where(form, fails_in_eager)}
         worse = tuple(size for size in sweep.measured(form) if size > min(some) and size not in known)
@@ -287,6 +289,14 @@ def _helps(
     else:
         clauses = [f"compiling helps at no size{so_far}"]
     return "; ".join(filter(None, (*clauses, measured)))
+
+
+def _not_at(below: int | None, size: int, undecided: str) -> str:
+    """Return that compiling does not help at the next smaller size that was measured, and which lie between them."""
+    if below is None or undecided:
+        return ""
+    between = f" ({below + 1} to {size - 1} not measured)" if size - below > 1 else ""
+    return f", not at {below}{between}"
 
 
 def _listed(sizes: tuple[int, ...]) -> str:

@@ -94,6 +94,23 @@ def test_the_lines_view_names_the_most_expensive_line_of_each_side():
     assert first.startswith(f" Most time: eager line {line('self.fc1(x)')} (200 µs), compiled line ")
 
 
+def test_a_line_with_a_break_says_that_its_gap_is_elsewhere():
+    run = timed()
+    (known,) = run.breaks
+    assert known.location is not None
+    broken = replace(run, breaks=(replace(known, location=replace(known.location, line=line("h * 1.2"))),))
+    compiled = replace(broken, call_account=call_account(ev.CallProfiled(total_us=200.0, repeats=5, parts=()), None))
+
+    def marked(of: Snapshot) -> list[str]:
+        document = hot_lines_document(of)
+        rows = (document.row(number).text for number in range(len(document)))
+        return [text.strip() for text in rows if "Graph break in" in text]
+
+    (text,) = marked(compiled)
+    assert text.startswith(f"Graph break in line {line('h * 1.2')}: the gap between the graphs is not in that time")
+    assert marked(broken) == [], "an eager call has no gap"
+
+
 def test_the_most_expensive_line_counts_with_its_backward():
     """A line whose backward takes longest is not the slowest if another one takes more in both together."""
     run = timed()

@@ -10,9 +10,10 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Row
-from tcexplore.documents.graph.modules_view import modules_document
+from tcexplore.documents.graph.modules_view import modules_document, summarize_modules
 from tcexplore.documents.module_folds import kernel_groups, timed_tree
-from tcexplore.session.module_tree import ModuleRow
+from tcexplore.session.line_times import RestTime
+from tcexplore.session.module_tree import OWN, ModuleRow
 from tcexplore.session.snapshot import Snapshot, start_snapshot
 
 LINE = ev.Location(file="/m/model.py", line=7, function="forward")
@@ -437,6 +438,17 @@ def test_the_view_names_the_longest_module_and_whether_any_repeat():
         "1 group of equal modules."
     )
     assert text(run(layer(0))).splitlines()[0].strip() == "No modules of a list are equal."
+
+
+def test_the_view_names_the_ops_of_the_model_itself_if_they_take_most_time():
+    snapshot, profiled = profiled_layers(3)
+    tree = timed_tree(snapshot.apply(profiled))
+    assert "model's own ops" not in summarize_modules(tree)
+    own = replace(tree, rest=(RestTime(OWN, None, 500.0), *tree.rest))
+    assert summarize_modules(own).startswith(
+        "Most time: the model's own ops, outside of the modules in it, 500 µs compiled; longest innermost module: "
+        "layers.0"
+    )
 
 
 def test_a_narrow_view_keeps_the_times_and_explains_only_the_columns_that_it_has():

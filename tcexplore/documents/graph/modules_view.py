@@ -16,7 +16,7 @@ from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_links, node_link
-from tcexplore.session.module_tree import ModuleRow, ModuleTree, member_rows
+from tcexplore.session.module_tree import OWN, ModuleRow, ModuleTree, member_rows
 
 TEACHES = (
     "Each module of the model appears here with its ops, kernels, time and memory. Equal layers are one row, and a "
@@ -52,7 +52,7 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
     """Yield the rows of the view."""
     shown = _columns(tree, width)
     room = max(_NARROWEST_NAME, width - 2 - _total_width(shown))
-    yield from wrapped(_summary(tree), width, "strong")
+    yield from wrapped(summarize_modules(tree), width, "strong")
     yield row((f" {'module':<{room}}" + _cells(_HEADS, shown), "muted"), no_wrap=True)
     hidden: int | None = None
     modules, deepest = tree.rows, _deepest(tree.rows)
@@ -90,7 +90,7 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
         yield from wrapped(text, width, "muted", keys_only=True)
 
 
-def _summary(tree: ModuleTree) -> str:
+def summarize_modules(tree: ModuleTree) -> str:
     """Return which modules repeat, and what takes most time: equal modules together, or one without modules in it."""
     groups = [(module.same_as, module) for module in tree.rows if module.same_as]
     text = f"{count(len(groups), 'group')} of equal modules." if groups else "No modules of a list are equal."
@@ -110,6 +110,10 @@ def _summary(tree: ModuleTree) -> str:
         if module.compiled_us is not None
     ]
     together, path, more = max(equals, default=(0.0, "", 0))
+    own = sum(rest.compiled_us or 0.0 for rest in tree.rest if rest.name == OWN)
+    if own > max(us, together):
+        most = f"Most time: the model's own ops, outside of the modules in it, {_duration(own)} compiled"
+        return f"{most}; longest innermost module: {longest}, {_duration(us)}. {text}"
     if together <= us:
         return f"Longest innermost module: {longest}, {_duration(us)} compiled. {text}"
     whole = f"Most time: {path} and {more} that are equal to it, {_duration(together)} compiled"

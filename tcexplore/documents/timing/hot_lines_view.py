@@ -92,7 +92,18 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
         for rest in times.rest:
             yield row((_figures(times, rest.eager_us, rest.compiled_us), "muted"), rest.name)
     yield BLANK
+    yield from wrapped(_name_gaps(snapshot, times), width, "muted") if times.compiled_us is not None else ()
     yield from _notes(times.lines, width)
+
+
+def _name_gaps(snapshot: Snapshot, times: LineTimes) -> str:
+    """Return that lines with a graph break have the time of their kernels only; empty without such lines."""
+    timed = {(time.file, time.line) for time in times.lines}
+    broken = [at for known in snapshot.breaks if (at := known.location) and (at.file, at.line) in timed]
+    if not broken:
+        return ""
+    lines = ", ".join(dict.fromkeys(map(places(snapshot.file).describe, broken)))
+    return f"Graph break in {lines}: the gap between the graphs is not in that time, but on no line."
 
 
 def _outside_rows(snapshot: Snapshot, outside: LineTimes, width: int) -> Iterator[Row]:

@@ -92,7 +92,8 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
         for rest in times.rest:
             yield row((_figures(times, rest.eager_us, rest.compiled_us), "muted"), rest.name)
     yield BLANK
-    yield from wrapped(_name_gaps(snapshot, times), width, "muted") if times.compiled_us is not None else ()
+    if times.compiled_us is not None and (text := _name_gaps(snapshot, times)):
+        yield from wrapped(text, width, "muted")
     yield from _notes(times.lines, width)
 
 

@@ -161,9 +161,12 @@ class Session:
     def with_query(self, number: int, inputs: tuple[str, ...]) -> Session:
         """Return the session with a recompile query that the newest run has not answered yet."""
         newest = self.newest
-        if newest is None or any(answer.number == number for answer in newest.recompile_answers):
+        if newest is None or any((each.number, each.asked) == (number, inputs) for each in newest.recompile_answers):
             return self
-        return replace(self, runs=(*self.runs[:-1], replace(newest, recompile_asked=(number, inputs))))
+        # The inputs as they were while the user typed.
+        others = tuple(answer for answer in newest.recompile_answers if answer.number != number)
+        asked = replace(newest, recompile_answers=others, recompile_asked=(number, inputs))
+        return replace(self, runs=(*self.runs[:-1], asked))
 
     def without_answer(self, number: int) -> Session:
         """Return the session without the answer to the recompile queries of this number."""

@@ -514,9 +514,14 @@ def _replace_fix(snapshot: Snapshot, event: ev.BreakFix) -> Snapshot:
 
 
 def _replace_recompile_answer(snapshot: Snapshot, event: ev.RecompileAnswer) -> Snapshot:
-    """Add an answer, last, and drop that to an earlier query of the same number: the user is still typing it."""
-    others = tuple(answer for answer in snapshot.recompile_answers if answer.number != event.number)
+    """Add an answer, last, and drop that to an earlier query of the same number: the user is still typing it.
+
+    Once the user has asked, an answer to what was typed before is none.
+    """
     asked = snapshot.recompile_asked
+    if asked is not None and asked[0] == event.number and asked[1] != event.asked:
+        return snapshot
+    others = tuple(answer for answer in snapshot.recompile_answers if answer.number != event.number)
     waiting = None if asked is None or asked[0] == event.number else asked
     return replace(snapshot, recompile_answers=(*others, event), recompile_asked=waiting)
 

@@ -130,8 +130,6 @@ class ExplorerApp(RunActions):
         self._started = self._phase_started = now()
         self._keys: deque[Key] = deque()
         """The key that is being handled, and those that came since."""
-        self._inputs = 0
-        """Keys and mouse buttons pressed so far."""
         self._quit_asked: tuple[float, int] | None = None
         """When the user was asked whether to end a job, and the inputs until then."""
         self._delivered: list[ev.Job | Event] = []

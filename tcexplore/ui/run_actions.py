@@ -65,8 +65,10 @@ class RunActions(App[int]):
         self._studies: Studies | None = None
         """Those of the file; None before the first one."""
         self._fixes: FixPreparation | None = None
-        self._fix_awaited: tuple[int, tuple[Link, ...]] | None = None
-        """The run, and the links of the break, whose fix opens once the run is over."""
+        self._fix_awaited: tuple[int, tuple[Link, ...], int] | None = None
+        """The run, and the links of the break, whose fix opens once the run is over; and the inputs until then."""
+        self._inputs = 0
+        """Keys and mouse buttons pressed so far."""
         self.history_of: Callable[[str], RunHistory] | None = None
         """Returns the runs of a model file on disk; None without a history."""
         self.history: RunHistory | None = None
@@ -206,7 +208,7 @@ class RunActions(App[int]):
             return
         newest = self.session.newest
         if newest is not None and newest.status == "running" and not newest.complete:
-            self._fix_awaited = newest.run, tuple(message.links)
+            self._fix_awaited = newest.run, tuple(message.links), self._inputs
             self.main.say("Not all graph breaks are known yet: the fix opens once the run is over.")
             return
         screen = self._fix_screen(message.links)
@@ -216,12 +218,19 @@ class RunActions(App[int]):
             self.push_screen(screen)
 
     def _open_awaited_fix(self, newest: Snapshot) -> None:
-        """Open the fix that the user asked for while the run was under way, unless another screen is in view."""
+        """Open the fix that the user asked for while the run was under way, if the user has only waited since.
+
+        Else say that it is ready: a screen that opens by itself would take the next keys.
+        """
         if self._fix_awaited is None or (newest.run == self._fix_awaited[0] and not newest.complete):
             return
-        (run, links), self._fix_awaited = self._fix_awaited, None
-        if run == newest.run and newest.failure is None and self.screen is self.main:
+        (run, links, inputs), self._fix_awaited = self._fix_awaited, None
+        if run != newest.run or newest.failure is not None:
+            return
+        if self.screen is self.main and inputs == self._inputs:
             self.call_later(self.on_fix_requested, FixRequested(links))
+        else:
+            self.main.say(f"All graph breaks are known: {hint('fix')} shows the fix.")
 
     def _try_guard_filters(self) -> None:
         from tcexplore.studies.mode_variants import guard_filter_options

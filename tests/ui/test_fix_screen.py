@@ -128,6 +128,19 @@ async def test_h_during_a_run_opens_the_fix_once_the_run_is_over(tmp_path: Path)
         assert isinstance(ui.app.screen, FixScreen)
 
 
+async def test_a_fix_does_not_open_between_the_keys_of_the_user(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    session = broken(file)
+    under_way = replace(session, runs=(*session.runs[:-1], replace(session.runs[-1], phase="dynamo", status="running")))
+    async with run_app(under_way) as ui:
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await ui.press("h", "down")
+        await ui.show(session)
+        assert ui.app.screen is ui.app.main
+        assert "All graph breaks are known" in ui.notifications[-1]
+
+
 async def test_h_after_a_run_that_failed_awaits_nothing(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text(TEXT)

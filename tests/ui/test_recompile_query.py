@@ -55,7 +55,11 @@ async def test_a_query_that_is_not_answered_yet_is_in_the_check_view():
         newest = ui.app.session.newest
         assert newest is not None
         assert newest.recompile_asked is not None
-        answer = replace(recompiling.run().recompile_answers[0], number=newest.recompile_asked[0], run=newest.run)
+        number, inputs = newest.recompile_asked
+        answer = replace(recompiling.run().recompile_answers[0], number=number, run=newest.run, asked=inputs)
+        typed = replace(answer, asked=("f32[3, 8]", *inputs[1:]))
+        await ui.show(ui.app.session.apply(typed))
+        assert "◐ Waiting for the answer." in ui.screen, "an answer to what was typed before"
         await ui.show(ui.app.session.apply(answer))
         assert "Waiting for the answer" not in ui.screen
         newest = ui.app.session.newest

@@ -363,7 +363,7 @@ def _recompiles(snapshot: Snapshot) -> Iterator[NextStep]:
                 best[fix.graphs] = fix
     seconds = _compile_seconds(snapshot)
     for graphs, fix in best.items():
-        avoided = fix.avoids or graphs
+        avoided = fix.avoids or (*graphs, *fix.after_breaks)
         config = recompile_config(fix, snapshot.config)
         yield NextStep(
             action="avoid_recompiles", target=_recompile_target(fix),

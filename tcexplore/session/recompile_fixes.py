@@ -67,6 +67,9 @@ class RecompileFix:
     """Why the calls failed with it; empty if they did not."""
     limited: ev.Symbol | None = None
     """The size in a graph of this run that holds up to some size: `mark_dynamic` makes the same graph."""
+    after_breaks: tuple[str, ...] = ()
+    """Compile ids of resume functions that recompiled for the same change of the size: a fix of the argument may reach
+    them, too."""
 
     @property
     def helps(self) -> bool:
@@ -153,11 +156,14 @@ def _inferred_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
     numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
     carried: dict[tuple[str, str], list[ev.Recompiled]] = defaultdict(list)
     integers: dict[str, list[ev.Recompiled]] = defaultdict(list)
+    after_breaks: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     resumed = resumed_frames(snapshot)
     for cause, _ in newest_causes(snapshot):
         if cause.graph in resumed and not _is_passed_on(snapshot, cause.name, resumed[cause.graph]):
             if cause.kind in ("bool", "int", "float"):
                 carried[frame_number(cause.graph), cause.name].append(cause)
+            elif cause.kind == "size":
+                after_breaks[cause.old, cause.new][cause.graph] = None
             continue
         if cause.kind == "int" and cause.origin == "attribute":
             integers[cause.name].append(cause)
@@ -167,7 +173,10 @@ def _inferred_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
             sizes[cause.name, cause.dim].append(cause)
         elif cause.kind == "float":
             numbers[cause.name].append(cause)
-    fixes = [fix for (name, dim), causes in sizes.items() for fix in _size_fixes(snapshot, name, dim, causes)]
+    fixes: list[RecompileFix] = []
+    for (name, dim), causes in sizes.items():
+        passed_on = (graph for cause in causes for graph in after_breaks[cause.old, cause.new])
+        fixes += _size_fixes(snapshot, name, dim, causes, tuple(dict.fromkeys(passed_on)))
     fixes += [_fix(TENSOR, causes) for causes in numbers.values()]
     # The second value of an integer makes it dynamic, unless a module has it.
     fixes += [_fix(UNSPEC_INT, causes) for causes in integers.values() if len(causes) > 1]
@@ -248,13 +257,16 @@ def _assigned(code: str) -> str:
     return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
 
 
-def _size_fixes(snapshot: Snapshot, name: str, dim: int, causes: list[ev.Recompiled]) -> Iterator[RecompileFix]:
+def _size_fixes(
+    snapshot: Snapshot, name: str, dim: int, causes: list[ev.Recompiled], after_breaks: tuple[str, ...]
+) -> Iterator[RecompileFix]:
     config, blocked = snapshot.config, _specialization(snapshot, name, dim)
     small = {"0", "1"} & set(_values(causes))
     if config.dynamic is None and blocked is None:
         others = tuple(size for size in changed_with(snapshot, causes) if size != (name, dim))
-        yield _fix(MARK_DYNAMIC, causes, other_sizes=others, limited=_limited(snapshot, name, dim))
-        yield _fix(DYNAMIC, causes)
+        limited = _limited(snapshot, name, dim, after_breaks)
+        yield _fix(MARK_DYNAMIC, causes, other_sizes=others, limited=limited, after_breaks=after_breaks)
+        yield _fix(DYNAMIC, causes, after_breaks=after_breaks)
     if small and blocked is None:
         yield _fix(MARK_UNBACKED, causes)
     if blocked is not None or config.dynamic is False or small:
@@ -296,10 +308,17 @@ def _specialization(snapshot: Snapshot, name: str, dim: int) -> ev.Specializatio
     return next((symbol.specialized[0] for symbol in symbols if symbol.specialized), None)
 
 
-def _limited(snapshot: Snapshot, name: str, dim: int) -> ev.Symbol | None:
-    """Return a symbolic size whose graph does not hold for large ones."""
-    symbols = _symbols_of(snapshot.symbols, name, dim)
-    return next((symbol for symbol in symbols if symbol.upper.isdecimal() and symbol.lower != symbol.upper), None)
+def _limited(snapshot: Snapshot, name: str, dim: int, after_breaks: tuple[str, ...]) -> ev.Symbol | None:
+    """Return the symbolic size with the lowest limit, in a graph of the argument or after a break.
+
+    None if all graphs hold for large sizes.
+    """
+    own = list(_symbols_of(snapshot.symbols, name, dim))
+    sizes = {symbol.hint for symbol in own}
+    later = (symbol for graph in snapshot.symbols if graph.graph in after_breaks for symbol in graph.symbols)
+    symbols = [*own, *(symbol for symbol in later if symbol.hint in sizes)]
+    limited = [symbol for symbol in symbols if symbol.upper.isdecimal() and symbol.lower != symbol.upper]
+    return min(limited, key=lambda symbol: int(symbol.upper), default=None)
 
 
 def _symbols_of(graphs: Iterable[ev.GraphSymbols], name: str, dim: int) -> Iterator[ev.Symbol]:

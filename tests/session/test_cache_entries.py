@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
+from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.guards.recompile_rows import describe_limit
 from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.session.cache_entries import cache_entries, guard_diff, guards_of
 from tcexplore.session.history import summarize
+from tcexplore.session.next_steps import next_steps
 from tcexplore.session.recompile_fixes import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, recompile_fixes
+from tests.documents.views import rows
 from tests.snapshots import recompiling
 
 
@@ -77,6 +80,32 @@ def test_frames_of_compiled_autograd_are_separate_and_get_no_fix():
 def test_a_size_that_the_code_specializes_is_not_offered_as_dynamic():
     fixes = [fix for fix in recompile_fixes(recompiling.run()) if fix.name == "y"]
     assert [(fix.kind, fix.blocked_by.value, fix.location) for fix in fixes] == [(BUCKETS, "6", recompiling.at(5))]
+
+
+def test_a_size_that_also_recompiles_after_a_break_is_one_change_with_the_lowest_limit():
+    snapshot = recompiling.run()
+    size = next(one for one in snapshot.recompiles if (one.graph, one.name) == ("0/1", "x"))
+    (later,) = (one for one in snapshot.recompiles if one.graph == "1/1")
+    after = replace(later, kind="size", name="h", dim=0, old=size.old, new=size.new, origin="")
+    source = ev.SymbolSource(name="h", kind="size", dim=0)
+    symbol = ev.Symbol(name="s5", sources=(source,), hint="7", lower="2", upper="9")
+    snapshot = replace(
+        snapshot, recompiles=(size, after), symbols=(*snapshot.symbols, ev.GraphSymbols(graph="1/1", symbols=(symbol,)))
+    )
+    fix = next(one for one in recompile_fixes(snapshot) if one.kind == MARK_DYNAMIC)
+    assert (fix.graphs, fix.after_breaks) == (("0/1",), ("1/1",))
+    assert fix.limited == symbol, "0/1 holds up to 32"
+    assert "The same size compiles 1/1 again, after a break." in describe_fix(fix, "f.py")
+    text = "\n".join(row.text for row in rows(guards_document, snapshot))
+    assert "the same size as for 0/1: see there how to avoid it" in text
+    phases = tuple(
+        ev.PhaseTimed(name="compile", seconds=seconds, depth=0, graph=graph, at=0.0)
+        for graph, seconds in (("0/1", 1.0), ("1/1", 18.0))
+    )
+    (step,) = (one for one in next_steps(replace(snapshot, phase_times=phases)) if one.action == "avoid_recompiles")
+    assert (step.number, step.gain.high) == (2, 19.0)
+    other = replace(snapshot, recompiles=(size, replace(after, new="9")))
+    assert not any(one.after_breaks for one in recompile_fixes(other)), "another change of the size"
 
 
 def test_sizes_that_change_together_are_marked_together():

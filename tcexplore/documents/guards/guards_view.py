@@ -85,14 +85,18 @@ def _of_chosen_line(snapshot: Snapshot, toggled: frozenset[str], width: int) -> 
 def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the recompiles; below the first one of each size or number, how to avoid them."""
     fixes: dict[tuple[str, ...], list[RecompileFix]] = defaultdict(list)
+    same_size: dict[str, str] = {}
     for fix in recompile_fixes(snapshot):
         fixes[fix.graphs[:1]].append(fix)
+        same_size.update(dict.fromkeys(fix.after_breaks, next(iter(fix.graphs), "")))
 
     def below(recompile: Recompiled) -> Iterator[Row]:
         own = fixes.get((recompile.graph,), [])
         helpful = [fix for fix in own if fix.helps]
         if helpful:
             yield row(("   to avoid it:", "ok"))
+        elif before := same_size.get(recompile.graph):
+            yield from wrapped(f"the same size as for {before}: see there how to avoid it", width, "muted", indent=3)
         for fix in helpful:
             links = line_links(fix.location)
             text = describe_fix(fix, snapshot.file)

@@ -192,7 +192,8 @@ def describe_fix(fix: RecompileFix, file: str) -> str:
     """Return the code to write and its effect, as measured or not tried."""
     text = _DESCRIPTIONS[fix.kind](fix, file)
     if not fix.tried:
-        return text if fix.kind == BREAK else f"{text} Not tried."
+        later = f" The same size compiles {', '.join(fix.after_breaks)} again, after a break." * bool(fix.after_breaks)
+        return text if fix.kind == BREAK else f"{text}{later} Not tried."
     if not fix.compiles_less:
         return f"{text} Tried: {fix.problem or 'it avoids no recompile'}."
     return f"{text} Tried: {fix.graphs_before} → {count(fix.graphs_after or 0, 'compile')}."

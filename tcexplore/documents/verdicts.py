@@ -66,7 +66,8 @@ LEAST_NOISE = 0.01
 def describe_noise(timing: TimingEstimate) -> str:
     """Return why there is no difference although the interval excludes it; empty where that is not so."""
     decided = timing.verdict not in ("undecided", "no difference") or timing.low <= 1 <= timing.high
-    if decided or timing.noise_floor < LEAST_NOISE:
+    explained = max(timing.speedup, 1 / timing.speedup) - 1 <= timing.noise_floor
+    if decided or not explained or timing.noise_floor < LEAST_NOISE:
         return ""
     return f"eager against itself varies by up to {timing.noise_floor:.0%}: the difference may be noise"
 
@@ -81,6 +82,8 @@ def format_outcome(cell: RunFigures) -> str:
     figures = format_interval(timing)
     if timing.load:
         figures += f" {timing.load}"
+    if noise := describe_noise(timing):
+        figures += f" ({noise})"
     if timing.verdict == "measuring":
         return f"too few pairs for a verdict, {figures}"
     return f"{timing.verdict}, {figures}"

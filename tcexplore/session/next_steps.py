@@ -62,6 +62,9 @@ OVERHEAD_SHARE = 0.3
 LONG_COMPILE_S = 5.0
 """Compile time from which on a model with repeated blocks is worth compiling block by block."""
 
+NOTICED_S = 1.0
+"""Seconds of recompiles from which avoiding them is a gain of its own, whatever a call takes."""
+
 BLOCKS = 4
 """Repeated blocks of one kind from which on this may help."""
 
@@ -165,6 +168,11 @@ class NextStep:
         return f"{self.action} {self.target}"
 
     @property
+    def saves_recompiles(self) -> bool:
+        """Whether it is measured, and avoids recompiles that took a time that the user notices."""
+        return self.gain.measured and self.recompile_s >= NOTICED_S
+
+    @property
     def gainless(self) -> bool:
         """Whether it was measured, and is no certain gain, nor avoids a recompile."""
         measured = self.gain.measured or (self.tried is not None and bool(self.tried.problem))
@@ -217,6 +225,8 @@ def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
         order = 5
     elif step.gain.helps:
         order, saved_s = 1, _saved_s(step.gain.low, step.gain, snapshot)
+    elif step.saves_recompiles:
+        order = 1
     elif step.fix is not None and step.fix.state == "verified" and not step.gain.measured:
         order = 2
     elif step.earlier is not None:

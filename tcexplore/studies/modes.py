@@ -25,7 +25,7 @@ from tcexplore.model_python import ModelPython
 from tcexplore.quantities import count, duration, factor_range, first_of, rounded, size
 from tcexplore.report.json_report import configuration
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import RunFigures, economics, may_be_faster
+from tcexplore.session.economics import RunFigures, economics, may_be_faster, script_steps
 from tcexplore.session.links import Link
 from tcexplore.studies.environments import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.mode_choice import (
@@ -271,8 +271,10 @@ def _use(choice: ModeChoice, *, more: bool) -> str:
     figures = f"{timing.speedup:.2f}× eager's speed {factor_range(timing.low, timing.high)}"
     pays = ""
     if costs.break_even_calls is not None and costs.cost_s is not None:
-        compiling = f"compiling takes {duration(costs.cost_s)} without cached kernels"
-        pays = f"; break-even after about {rounded(costs.break_even_calls)} calls, since {compiling}"
+        needed = f"{rounded(costs.break_even_calls)} {timing.unit}s"
+        steps = script_steps(choice.best.run)
+        few = f", and the script has {steps:,}" if steps is not None and steps < costs.break_even_calls else ""
+        pays = f"; break-even after about {needed}{few} (compile: {duration(costs.cost_s)})"
     return f"{so_far} {format_compile_call(choice.best.run.config)}: {figures}{pays}."
 
 

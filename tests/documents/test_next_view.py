@@ -273,7 +273,7 @@ def test_recompiles_that_the_removal_of_a_break_avoids_are_no_step_of_their_own(
     assert "2 recompiles guard a value that crosses the break and took 4.00 s here: " in evidence(removal, carried)
     timed = replace(removal, gain=Gain(0.9, 1.0, 1.1, measured=True))
     assert not timed.gainless, "it avoids recompiles"
-    assert gain_span(timed).text == "avoids 2 recompiles; a call [0.90, 1.10]× as fast"
+    assert gain_span(timed).text == "avoids 2 recompiles (4.00 s); a call [0.90, 1.10]× as fast"
     assert step(run, "fix_break").recompiles == 0
     short = tuple(replace(phase, seconds=0.01) for phase in compiled)
     heavy = replace(product_heavy(), frames=entered, recompiles=recompiles, phase_times=short)
@@ -286,6 +286,9 @@ def test_recompiles_that_the_removal_of_a_break_avoids_are_no_step_of_their_own(
     assert next_steps(undecided)[0].action != "fix_break", "it can save at most 6% of a call"
     shown = [row.text for row in rows(next_document, undecided, width=120)]
     assert any("No step has a certain gain so far: in the order" in text for text in shown)
+    long = replace(undecided, phase_times=compiled)
+    assert next_steps(long)[0].action == "fix_break", "it avoids recompiles that took 4 s"
+    assert any("By the time saved" in row.text for row in rows(next_document, long, width=120))
 
 
 @pytest.mark.parametrize(

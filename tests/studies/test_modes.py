@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.verdicts import format_outcome
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session.economics import RunFigures
 from tcexplore.session.snapshot import start_snapshot
@@ -226,6 +227,15 @@ def test_how_often_autotuning_took_the_call_of_the_library_is_said():
     autotuned = runs[1].run.apply(tuned("extern", "mm")).apply(tuned("template", "mm_1"))
     text = f"{name}: a library call was the fastest for 1 of 2 ops that were measured."
     assert text in list(conclusions([runs[0], RunFigures(autotuned)]))
+
+
+def test_a_mode_that_the_noise_leaves_undecided_says_so():
+    run = finished(1.08, "default", verdict="undecided", low=1.02, high=1.2).run
+    assert run.timing is not None
+    noisy = run.apply(replace(run.timing, noise_floor=0.13))
+    assert "1.08× [1.02, 1.20] (eager against itself varies by up to 13%" in format_outcome(RunFigures(noisy))
+    clear = run.apply(replace(run.timing, speedup=1.15, noise_floor=0.13))
+    assert "varies" not in format_outcome(RunFigures(clear)), "the noise does not explain it"
 
 
 def test_the_next_steps_know_modes_that_were_timed_without_a_verdict():

@@ -111,7 +111,7 @@ def _head(snapshot: Snapshot, steps: tuple[NextStep, ...], width: int) -> Iterat
         text = "No graph break, no recompile, and no part of a call or of the compile that a known step would shorten."
         yield from wrapped(text, width, "muted")
     elif len(steps) > 1:
-        if any(step.gain.helps for step in steps):
+        if any(step.gain.helps or step.saves_recompiles for step in steps):
             unit = snapshot.timing.unit if snapshot.timing is not None else "call"
             saved = f"{compared_calls(snapshot):,} {unit}s"
             text = f"By the time saved in {saved}; {hint('calls')} sets the number."
@@ -168,7 +168,8 @@ def gain_span(step: NextStep) -> Span:
         return Span(f"{text} in run {step.earlier.run}", "ok" if gain.helps else "muted")
     text = describe_gain(step.gain) if step.tried is None else _describe_trial(step.gain, step.tried)
     if step.recompiles and step.gain.measured and not step.gain.helps and step.gain.unit == "times faster":
-        avoided = count(step.recompiles, "recompile")
+        took = f" ({duration(step.recompile_s)})" if step.recompile_s else ""
+        avoided = f"{count(step.recompiles, 'recompile')}{took}"
         return Span(f"avoids {avoided}; a call {_interval(step.gain)}× as fast", "muted")
     if step.gain.measured:
         return Span(text, "ok" if step.gain.helps else "muted")

@@ -13,10 +13,11 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.text_diff import Numbered, text_rows
 from tcexplore.documents.timing.cache_miss_rows import cache_miss_rows
 from tcexplore.documents.verdicts import VERDICT_STYLES, format_interval, of_medians
-from tcexplore.events import Kernel, Location
-from tcexplore.quantities import count, duration, speedup_range
+from tcexplore.events import Kernel, Location, TimingEstimate
+from tcexplore.quantities import count, duration, rounded, speedup_range
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.cache_misses import cache_misses
+from tcexplore.session.economics import economics
 from tcexplore.session.links import break_link, guard_link, kernel_link, line_links, node_link
 from tcexplore.session.run_diff import (
     GraphGuard,
@@ -249,6 +250,7 @@ def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
         )
     )
     yield from _speeds(before, after)
+    yield from _compile_times(before, after)
     yield BLANK
 
 
@@ -258,7 +260,9 @@ def _speeds(before: Snapshot, after: Snapshot) -> Iterator[Row]:
     if all(run.timing is None for run in runs):
         return
     width = max(len(run.label) for run in runs)
-    yield from _call_times(before, after)
+    if before.timing is not None and after.timing is not None:
+        yield from _call_times(before.timing, after.timing, f"compiled {after.timing.unit}")
+    yield from _captured_call_times(before, after)
     for run in runs:
         label = f" {run.label:<{width}}  "
         timing = run.timing
@@ -279,24 +283,47 @@ def _speeds(before: Snapshot, after: Snapshot) -> Iterator[Row]:
         yield row(("Timed at different load: the speedups may differ for that alone.", "warn"))
 
 
-def _call_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
-    """Yield whether a compiled call of the later run is faster than one of the earlier, by what is known of both."""
-    if before.timing is None or after.timing is None or (ratio := call_ratio(before.timing, after.timing)) is None:
+def _captured_call_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
+    """Yield the same for a captured call of two scripts, whose steps also have what is not compiled."""
+    calls = [next(iter(run.captured_calls), None) for run in (before, after)]
+    one, other = calls
+    if one is None or other is None or one.inputs != other.inputs or one.timing is None or other.timing is None:
         return
-    times = " → ".join(duration(timing.compiled_us / 1e6) for timing in (before.timing, after.timing))
-    eager = " → ".join(duration(timing.eager_us / 1e6) for timing in (before.timing, after.timing))
-    verdict, relative = _difference(ratio), relative_ratio(before.timing, after.timing)
+    yield from _call_times(one.timing, other.timing, "captured call, compiled")
+
+
+def _call_times(before: TimingEstimate, after: TimingEstimate, name: str) -> Iterator[Row]:
+    """Yield whether a compiled call of the later run is faster than one of the earlier, by what is known of both."""
+    if (ratio := call_ratio(before, after)) is None:
+        return
+    times = " → ".join(duration(timing.compiled_us / 1e6) for timing in (before, after))
+    eager = " → ".join(duration(timing.eager_us / 1e6) for timing in (before, after))
+    verdict, relative = _difference(ratio), relative_ratio(before, after)
     yield row(
-        (f" compiled {after.timing.unit} {times}: ", "muted"),
+        (f" {name} {times}: ", "muted"),
         (f"{verdict}, {speedup_range(ratio.value, ratio.low, ratio.high)}", VERDICT_STYLES.get(verdict, "strong")),
         rest=((f"  eager {eager}", "muted"),),
     )
-    eager_ratio = before.timing.eager_us / after.timing.eager_us
+    eager_ratio = before.eager_us / after.eager_us
     if not 1 / DRIFT <= eager_ratio <= DRIFT:
         changed = "got faster" if eager_ratio > 1 else "got slower"
         of_eager = f"{_difference(relative)}, {speedup_range(relative.value, relative.low, relative.high)}"
         text = f"Eager {changed} too, by your edit or by the machine. Relative to eager: {of_eager}."
         yield row((f" {text}", "warn"))
+
+
+def _compile_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
+    """Yield what compiling took in both runs, after how many calls it pays off, and what came from the cache."""
+    costs = [economics(run) for run in (before, after)]
+    if any(cost.compile_s is None for cost in costs):
+        return
+    compiling = " → ".join(duration(cost.compile_s or 0.0) for cost in costs)
+    unit = after.timing.unit if after.timing is not None else "call"
+    needed = [f"~{rounded(calls)}" if (calls := cost.break_even_calls) is not None else "none" for cost in costs]
+    even = f"  break-even {' → '.join(needed)} {unit}s" if any(cost.break_even_calls for cost in costs) else ""
+    cached = [f"{cost.kernels_cached} of {cost.cpp_kernels}" for cost in costs]
+    caches = f"  C++ kernels from the cache: {' → '.join(cached)}" if any(cost.kernels_cached for cost in costs) else ""
+    yield row((f" compiling {compiling}", "strong"), (even, "muted"), (caches, "muted"))
 
 
 def _difference(ratio: Range) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore import events as ev
 from tcexplore.documents.diff_view import diff_document
 from tcexplore.documents.document import Document, Row
 from tcexplore.documents.strip import history_row, run_verdict, verdict_row
@@ -79,6 +80,49 @@ def test_the_diff_has_the_time_of_a_call_in_one_run_over_the_other():
     assert "slower, 0.50×" in text(2000.0)
     assert "no clear difference, 1.05× [0.95, 1.16]" in text(950.0)
     assert "compiled step" not in text(500.0, unit="step"), "a step is not compared with a call"
+
+
+def test_the_diff_has_what_compiling_took_and_when_it_pays_off():
+    def compiled(seconds: float, cached: int) -> Snapshot:
+        made = run("faster")
+        assert made.timing is not None
+        timing = replace(made.timing, eager_us=2000.0, compiled_us=1000.0, speedup=2.0, low=1.9, high=2.1)
+        kernels = [
+            ev.Kernel(run=1, graph="0/0", phase="forward", name=f"k{n}", language="cpp", source=f"{n}") for n in (1, 2)
+        ]
+        compiles = [
+            ev.PhaseTimed(run=1, name="compile_file", seconds=0.1, graph="0/0", depth=1, at=0.0)
+            for _ in range(2 - cached)
+        ]
+        whole = ev.PhaseTimed(run=1, name="dynamo", seconds=seconds, graph="0/0", depth=0)
+        called = ev.CallMade(run=1, index=0, variant="compiled", seconds=seconds + 0.001, compiles=1)
+        return replace(made, timing=timing, codes=(), phase_times=(), calls=()).apply_all(
+            [*kernels, *compiles, whole, called]
+        )
+
+    def text(before: Snapshot, after: Snapshot) -> str:
+        return "\n".join(row.text for row in all_rows(diff_document(before, after, width=140)))
+
+    assert "compiling 8.00 s → 4.00 s  break-even ~8,000 → ~4,000 calls\n" in text(compiled(8.0, 0), compiled(4.0, 0))
+    assert "C++ kernels from the cache: 0 of 2 → 1 of 2" in text(compiled(8.0, 0), compiled(4.0, 1))
+    assert "compiling" not in text(replace(run("faster"), phase_times=()), compiled(4.0, 0)), "not known of both"
+
+
+def test_the_diff_of_scripts_has_the_time_of_a_captured_call():
+    def script(us: float, inputs: tuple[str, ...] = ("f32[8]",)) -> Snapshot:
+        made = run("faster")
+        assert made.timing is not None
+        timing = replace(made.timing, eager_us=2000.0, compiled_us=us, speedup=2000 / us, low=1900 / us, high=2100 / us)
+        call = ev.CallExamined(
+            region=0, call=2, inputs=inputs, calls=9, compiles=1, backward=True, held=0, timing=timing
+        )
+        return replace(made, captured_calls=(call,))
+
+    def text(before: Snapshot, after: Snapshot) -> str:
+        return "\n".join(row.text for row in all_rows(diff_document(before, after, width=140)))
+
+    assert "captured call, compiled 1.00 ms → 500 µs: faster, 2.00×" in text(script(1000.0), script(500.0))
+    assert "captured call" not in text(script(1000.0), script(500.0, ("f32[9]",)))
 
 
 def test_the_diff_says_that_its_runs_were_timed_at_different_load() -> None:

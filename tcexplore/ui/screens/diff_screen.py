@@ -171,7 +171,8 @@ def _figures(before: Snapshot | None, after: Snapshot | None) -> tuple[str, ...]
     """Return what the summary shows of the counts, and each run's verdict and load."""
     if before is None or after is None:
         return ()
-    timings = [run.timing for run in (before, after) if run.timing is not None]
+    known = (timing for run in (before, after) for timing in (run.timing, run.call_timing))
+    timings = [timing for timing in known if timing is not None]
     verdicts = [f"{timing.verdict} {timing.load}" for timing in timings]
     return (*changes(summarize(before), summarize(after)), *verdicts)
 

@@ -10,7 +10,13 @@ from rich.cells import cell_len
 from tcexplore.documents.bytecode_view import break_step_rows, known_steps, rewritten_at
 from tcexplore.documents.document import Parts, Row, fixed
 from tcexplore.documents.empty_states import empty_part, not_in_profile_rows, nothing_compiled_rows
-from tcexplore.documents.line_facts import broken_expression, format_cost_briefly, format_share, lines_of_fix
+from tcexplore.documents.line_facts import (
+    broken_expression,
+    format_cost_briefly,
+    format_share,
+    is_share_of_forward,
+    lines_of_fix,
+)
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
@@ -96,7 +102,7 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
     name = f"break {link.where} {link.name}"
     opened = name in toggled
     place = places(snapshot.file).describe(at) or "unknown line"
-    lost, times = format_cost_briefly(costed), f" ×{graph_break.count}" if graph_break.count > 1 else ""
+    lost, times = format_cost_briefly(costed, snapshot), f" ×{graph_break.count}" if graph_break.count > 1 else ""
     whole = width >= WIDE and cell_len(graph_break.code) <= CODE_WIDTH
     code = graph_break.code if whole else shortened(broken_expression(graph_break), CODE_WIDTH)
     reason = "" if opened else graph_break.reason or graph_break.kind
@@ -359,8 +365,7 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     """
     if costed.us is None or costed.share is None or costed.contradicted:
         return ""
-    trains = snapshot.call_timing is not None and snapshot.call_timing.train and costed.basis != "verified fix"
-    whole = "a forward of " if trains else ""
+    whole = "a forward of " if is_share_of_forward(costed, snapshot) else ""
     of = f" of {whole}{duration(costed.us / costed.share / 1e6)}" if costed.share else ""
     if costed.high_us is None or costed.low_us is None:
         if costed.is_too_short:

@@ -262,8 +262,16 @@ def describe_time(time: LineShare) -> str:
     return f"{'≈ ' if time.estimated else ''}{time.share:.0%} of {of}, {duration(time.us / 1e6)}"
 
 
-def format_cost_briefly(costed: RankedBreak) -> str:
-    """Return `≥64 µs 16%`, with a timed fix `164 µs 40%` or `cost undecided`; empty if unknown."""
+def is_share_of_forward(costed: RankedBreak, snapshot: Snapshot) -> bool:
+    """Return whether the cost of a break was measured in a call without its backward, of a program that trains."""
+    return snapshot.call_timing is not None and snapshot.call_timing.train and costed.basis != "verified fix"
+
+
+def format_cost_briefly(costed: RankedBreak, snapshot: Snapshot) -> str:
+    """Return `≥64 µs 16%`, with a timed fix `164 µs 40%` or `cost undecided`; empty if unknown.
+
+    A share of a forward is left out: beside the times of calls, it would be taken for one of a call.
+    """
     if costed.us is None or costed.share is None:
         return ""
     if costed.is_undecided:
@@ -271,7 +279,8 @@ def format_cost_briefly(costed: RankedBreak) -> str:
     if costed.contradicted or (costed.high_us is None and costed.is_too_short):
         return "cost unclear"
     at_least = "≥" if costed.high_us is None else ""
-    return f"{at_least}{duration(costed.us / 1e6)} {format_share(costed.share)}"
+    share = "" if is_share_of_forward(costed, snapshot) else f" {format_share(costed.share)}"
+    return f"{at_least}{duration(costed.us / 1e6)}{share}"
 
 
 def format_share(share: float) -> str:

@@ -162,7 +162,7 @@ def _breaks(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Pi
         if subject.kind != "break":
             yield piece(f"✖ graph break: {_expression(graph_break)}", "break")
             costed = next(each for each in rank_breaks(run) if each.graph_break is graph_break)
-            if cost := format_cost_briefly(costed):  # the row of the break says it itself
+            if cost := format_cost_briefly(costed, run):  # the row of the break says it itself
                 yield piece(cost if "cost" in cost else f"costs {cost}", "number", 2)
         fix = run.fix_of(graph_break)
         if fix is not None and fix.state == "verified":

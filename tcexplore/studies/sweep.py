@@ -371,6 +371,9 @@ SUGGESTED_RATIOS = (1 / 16, 1 / 4, 1, 4)
 MOST_SUGGESTED = 6
 """Suggested sizes of a script: the most frequent ones."""
 
+FREQUENT = 0.1
+"""Calls of a size over those of the most frequent one from which it is suggested: a smaller last batch says little."""
+
 _FIRST_SIZE = re.compile(r"\[(\d+)")
 
 
@@ -545,24 +548,31 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def suggested(own: Snapshot | None) -> tuple[int, tuple[int, ...]]:
-    """Return a dimension and sizes of it: the most frequent ones with which a script called its region, if any differ.
+    """Return a dimension and sizes of it: the frequent ones with which a script called its region, if several are.
 
-    Otherwise they are around the first size of the first tensor. 1 is one of them: torch always specializes for it.
+    Otherwise they are around the most frequent one, or around the first size of the first tensor. 1 is one of them:
+    torch always specializes for it.
     """
     seen = _sizes_of_calls(own) if own is not None else None
     tensors = seen.sizes[0].tensors if seen is not None and seen.sizes else ()
     for varying in seen.varying if seen is not None else ():
-        frequent = sorted((value for value in varying.values if value[0]), key=lambda value: -value[1])[:MOST_SUGGESTED]
+        by_count = sorted((value for value in varying.values if value[0]), key=lambda value: -value[1])
+        frequent = [size for size, calls in by_count[:MOST_SUGGESTED] if calls >= FREQUENT * by_count[0][1]]
         for change in varying.dims:
             # The study resizes what is as large as the first tensor with the dimension.
             resized = next((tensor.argument for tensor in tensors if len(tensor.size) > (change.dim or 0)), None)
-            if change.name == resized and len(frequent) > 1:
-                return change.dim or 0, tuple(sorted({1, *(size for size, _ in frequent)}))
+            if change.name == resized and by_count:
+                sizes = frequent if len(frequent) > 1 else _around(by_count[0][0])
+                return change.dim or 0, tuple(sorted({1, *sizes}))
     of_script = next((tensor.size[0] for tensor in tensors if tensor.size), 0)
     entry = own.entry if own is not None else None
     described = _FIRST_SIZE.search(" ".join(entry.calls[0]) if entry is not None and entry.calls else "")
     first = of_script or (int(described[1]) if described else 16)
-    return 0, tuple(sorted({1, *(int(first * ratio) for ratio in SUGGESTED_RATIOS if first * ratio >= 1)}))
+    return 0, tuple(sorted({1, *_around(first)}))
+
+
+def _around(size: int) -> tuple[int, ...]:
+    return tuple(int(size * ratio) for ratio in SUGGESTED_RATIOS if size * ratio >= 1)
 
 
 def _sizes_of_calls(run: Snapshot) -> SizesSeen | None:

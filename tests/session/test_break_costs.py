@@ -50,11 +50,12 @@ def test_the_most_expensive_break_is_first_and_a_whole_function_gets_the_remaini
         (5, 20.0, 50.0, False), (7, 20.0, 20.0, True), (3, 10.0, 10.0, False),
     ]  # fmt: skip
     assert {(c.low_us == c.us, c.high_us, c.basis) for c in ranked} == {(True, None, "gap, at least")}
-    assert format_cost_briefly(ranked[0]) == "≥20.0 µs 10%"
+    assert format_cost_briefly(ranked[0], snapshot) == "≥20.0 µs 10%"
     assert format_cost(ranked[0], snapshot) == "at least 20.0 µs per call (10% of 200 µs)"
     timing = fakes.complete().timing
     assert timing is not None
     trains = replace(snapshot, timing=replace(timing, train=True))
+    assert format_cost_briefly(ranked[0], trains) == "≥20.0 µs", "the share of a forward is none of a call"
     assert format_cost(ranked[0], trains) == "at least 20.0 µs per call (10% of a forward of 200 µs)"
     assert "50.0 µs from the end of this graph" in explain_cost(ranked[0])
     assert "(2 times), in which 2 ops run eagerly: aten.relu" in explain_cost(ranked[0])
@@ -65,7 +66,7 @@ def test_the_most_expensive_break_is_first_and_a_whole_function_gets_the_remaini
 def test_unknown_costs_are_not_shown():
     ranked = rank_breaks(run())
     assert [c.graph_break.location.line for c in ranked] == [3, 5, 7]
-    assert {(format_cost_briefly(c), format_cost(c, run()), explain_cost(c)) for c in ranked} == {("", "", "")}
+    assert {(format_cost_briefly(c, run()), format_cost(c, run()), explain_cost(c)) for c in ranked} == {("", "", "")}
     two_unknown = rank_breaks(run(ev.BreakCosts(costs=(), total_us=9.0, units=3, around_us=9.0)))
     assert {c.us for c in two_unknown} == {None}
 
@@ -85,16 +86,16 @@ def test_the_cost_of_a_break_is_the_gain_of_its_verified_fix():
     assert (costed.us, costed.basis, costed.share, costed.gap_us) == (100.0, "verified fix", 0.5, 10.0)
     assert costed.low_us == pytest.approx(75.0)
     assert costed.high_us == pytest.approx(120.0)
-    assert format_cost_briefly(costed) == "100 µs 50%"
+    assert format_cost_briefly(costed, snapshot) == "100 µs 50%"
     assert format_cost(costed, snapshot) == "100 µs [75.0 µs, 120 µs] per call (50% of 200 µs)"
     assert "the call now minus the call with the fix" in explain_cost(costed)
     slower = replace(FIX, gain=fix_gain(replace(TIMED, speedup=0.8, low=0.5, high=1.25)))
     (costed,) = (c for c in rank_breaks(run(slower)) if c.graph_break.location.line == 3)
-    assert format_cost_briefly(costed) == "cost undecided"
+    assert format_cost_briefly(costed, snapshot) == "cost undecided"
     assert format_cost(costed, snapshot) == "undecided, between -200 µs and 40.0 µs per call"
     undecided = run(measured(10.0, 50.0), slower)
     costed = {c.graph_break.location.line: c for c in rank_breaks(undecided)}[3]
-    assert format_cost_briefly(costed) == "≥10.0 µs 5%", "the gap is measured"
+    assert format_cost_briefly(costed, snapshot) == "≥10.0 µs 5%", "the gap is measured"
     folds = breaks_document(undecided, frozenset(), 110)
     opened = frozenset(fold for index in range(len(folds)) if (fold := folds.row(index).fold))
     document = breaks_document(undecided, opened, 110)
@@ -102,13 +103,13 @@ def test_the_cost_of_a_break_is_the_gain_of_its_verified_fix():
     assert "What the fix gains is within the noise: between -200 µs and 40.0 µs per call." in texts
     slower = replace(FIX, gain=fix_gain(replace(TIMED, speedup=0.8, low=0.7, high=0.9)))
     (costed,) = (c for c in rank_breaks(run(slower)) if c.graph_break.location.line == 3)
-    assert format_cost_briefly(costed) == "-50.0 µs -25%"
+    assert format_cost_briefly(costed, snapshot) == "-50.0 µs -25%"
 
 
 def test_a_gap_that_only_eager_ops_fill_costs_nothing_certain():
     snapshot = run(measured(0.0, 50.0))
     costed = {c.graph_break.location.line: c for c in rank_breaks(snapshot)}[3]
-    assert format_cost_briefly(costed) == "cost unclear"
+    assert format_cost_briefly(costed, snapshot) == "cost unclear"
     assert format_cost(costed, snapshot) == "nothing certain per call"
 
 
@@ -129,7 +130,7 @@ def test_the_order_of_breaks_is_decided_once():
         orders.append([c.graph_break.location.line for c in rank_breaks(snapshot)])
     assert orders == [[5, 3, 7]] * 5
     doubtful = rank_breaks(snapshot)[0]
-    assert format_cost_briefly(doubtful) == "cost unclear"
+    assert format_cost_briefly(doubtful, snapshot) == "cost unclear"
     assert "took 200 µs when the breaks were measured, but 5.00 ms in the timing" in doubtful.contradicted
 
 

@@ -242,6 +242,8 @@ def sizes_of_calls(*batches: int) -> ev.SizesSeen:
 def test_the_sizes_of_a_script_are_suggested():
     run = fakes.complete(1)
     assert suggested(replace(run, sizes_seen=(sizes_of_calls(64, 64, 40),))) == (1, (1, 40, 64))
+    last_batch = sizes_of_calls(*[64] * 20, 40)
+    assert suggested(replace(run, sizes_seen=(last_batch,))) == (1, (1, 4, 16, 64, 256)), "a smaller last batch"
     many = [size for size in range(10, 30) for _ in range(size)]
     assert suggested(replace(run, sizes_seen=(sizes_of_calls(*many),))) == (1, (1, 24, 25, 26, 27, 28, 29))
     assert suggested(replace(run, sizes_seen=(sizes_of_calls(64, 64),))) == (0, (1, 2, 8, 32))

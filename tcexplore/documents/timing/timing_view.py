@@ -402,7 +402,7 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
 
 SPANS = "The same as a tree, by torch's names of the spans"
 
-CRITICAL_PATH = "Why the first call takes so long: what it waits for, in order, and when in the run"
+CRITICAL_PATH = "What the calls that compile wait for, in order, and when in the run"
 
 
 def critical_path_rows(path: CriticalPath, width: int) -> Iterator[Row]:

@@ -61,6 +61,7 @@ def hottest_line_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the hottest lines of a run for the printed report, without the rest."""
     times = times_of_lines(snapshot)
     if times is not None and times.lines:
+        yield from _doubt(times.lines[:HOTTEST], width)
         yield _columns(times)
         yield from _whole_rows(times)
         yield from (_line_row(snapshot, time, times, width) for time in times.lines[:HOTTEST])
@@ -80,6 +81,7 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, toggled: frozenset[str],
         yield from wrapped(f"{of}. A step has also what is outside of it, such as the optimizer.", width, "muted")
     if text := _describe_load(snapshot, times):
         yield from wrapped(text, width, "warn", lead="! ")
+    yield from _doubt(times.lines, width)
     yield _columns(times)
     yield from _whole_rows(times)
     if module_folds(snapshot).repeats:
@@ -110,6 +112,7 @@ def _name_gaps(snapshot: Snapshot, times: LineTimes) -> str:
 def _outside_rows(snapshot: Snapshot, outside: LineTimes, width: int) -> Iterator[Row]:
     """Yield the lines of a script's step that are not in the captured call."""
     yield heading("Other lines of a step", "share of the eager step")
+    yield from _doubt(outside.lines, width)
     yield _columns(outside)
     yield row((_figures(outside, outside.eager_us, None), "strong"), ("the step", "strong"))
     yield from (_line_row(snapshot, time, outside, width) for time in outside.lines)
@@ -178,8 +181,12 @@ def _describe_load(snapshot: Snapshot, times: LineTimes) -> str:
 def _notes(lines: tuple[LineTime, ...], width: int) -> Iterator[Row]:
     if any(time.shared for time in lines):
         yield from wrapped(SHARED, width, "muted")
+
+
+def _doubt(lines: tuple[LineTime, ...], width: int) -> Iterator[Row]:
+    """Yield, before the times, that they are estimates."""
     if any(time.estimated for time in lines):
-        yield from wrapped(ESTIMATED, width, "muted")
+        yield from wrapped(ESTIMATED, width, "warn", lead="! ")
 
 
 def _columns(times: LineTimes) -> Row:

@@ -14,6 +14,7 @@ from tcexplore.documents.labels import KernelLabel, Labels, labels
 from tcexplore.events.python_source import without_comment
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
+from tcexplore.session.kernel_facts import idle_graphs
 from tcexplore.session.line_times import (
     Line,
     LineShare,
@@ -56,6 +57,7 @@ class LineFacts:
         guards: tuple[ev.GuardsInstalled, ...],
         skipped: tuple[ev.FrameSkipped, ...],
         known: Labels,
+        idle: tuple[str, ...],
     ) -> None:
         ops = [node for graph in graphs for node in graph.all_nodes if _computes(node)]
         self.nodes = Counter(_line(node.location) for node in ops if node.location)
@@ -72,6 +74,7 @@ class LineFacts:
         self.guards: dict[Line, list[Link]] = {}
         self.skipped: dict[Line, ev.FrameSkipped] = {_line(s.frame): s for s in skipped}
         self._labels = known
+        self._idle = frozenset(idle)
         for graph_break in breaks:
             if graph_break.location is not None:
                 self.breaks.setdefault(_line(graph_break.location), []).append(graph_break)
@@ -97,8 +100,13 @@ class LineFacts:
         return None
 
     def kernels(self, line: Line) -> list[KernelLabel]:
-        """Return the kernels of a line."""
-        return self._labels.of_line.get(line, [])
+        """Return the kernels of a line, those of graphs that the measured call runs first."""
+        kernels = self._labels.of_line.get(line, [])
+        return (
+            sorted(kernels, key=lambda label: label.link.where.rpartition("/")[0] in self._idle)
+            if self._idle
+            else kernels
+        )
 
     def links(self, line: Line) -> tuple[Link, ...]:
         """Return the links of a line: its breaks, kernels and guards."""
@@ -136,7 +144,10 @@ _facts = by_identity(2)(LineFacts)
 
 def line_facts(snapshot: Snapshot) -> LineFacts:
     """Return the facts of a run, cached."""
-    return _facts(snapshot.graphs, snapshot.breaks, snapshot.guards, snapshot.skipped_frames, labels(snapshot))
+    return _facts(
+        snapshot.graphs, snapshot.breaks, snapshot.guards, snapshot.skipped_frames, labels(snapshot),
+        idle_graphs(snapshot),
+    )  # fmt: skip
 
 
 def read_lines(snapshot: Snapshot, file: str) -> dict[int, str]:

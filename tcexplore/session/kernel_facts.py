@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from tcexplore import events as ev
+from tcexplore.session.call_account import CallAccount
 from tcexplore.session.code import Code
 from tcexplore.session.identity_cache import by_identity
 from tcexplore.session.snapshot import Snapshot
@@ -215,9 +216,16 @@ def idle_graphs(snapshot: Snapshot) -> tuple[str, ...]:
     """Return the compile ids of graphs that no measured call runs, in order; empty without a measured call."""
     if snapshot.call_account is None or snapshot.code.target != NATIVE:
         return ()
-    profiles = [snapshot.call_account.profile, *(call.profile for call in snapshot.captured_calls)]
+    return _idle_graphs(snapshot.call_account, snapshot.captured_calls, snapshot.code.kernels)
+
+
+@by_identity(2)
+def _idle_graphs(
+    account: CallAccount, captured_calls: tuple[ev.CallExamined, ...], kernels: tuple[ev.Kernel, ...]
+) -> tuple[str, ...]:
+    profiles = [account.profile, *(call.profile for call in captured_calls)]
     ran = {part.graph for profile in profiles if profile is not None for part in profile.parts if part.graph}
-    own = dict.fromkeys(kernel.graph for kernel in snapshot.code.kernels)
+    own = dict.fromkeys(kernel.graph for kernel in kernels)
     return tuple(graph for graph in own if graph not in ran) if ran else ()
 
 

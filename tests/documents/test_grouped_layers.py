@@ -12,6 +12,8 @@ from tcexplore.documents.code.fusion_view import fusion_document
 from tcexplore.documents.code.kernels_view import GROUPED, kernels_document
 from tcexplore.documents.document import Document, Row
 from tcexplore.documents.graph.graph_view import graph_document
+from tcexplore.documents.labels import labels
+from tcexplore.documents.line_facts import line_facts
 from tcexplore.documents.module_folds import kernel_groups, module_folds
 from tcexplore.documents.source_view import source_document
 from tcexplore.documents.timing.hot_lines_view import hot_lines_document
@@ -143,6 +145,12 @@ def test_kernels_of_graphs_that_the_measured_call_does_not_run_come_last_and_say
     assert set(idle) == {False, True}
     fused = [row.text for row in rows(fusion_document(measured, frozenset(), 120))]
     assert fused.index(" 0/1 forward") < fused.index(idle_graph) < fused.index(" 0/0 forward")
+    of_line = {line: line_facts(measured).kernels(line) for line in labels(measured).of_line}
+    graphs = [[label.link.where for label in of_kernels] for of_kernels in of_line.values() if len(of_kernels) > 1]
+    assert graphs
+    assert all(known[0] == "0/1/forward" for known in graphs), "P on a line shows a kernel that runs"
+    heading = with_text(graph_document(measured, frozenset(), 120), "graph 0/0")
+    assert "the measured call does not run it" in heading.text
     saved = next(text for text in fused if text.startswith(" fusion saves "))
     assert saved == next(r.text for r in rows(fusion_document(run, frozenset(), 120)) if "fusion saves" in r.text)
 

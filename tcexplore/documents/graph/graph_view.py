@@ -31,6 +31,7 @@ from tcexplore.documents.prose import fold, row, shortened, wrapped
 from tcexplore.events import FxNode, GraphBreak, GraphCaptured
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
+from tcexplore.session.kernel_facts import idle_graphs
 from tcexplore.session.links import break_link, line_link, line_links, node_link
 
 _ASSIGNED = re.compile(r"\s*(\w+)(?:: \"[^\"]*\")? = ")
@@ -113,6 +114,8 @@ def graph_heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> 
     facts = [*filter(None, [count(captured.ops, "op"), function]), count(len(taken), "input")]
     again = next((recompile for recompile in snapshot.recompiles if recompile.graph == captured.graph), None)
     why = f"  ↻ recompiled: {name_carried(again.failed_guard) or again.reason}" if again else ""
+    if captured.graph in idle_graphs(snapshot):
+        facts.append("the measured call does not run it")
     ops = "" if opened else f"  {_op_names(captured)}"
     return fold(
         f"graph {captured.graph}", opened, (f"graph {captured.graph}", "title"), (why, "recompile"),

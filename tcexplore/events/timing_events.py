@@ -193,8 +193,8 @@ class TimingEstimate(Event):
     busy_cores: float | None = None
     """Cores that other programs used meanwhile; None if unknown."""
     processes: tuple[TimedProcess, ...] = ()
-    """Each process that was timed, this run's own first. `speedup` and its interval are over those in the state of the
-    first, once none is to come."""
+    """The processes that count so far, this run's own first: `speedup` and its interval are over those in the state of
+    the first."""
     processes_to_come: int = 0
     """Processes that are still to be timed."""
     memory_returned: MemoryReturned | None = None
@@ -221,9 +221,7 @@ class TimingEstimate(Event):
     @property
     def processes_timed(self) -> int:
         """The number of processes that the speedup is of."""
-        if not self.processes or self.processes_to_come:
-            return 1
-        return sum(process.memory == self.processes[0].memory for process in self.processes)
+        return sum(process.memory == self.processes[0].memory for process in self.processes) if self.processes else 1
 
     @property
     def load(self) -> str:

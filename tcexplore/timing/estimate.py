@@ -29,6 +29,9 @@ from tcexplore.timing.timing_verdict import (
 
 MIN_FOR_HALVES = 20
 
+LEAST_PROCESSES = 3
+"""Processes from which they stand for a first one that is undecided, while others are to come."""
+
 
 def has_enough_pairs(samples: Samples, *, slow: bool) -> bool:
     """Check whether there are enough pairs and control pairs for a verdict."""
@@ -43,6 +46,18 @@ class Estimated(NamedTuple):
     decision: Decision
 
 
+class _Decided(NamedTuple):
+    """What follows from some of the processes."""
+
+    now: Decision
+    known: Sequence[TimedProcess]
+    alike: Sequence[TimedProcess]
+    """Those with the usual state of the memory."""
+    floor: float
+    others_pairs: int
+    """Pairs of all but the first one."""
+
+
 def make_estimate(
     samples: Samples, conditions: Conditions, before: Decision | None = None, others: Sequence[TimedProcess] = ()
 ) -> Estimated:
@@ -55,14 +70,23 @@ def make_estimate(
     alike_eager, alike_compiled = ([], []) if samples.measured.varying else (eager, compiled)
     own = estimate_speedup(eager, compiled)
     processes = (timed_process(samples, conditions.memory, own), *others)
-    # One change of the verdict, when all processes are timed, not one with each.
-    known = processes[:1] if conditions.processes_to_come else processes
-    alike = [process for process in known if process.memory == conditions.memory]
-    speedup = combine(alike, own.effective_pairs, _expected_spread(conditions, processes[0].compiled_us))
-    others_pairs = sum(process.pairs for process in alike[1:])
-    floor = noise_floor(samples.control.first, samples.control.second, own.effective_pairs + others_pairs)
     enough = has_enough_pairs(samples, slow=conditions.slow)
-    now = Decision(decide_verdict(speedup, floor, enough=enough), speedup, len(alike))
+
+    def decide(known: Sequence[TimedProcess]) -> _Decided:
+        alike = [process for process in known if process.memory == conditions.memory]
+        speedup = combine(alike, own.effective_pairs, _expected_spread(conditions, processes[0].compiled_us))
+        others_pairs = sum(process.pairs for process in alike[1:])
+        floor = noise_floor(samples.control.first, samples.control.second, own.effective_pairs + others_pairs)
+        decision = Decision(decide_verdict(speedup, floor, enough=enough), speedup, len(alike))
+        return _Decided(decision, known, alike, floor, others_pairs)
+
+    # One change of the verdict, when all processes are timed, not one with each. But a first process that was disturbed
+    # has no verdict that could change.
+    first, of_all = decide(processes[:1]), decide(processes)
+    waits = conditions.processes_to_come and (
+        first.now.verdict != "undecided" or of_all.now.processes < LEAST_PROCESSES
+    )
+    now, known, alike, floor, others_pairs = first if waits else of_all
     decision = keep_or_change(before, now)
     estimate = TimingEstimate(
         eager_us=median([process.eager_us for process in alike]),
@@ -95,7 +119,7 @@ def make_estimate(
         compiled_device_span_us=conditions.compiled_device_span_us,
         cores=conditions.cores,
         busy_cores=conditions.busy_cores,
-        processes=processes,
+        processes=tuple(known),
         processes_to_come=conditions.processes_to_come,
         memory_returned=memory_returned(known, decision),
         unit=conditions.unit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -52,6 +53,19 @@ def test_the_first_estimate_is_of_one_process_and_the_last_of_all():
     assert sum(len(chunk.eager_us) for chunk in recorder.pairs if not chunk.control) == recorder.last.pairs
     assert recorder.last.verdict == "faster"
     assert recorder.last.low < 1.5 < recorder.last.high < 1.6
+
+
+def test_a_disturbed_first_process_does_not_hide_what_the_others_measured():
+    clock, recorder, rng = simulated_clock(heavy_tails), Recorder(), random.Random(3)
+    work = workload(lambda: clock.work(1e6 * math.exp(rng.gauss(0, 1.5))), lambda: clock.work(1e6))
+    machine = simulated_machine(clock, memory=KEPT, busy_cores=lambda: 1.0)
+    measure_timing(work, recorder, 3.0, None, FakeProcesses([1.5] * 6), machine=machine)
+    course = [(each.processes_to_come, each.processes_timed, each.verdict) for each in recorder.estimates]
+    before = [(timed, verdict) for to_come, timed, verdict in course if to_come == 5]
+    assert set(before) == {(1, "undecided")}
+    during = [(timed, verdict) for to_come, timed, verdict in course if to_come == 2]
+    assert during == [(5, "faster")]
+    assert recorder.last.verdict == "faster"
 
 
 def test_processes_that_disagree_leave_no_certain_verdict():

@@ -126,10 +126,9 @@ class Sweep:
 
 
 def is_measured(figures: RunFigures) -> bool:
-    """Return whether a run has failed or its timing is over; the others are compiled but not yet timed."""
+    """Return whether a run has failed or has a verdict; the others are compiled, but not timed, or not yet."""
     run = figures.run
-    timed = run.timing is not None and run.timing.verdict != "measuring"
-    return timed or run.failure is not None or bool(run.timing_skipped)
+    return run.failure is not None or (run.timing is not None and run.timing.verdict != "measuring")
 
 
 def fails_in_eager(figures: RunFigures) -> bool:

@@ -110,8 +110,8 @@ async def test_sizes_that_are_compiled_but_not_yet_timed_are_not_called_worse():
 
     untimed = conclude((64,), timing=None, timing_skipped="")
     assert untimed == "static: compiling helps at size 8 so far; 2 of 3 sizes measured"
-    never_steady = conclude((64,), timing=None, timing_skipped="the times never became steady")
-    assert never_steady == "static: compiling helps at size 8, but not at 64"
+    for reason in ("the times never became steady", "the study was stopped"):
+        assert conclude((64,), timing=None, timing_skipped=reason) == untimed
     assert not conclude(SIZES, timing=timed(2.0, verdict="measuring")).startswith("static")
 
 

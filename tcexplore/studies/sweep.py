@@ -276,7 +276,9 @@ def _helps(
     if size is not None:
         working = sweep.sizes_where(form, lambda figures: is_measured(figures) and not fails_in_eager(figures))
         below = max((one for one in working if one < size), default=None)
-        clauses = [f"compiling helps from size {size} up{_not_at(below, size, undecided)}", undecided]
+        up = " up" if of > 1 else ""
+        where = f"{'from' if of > 1 else 'at'} size {size}{up}"
+        clauses = [f"compiling helps {where}{_not_at(below, size, undecided)}", undecided]
     elif some:
         known = {*some, *unknown, *sweep.sizes_where(form, fails_in_eager)}
         worse = tuple(size for size in sweep.measured(form) if size > min(some) and size not in known)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.ui.screens.modes_screen import ModesScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
 from tests.studies.playback import JOB
@@ -52,3 +53,19 @@ async def test_the_folder_is_removed_when_the_study_is_stopped():
         assert not exists(folder)
         await ui.press("z")
         assert "Stopped before the warm run" in ui.screen
+
+
+async def test_another_study_ends_one_with_results_only_at_the_second_key():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story, ui.engine.job = (lambda job: cold_story(job) if job.run == 1 else ()), replace(JOB, run=7)
+        cold = await opened(ui)
+        await ui.until(lambda: bool(cold.state and cold.state.results))
+        await ui.press("escape", "S", "M")
+        assert ui.app.screen is ui.app.main
+        assert "That ends the study cold compile" in ui.notifications[-1]
+        assert cold.state is not None
+        assert not cold.state.over
+        await ui.press("S", "M")
+        assert isinstance(ui.app.screen, ModesScreen)
+        state = cold.state
+        await ui.until(lambda: state.over)

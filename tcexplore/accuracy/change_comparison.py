@@ -37,6 +37,7 @@ from tcexplore.accuracy.observation import (
     differing_state,
     fill_rewritten,
     observe,
+    restore_tensors,
     without_state,
 )
 from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG
@@ -496,10 +497,9 @@ def _try_sequence(
     finally:
         if subject.state:
             subject.state.restore()
-        with torch.no_grad():
-            for name, buffer in () if module is None else module.named_buffers():
-                if name in buffers and buffer.shape == buffers[name].shape:
-                    buffer.copy_(buffers[name])
+        current = {} if module is None else dict(module.named_buffers())
+        kept = {name for name, buffer in current.items() if name in buffers and buffer.shape == buffers[name].shape}
+        restore_tensors({name: current[name] for name in kept}, buffers)
         subject.restore()
 
 
@@ -534,8 +534,5 @@ def _incomparable(before: Subject, after: Subject) -> str:
         if subject.state is not None:
             subject.state.restore()
     buffers = dict(after.module.named_buffers())
-    with torch.no_grad():
-        for name, buffer in before.module.named_buffers():
-            if name in buffers:
-                buffer.copy_(buffers[name])
+    restore_tensors({name: buffer for name, buffer in before.module.named_buffers() if name in buffers}, buffers)
     return ""

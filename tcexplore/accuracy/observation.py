@@ -126,6 +126,7 @@ def observe(
         state_before = python.values()
         writable |= {**_small_parameters(module), **_without(state_before.tensors, inputs)}
     before = {name: _copy(tensor) for name, tensor in writable.items()}
+    of_graphs = {name for name, tensor in writable.items() if tensor.grad_fn is not None}
     parameters = {} if module is None or subject.train else dict(module.named_parameters())
     versions = {name: parameter._version for name, parameter in parameters.items()}
     if subject.train or parameters:
@@ -157,7 +158,10 @@ def observe(
     finally:
         if written is None:  # the call failed
             written = dict(_changed(writable, before))
-        _restore({name: tensor for name, tensor in written.items() if undo or name in inputs}, before)
+        # A write of the same values leaves no difference but the graph of the call.
+        joined = {name: t for name, t in writable.items() if t.grad_fn is not None and name not in of_graphs}
+        written |= joined
+        restore_tensors({name: tensor for name, tensor in written.items() if undo or name in inputs}, before)
         if python is not None and undo:
             python.restore()
         subject.restore()
@@ -265,7 +269,8 @@ def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     )
 
 
-def _restore(written: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> None:
+def restore_tensors(written: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> None:
+    """Set tensors back to their values in `before`, out of the graph of the calls that wrote them."""
     for name, tensor in written.items():
         with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
             if tensor.shape != before[name].shape:

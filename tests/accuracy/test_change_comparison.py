@@ -19,7 +19,7 @@ import torch
 from tcexplore.accuracy import change_comparison
 from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.change_comparison import compare_change
-from tcexplore.accuracy.observation import Function, Subject
+from tcexplore.accuracy.observation import Function, Subject, observe
 from tcexplore.capture.entry import Call
 from tcexplore.capture.python_state import PythonState, copy_small
 from tcexplore.events import BranchTest, ChangeChecked, ChangeCompared, Event
@@ -262,6 +262,35 @@ def test_each_call_in_another_mode_begins_in_that_mode_and_without_a_graph():
     result = compare_change(module_subject(Updated()), module_subject(Updated()))
     assert (result.verdict, result.differences) == ("identical", ())
     assert result.modes == ("as configured", "training mode with gradients", "evaluation mode with gradients")
+
+
+class Unmoved(torch.nn.Module):
+    """Writes the values that its buffer has already, of an input with gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean.add_((x * 0).sum(0))
+        return (x - self.mean) * x
+
+
+def test_a_buffer_that_keeps_its_values_leaves_the_graph_of_a_call():
+    module = Unmoved()
+    x = torch.ones(2, 4, requires_grad=True)
+    side = replace(subject(module, module, None), module=module)
+
+    def with_backward(function: Function, call: Call) -> torch.Tensor:
+        output = function(*call.args)
+        output.sum().backward()
+        return output
+
+    side = replace(side, call=with_backward)
+    for _ in range(2):
+        observe(side, module, Call(args=(x,)), module)
+    assert module.mean.grad_fn is None
+    assert torch.equal(module.mean, torch.zeros(4))
 
 
 class Frozen(torch.nn.Module):

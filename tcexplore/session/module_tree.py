@@ -486,11 +486,13 @@ class _TreeBuilder:
 
     @cached_property
     def _outside(self) -> set[tuple[str, str]]:
-        """Nodes of functions that call modules, outside of these."""
+        """Nodes of functions that call modules, outside of these: also of what resumes in them after a graph break."""
+        of_functions = [captured for captured in self._facts.graphs if captured.module is None]
+        callers = {_function(captured) for captured in of_functions if captured.modules} - {None}
         return {
             (captured.graph, node.name)
-            for captured in self._facts.graphs
-            if captured.module is None and captured.modules
+            for captured in of_functions
+            if captured.modules or _function(captured) in callers
             for node in captured.all_nodes
             if node.module is None
         }
@@ -681,6 +683,11 @@ def _counted_graphs(facts: TreeFacts) -> list[ev.GraphCaptured]:
         if captured.graph in called
         or (newest[keys[captured.graph]] == captured.graph and (captured.root, captured.module) not in inside)
     ]
+
+
+def _function(captured: ev.GraphCaptured) -> tuple[str, str] | None:
+    """Return the file and the name of the function of a frame; None if unknown."""
+    return (captured.frame.file, captured.frame.function) if captured.frame is not None else None
 
 
 def _calls_no_module(facts: TreeFacts) -> bool:

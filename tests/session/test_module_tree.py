@@ -348,6 +348,33 @@ def test_the_part_of_a_kernel_that_computes_an_op_outside_of_the_modules_is_outs
     assert {rest.name: rest.compiled_us for rest in tree.rest}["outside the modules"] == pytest.approx(17.5)
 
 
+def test_what_resumes_in_a_function_that_calls_the_model_is_outside_of_it():
+    """As a softmax after the graph break of a function `score`."""
+
+    def time_outside(function: str) -> float | None:
+        snapshot, profiled = profiled_layers(1)
+        captured = snapshot.graphs[0]
+        frame = ev.Location("/m/model.py", 3, "score")
+        modules = tuple(replace(module, root="Model") for module in captured.modules)
+        graph = replace(captured, module=None, modules=modules, run=1, frame=frame)
+        softmax = ev.FxNode(name="softmax", op="call_function", target="softmax", dtype="f32", shape=("2", "4"))
+        resumed = replace(graph, graph="1/0", nodes=(softmax,), modules=(), frame=replace(frame, function=function))
+        (kernel,) = snapshot.code.kernels
+        (aten,) = snapshot.code.aten_graphs
+        later = replace(kernel, graph="1/0", name="later", nodes=("post",), run=1)
+        post = replace(aten.nodes[0], name="post", origins=("softmax",))
+        part = replace(profiled.parts[-1], graph="1/0", name="later", us=9.0, low_us=9.0, high_us=9.0, launch_us=0.0)
+        start = start_snapshot(ev.Job(run=1, file="/m/model.py", source=""))
+        tree = timed_tree(start.apply_all([
+            graph, resumed, replace(aten, run=1), replace(aten, graph="1/0", nodes=(post,), run=1),
+            replace(kernel, run=1), later, replace(profiled, parts=(*profiled.parts, part)),
+        ]))  # fmt: skip
+        return {rest.name: rest.compiled_us for rest in tree.rest}.get("outside the modules")
+
+    assert time_outside("score") == pytest.approx(9.0)
+    assert time_outside("forward") is None, "of another function, which a module may call"
+
+
 def test_an_eager_module_that_runs_in_no_graph_is_outside_the_modules():
     timed = ev.EagerLinesTimed(
         run=1, call_us=100.0, lines=(),

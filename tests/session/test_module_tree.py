@@ -467,6 +467,19 @@ def test_the_view_names_the_longest_module_and_whether_any_repeat():
     assert text(run(layer(0))).splitlines()[0].strip() == "No modules of a list are equal."
 
 
+def test_two_modules_that_take_about_as_long_are_both_named():
+    snapshot, profiled = profiled_layers(2)
+    tree = timed_tree(snapshot.apply(profiled))
+    at = next(index for index, row in enumerate(tree.rows) if row.path == "layers.0.norm")
+
+    def longest(us: float) -> str:
+        rows = (*tree.rows[:at], replace(tree.rows[at], compiled_us=us), *tree.rows[at + 1 :])
+        return summarize_modules(replace(tree, rows=rows))
+
+    assert "longest in layers.0: mlp, 35.0 µs and norm, 33.0 µs." in longest(33.0)
+    assert "longest in layers.0: mlp, 35.0 µs." in longest(20.0)
+
+
 def test_the_view_names_the_ops_of_the_model_itself_if_they_take_most_time():
     snapshot, profiled = profiled_layers(3)
     tree = timed_tree(snapshot.apply(profiled))

@@ -90,6 +90,10 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
         yield from wrapped(text, width, "muted", keys_only=True)
 
 
+ALIKE = 0.9
+"""Time of a module over that of the longest one from which it takes about as long: the order may be chance."""
+
+
 def summarize_modules(tree: ModuleTree) -> str:
     """Return which modules repeat, and what takes most time: equal modules together, or one without modules in it."""
     groups = [(module.same_as, module) for module in tree.rows if module.same_as]
@@ -118,14 +122,22 @@ def summarize_modules(tree: ModuleTree) -> str:
         return f"Longest innermost module: {longest}, {_duration(us)} compiled. {text}"
     whole = f"Most time: {path} and {more} that are equal to it, {_duration(together)} compiled"
     inside = [
-        (module.compiled_us, module.path.removeprefix(f"{path}."))
+        module
         for module in tree.rows
         if module.path.rpartition(".")[0] == path and module.compiled_us is not None and not module.same_as
     ]
     if not inside:
         return f"{whole}. {text}"
-    us, longest = max(inside)
-    return f"{whole}; longest in {path}: {longest}, {_duration(us)}. {text}"
+    return f"{whole}; longest in {path}: {_longest(inside, path)}. {text}"
+
+
+def _longest(modules: Sequence[ModuleRow], path: str) -> str:
+    """Return the module with the most time, and the next one if it takes about as long."""
+    ordered = sorted(modules, key=lambda module: -(module.compiled_us or 0.0))
+    least = ALIKE * (ordered[0].compiled_us or 0.0)
+    longest = [module for module in ordered[:2] if (module.compiled_us or 0.0) >= least]
+    names = (f"{module.path.removeprefix(f'{path}.')}, {_duration(module.compiled_us)}" for module in longest)
+    return " and ".join(names)
 
 
 def _deepest(modules: Sequence[ModuleRow]) -> int:

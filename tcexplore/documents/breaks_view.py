@@ -23,6 +23,7 @@ from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, first_of
 from tcexplore.session import Snapshot
+from tcexplore.session.cache_entries import constants_after
 from tcexplore.session.call_account import eager_ops, lines_of_eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
@@ -192,6 +193,8 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
         yield from wrapped(fix.note, width, indent=3, lead=_NOTES.get(fix.state, "Instead: "))
     if lost := format_cost(costed, snapshot):
         yield from wrapped(f"{lost}{explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
+    if text := describe_constants(snapshot, graph_break):
+        yield from wrapped(text, width, "muted", indent=3)
     if costed.gain_of_fix is not None:
         low, high = (duration(end / 1e6) for end in costed.gain_of_fix)
         text = f"What the fix gains is within the noise: between {low} and {high} {_unit(snapshot)}."
@@ -375,6 +378,14 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     if costed.is_undecided:
         return f"undecided, between {low} and {high} {_unit(snapshot)}"
     return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({format_share(costed.share)}{of})"
+
+
+def describe_constants(snapshot: Snapshot, graph_break: GraphBreak) -> str:
+    """Return that the code after a break is compiled for a value of it; empty if it guards none."""
+    values = tuple(dict.fromkeys(guard.summary for guard in constants_after(snapshot, graph_break)))
+    if not values:
+        return ""
+    return f"The code after it is compiled for its value ({first_of(values, 2)}): another value compiles it again."
 
 
 def explain_cost(costed: RankedBreak) -> str:

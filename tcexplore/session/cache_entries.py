@@ -176,6 +176,21 @@ def resumed_frames(snapshot: Snapshot) -> dict[str, ev.Location | None]:
     return {entered.graph: entered.frame for entered in snapshot.frames if entered.resumed}
 
 
+def constants_after(snapshot: Snapshot, graph_break: ev.GraphBreak) -> tuple[ev.Guard, ...]:
+    """Return the guards on results of what breaks the graph: its resume function was compiled for these values."""
+    places = {(at.file, at.line) for at in (graph_break.location, *graph_break.stack) if at is not None}
+    graphs = {
+        graph for graph, at in resumed_frames(snapshot).items() if at is not None and (at.file, at.line) in places
+    }
+    return tuple(
+        guard
+        for installed in snapshot.guards
+        if installed.graph in graphs
+        for guard in installed.guards
+        if guard.kind == "EQUALS_MATCH" and guard.source.startswith("L['___stack")
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class GuardDiff:
     """A guard of one entry only (the other side is None), or two guards on the same value."""

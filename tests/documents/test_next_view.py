@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.strip import history_row, verdict_row
 from tcexplore.documents.timing.next_view import (
     describe_gain,
@@ -23,6 +24,7 @@ from tcexplore.documents.timing.next_view import (
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.call_account import call_account
 from tcexplore.session.economics import economics
+from tcexplore.session.links import break_link
 from tcexplore.session.next_steps import Gain, NextStep, StepAction, next_steps, recompile_config
 from tcexplore.session.recompile_fixes import RecompileFix
 from tcexplore.session.snapshot import EarlierTrial
@@ -289,6 +291,22 @@ def test_recompiles_that_the_removal_of_a_break_avoids_are_no_step_of_their_own(
     long = replace(undecided, phase_times=compiled)
     assert next_steps(long)[0].action == "fix_break", "it avoids recompiles that took 4 s"
     assert any("By the time saved" in row.text for row in rows(next_document, long, width=120))
+
+
+def test_a_break_whose_value_is_a_constant_of_the_code_after_it_says_so():
+    run = fakes.complete()
+    (graph_break,) = run.breaks
+    entered = ev.FrameEntered(graph="1/0", frame=graph_break.location, resumed=True)
+    value = ev.Guard(kind="EQUALS_MATCH", source="L['___stack0']", summary="== 1.5")
+    other = ev.Guard(kind="EQUALS_MATCH", source="L['lr']", summary="== 0.1")
+    guards = (*run.guards, ev.GuardsInstalled(graph="1/0", guards=(value, other)))
+    guarded = replace(run, frames=(entered,), guards=guards)
+    text = "The code after it is compiled for its value (== 1.5): another value compiles it again."
+    assert text in evidence(step(guarded, "fix_break"), guarded)
+    assert text not in evidence(step(run, "fix_break"), run)
+    opened = frozenset([f"break {break_link(graph_break).where} {break_link(graph_break).name}"])
+    shown = " ".join(row.text.strip() for row in rows(breaks_document, guarded, opened, 200))
+    assert text in shown
 
 
 @pytest.mark.parametrize(

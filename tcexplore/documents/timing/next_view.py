@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from tcexplore.documents.breaks_view import describe_constants
 from tcexplore.documents.document import Parts, Row, Span, by_identity, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.guards_view import UNSAFE, filter_code
@@ -13,7 +14,7 @@ from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.timing.step_rows import pays_in_this_run
 from tcexplore.documents.verdicts import format_reservation, recommend
-from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked, StepTried
+from tcexplore.events import AccuracyVerdict, BreakFix, ChangeChecked, GraphBreak, StepTried
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, factor, factor_range
 from tcexplore.session import Snapshot
@@ -140,10 +141,12 @@ def _step(step: NextStep, number: int, snapshot: Snapshot, width: int) -> Iterat
     else:
         yield from wrapped(title, width, style, indent=0, lead=f"{number:>2} ", links=links, location=at)
         yield row("    ", (gain, gain_style), links=links, location=at)
+    # A fix may be worth it for other reasons than the time of a call.
+    brief = step.gainless and step.action != "fix_break"
     of_trial = tuple(results(step, snapshot))
-    for text in of_trial if step.gainless else (evidence(step, snapshot), *of_trial):
+    for text in of_trial if brief else (evidence(step, snapshot), *of_trial):
         yield from wrapped(text, width, "muted", indent=4, links=links, location=at)
-    if step.gainless:
+    if brief:
         return
     if code := code_of(step):
         yield from wrapped(code, width, "code.python", indent=4, links=links, location=at)
@@ -274,9 +277,13 @@ def describe_step(step: NextStep, snapshot: Snapshot) -> str:
 
 
 def _break_title(step: NextStep, snapshot: Snapshot, where: str) -> str:
-    graph_break = next((known for known in snapshot.breaks if break_link(known) in step.links), None)
+    graph_break = _break_of(step, snapshot)
     expression = broken_expression(graph_break) if graph_break is not None else step.target
     return f"Remove the graph break at {where}: {expression}" if where else f"Remove the graph break: {expression}"
+
+
+def _break_of(step: NextStep, snapshot: Snapshot) -> GraphBreak | None:
+    return next((known for known in snapshot.breaks if break_link(known) in step.links), None)
 
 
 def _function_title(step: NextStep, where: str) -> str:
@@ -341,6 +348,8 @@ def _break_evidence(step: NextStep, snapshot: Snapshot) -> str:
         guarded = "1 recompile guards" if step.recompiles == 1 else f"{step.recompiles} recompiles guard"
         took = f" and took {duration(step.recompile_s)} here" if step.recompile_s else ""
         cost += f" {guarded} a value that crosses the break{took}: one that stays in the graph is not guarded."
+    elif (graph_break := _break_of(step, snapshot)) and (constants := describe_constants(snapshot, graph_break)):
+        cost += f" {constants}"
     return f"{step.detail.rstrip('.')}.{cost} {_fix_state(step.fix, snapshot)}".rstrip()
 
 

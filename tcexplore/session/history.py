@@ -328,14 +328,14 @@ def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
 
 
 def _speed_change(before: RunSummary, after: RunSummary) -> str:
-    """Return `compiled call 1.50× faster`, or `speedup 1.08×→1.62×`; empty without two verdicts, or if it is equal."""
+    """Return `compiled 1.50× faster`, or `speedup 1.08×→1.62×`; empty without two verdicts, or if it is equal."""
     if not {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}:
         return ""
     if before.timing is not None and after.timing is not None:
         ratio = call_ratio(before.timing, after.timing)
         even = 1 / EVEN_RATIO <= before.timing.eager_us / after.timing.eager_us <= EVEN_RATIO
         if ratio is not None and even and ratio.verdict != "undecided":
-            return f"compiled {after.timing.unit} {factor(ratio.value)} {ratio.verdict}"
+            return f"compiled {factor(ratio.value)} {ratio.verdict}"
     if not before.speedup or not after.speedup or f"{before.speedup:.2f}" == f"{after.speedup:.2f}":
         return ""
     unclear = "" if _apart(before.speedup_range, after.speedup_range) else ", no clear difference"

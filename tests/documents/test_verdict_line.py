@@ -99,7 +99,7 @@ def test_a_narrow_line_has_the_first_change_since_the_last_run() -> None:
     session = Session(runs=(fakes.complete(6), fakes.one_graph(7)))
     assert verdict_row(session, 80).text.endswith("since run 6: breaks 1→0")
     assert verdict_row(session, 200).text.endswith(
-        "since run 6: breaks 1→0  graphs 2→1  kernels 2→1  compiled call 1.24× faster"
+        "since run 6: breaks 1→0  graphs 2→1  kernels 2→1  compiled 1.24× faster"
     )
 
 

@@ -101,10 +101,10 @@ def test_changes_list_only_differences() -> None:
     first, second = session.runs
     first = first.apply(graph(1)).apply(graph(1, "1/0")).apply(timed(1, 1.08))
     second = second.apply(graph(2)).apply(timed(2, 1.62))
-    assert changes(summarize(first), summarize(second)) == ("graphs 2→1", "compiled call 1.50× faster")
+    assert changes(summarize(first), summarize(second)) == ("graphs 2→1", "compiled 1.50× faster")
     assert changes(summarize(first), replace(summarize(first), run=9)) == ()
     recompiled = replace(summarize(first), recompiles=3)
-    assert changes(recompiled, summarize(second)) == ("graphs 2→1", "recompiles 3→0", "compiled call 1.50× faster")
+    assert changes(recompiled, summarize(second)) == ("graphs 2→1", "recompiles 3→0", "compiled 1.50× faster")
     slower_eager = replace(timed(2, 1.62), eager_us=3.0, compiled_us=1.0)
     other_machine = summarize(second.apply(slower_eager))
     assert changes(summarize(first), other_machine) == ("graphs 2→1", "speedup 1.08×→1.62×"), "eager changed, too"

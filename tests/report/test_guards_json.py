@@ -20,7 +20,8 @@ def test_guards_in_json():
     assert (special["value"], special["guard"], special["line"]) == ("6", "s17 == 6", 5)
     assert fields["symbols"][2]["zero_one"] == [{"name": "x", "kind": "size", "dim": 0, "value": "1"}]
     fix = {"kind": "tensor", "name": "lr", "dim": None, "values": ["0.1", "0.2"], "other_sizes": [], "blocked_by": None,
-           "graphs": ["0/2"], "after_breaks": [], "graph_break": None, "parts": [], "tried": False, "avoids": [], "graphs_before": None,
+           "graphs": ["0/2"], "after_breaks": [], "graph_break": None, "parts": [], "tried": False,
+               "avoids": [], "graphs_before": None,
            "graphs_after": None, "problem": None}  # fmt: skip
     assert fix in [{name: value for name, value in each.items() if name != "id"} for each in fields["recompile_fixes"]]
     recompiles, fits, strange = fields["recompile_answers"]

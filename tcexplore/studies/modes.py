@@ -9,7 +9,6 @@ import re
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Any, NamedTuple
 
 from tcexplore.argument_types import dynamic, name, several
@@ -385,7 +384,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         )  # fmt: skip
         group.add_argument(
             "--dynamic", type=several(dynamic), default=(), metavar="A,B", dest="dynamics",
-            help=f"any of {', '.join(DYNAMIC.values())} (default: as in your file, and true)",
+            help=f"any of {', '.join(DYNAMIC.values())} (default: as in your file, and true for the default mode)",
         )  # fmt: skip
         add_variant_options(group)
 
@@ -540,7 +539,10 @@ def _kernels(folder: str, config: Config) -> str:
 
 
 def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job, ...]:
-    """Return one job for each combination of backend, mode, kind of shapes and variant."""
+    """Return a job for each backend, mode and variant, and for each kind of shapes that the options name.
+
+    Without names, one mode has both kinds of shapes: Inductor's default, or the first.
+    """
     usual = CPU_BACKENDS if machine.device == "cpu" else GPU_BACKENDS
     known = tuple(backend for backend in usual if backend in machine.backends)
     backends = options.backends or ((INDUCTOR,) if options.shapes else known) or (INDUCTOR,)
@@ -548,11 +550,14 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
     modes = options.modes or (("default",) if options.shapes else own) or ("default",)
     pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
     as_written = job.config.dynamic
+    # Each mode with the file's own shapes, and one with the other kind: all pairs take twice the time, for little.
+    with_both = (INDUCTOR, "default") if (INDUCTOR, "default") in pairs else pairs[0]
+    both = (as_written, None if as_written else True)
     configs = [
         replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED)
-        for (backend, mode), dynamic_shapes in product(
-            pairs,
-            (None,) if options.shapes else options.dynamic or (as_written, None if as_written else True),
+        for backend, mode in pairs
+        for dynamic_shapes in (
+            (None,) if options.shapes else options.dynamic or (both if (backend, mode) == with_both else both[:1])
         )
     ]
     for vary in (with_shapes, with_regions, with_nested_breaks, with_numerics, with_guard_filters):

@@ -15,9 +15,10 @@ from tcexplore.documents.timing.cache_miss_rows import cache_miss_rows
 from tcexplore.documents.verdicts import VERDICT_STYLES, format_interval, of_medians
 from tcexplore.events import Kernel, Location, TimingEstimate
 from tcexplore.quantities import count, duration, rounded, speedup_range
-from tcexplore.session import Snapshot, changes, summarize
+from tcexplore.session import Snapshot, summarize
 from tcexplore.session.cache_misses import cache_misses
 from tcexplore.session.economics import economics
+from tcexplore.session.history import changed_counts
 from tcexplore.session.links import break_link, guard_link, kernel_link, line_links, node_link
 from tcexplore.session.run_diff import (
     GraphGuard,
@@ -242,7 +243,7 @@ def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
         if before.target != after.target:
             text = f"their generated code is for different targets: {before.target} and {after.target}"
         yield row(runs, (" ≠ ", "badge.warn"), (f"  {text}", "changed"))
-    figures = changes(summarize(before), summarize(after))
+    figures = changed_counts(summarize(before), summarize(after))
     yield row(
         (
             f" {'  '.join(figures) or 'breaks, graphs and number of kernels unchanged'}",
@@ -250,6 +251,7 @@ def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
         )
     )
     yield from _speeds(before, after)
+    yield from _captured_call_times(before, after)
     yield from _compile_times(before, after)
     yield BLANK
 
@@ -262,7 +264,6 @@ def _speeds(before: Snapshot, after: Snapshot) -> Iterator[Row]:
     width = max(len(run.label) for run in runs)
     if before.timing is not None and after.timing is not None:
         yield from _call_times(before.timing, after.timing, f"compiled {after.timing.unit}")
-    yield from _captured_call_times(before, after)
     for run in runs:
         label = f" {run.label:<{width}}  "
         timing = run.timing
@@ -284,12 +285,12 @@ def _speeds(before: Snapshot, after: Snapshot) -> Iterator[Row]:
 
 
 def _captured_call_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
-    """Yield the same for a captured call of two scripts, whose steps also have what is not compiled."""
-    calls = [next(iter(run.captured_calls), None) for run in (before, after)]
-    one, other = calls
-    if one is None or other is None or one.inputs != other.inputs or one.timing is None or other.timing is None:
+    """Yield the same for the first captured call of two scripts, if both are of one region and with equal inputs."""
+    one, other = (next(iter(run.captured_calls), None) for run in (before, after))
+    if one is None or other is None or (one.region, one.inputs) != (other.region, other.inputs):
         return
-    yield from _call_times(one.timing, other.timing, "captured call, compiled")
+    if one.timing is not None and other.timing is not None:
+        yield from _call_times(one.timing, other.timing, "captured call, compiled")
 
 
 def _call_times(before: TimingEstimate, after: TimingEstimate, name: str) -> Iterator[Row]:
@@ -318,9 +319,9 @@ def _compile_times(before: Snapshot, after: Snapshot) -> Iterator[Row]:
     if any(cost.compile_s is None for cost in costs):
         return
     compiling = " → ".join(duration(cost.compile_s or 0.0) for cost in costs)
-    unit = after.timing.unit if after.timing is not None else "call"
-    needed = [f"~{rounded(calls)}" if (calls := cost.break_even_calls) is not None else "none" for cost in costs]
-    even = f"  break-even {' → '.join(needed)} {unit}s" if any(cost.break_even_calls for cost in costs) else ""
+    needed = [f"~{rounded(calls)}" for cost in costs if (calls := cost.break_even_calls) is not None]
+    units = {run.timing.unit for run in (before, after) if run.timing is not None}
+    even = f"  break-even {' → '.join(needed)} {units.pop()}s" if len(needed) == 2 and len(units) == 1 else ""
     cached = [f"{cost.kernels_cached} of {cost.cpp_kernels}" for cost in costs]
     caches = f"  C++ kernels from the cache: {' → '.join(cached)}" if any(cost.kernels_cached for cost in costs) else ""
     yield row((f" compiling {compiling}", "strong"), (even, "muted"), (caches, "muted"))

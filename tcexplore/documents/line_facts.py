@@ -102,11 +102,7 @@ class LineFacts:
     def kernels(self, line: Line) -> list[KernelLabel]:
         """Return the kernels of a line, those of graphs that the measured call runs first."""
         kernels = self._labels.of_line.get(line, [])
-        return (
-            sorted(kernels, key=lambda label: label.link.where.rpartition("/")[0] in self._idle)
-            if self._idle
-            else kernels
-        )
+        return sorted(kernels, key=lambda label: label.link.where.rpartition("/")[0] in self._idle)
 
     def links(self, line: Line) -> tuple[Link, ...]:
         """Return the links of a line: its breaks, kernels and guards."""

@@ -352,8 +352,10 @@ def _fix(shown: Snapshot) -> Iterator[Piece]:
         decimals = 1 if max(fix.speedup, 1 / fix.speedup) >= ROUNDED_FROM else 2
         speedup = factor(fix.speedup, decimals)
         gain = f": {speedup} {'faster' if fix.speedup >= 1 else 'slower'} than now"
-        if speedup == "1.00×" or (fix.gain is not None and fix.gain.low_us <= 0 <= fix.gain.high_us):
+        if speedup == "1.00×":
             gain = ": as fast as now"
+        if fix.gain is not None and fix.gain.low_us <= 0 <= fix.gain.high_us:
+            gain = ": no clear difference"
     yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key"), Span(gain, "ok")))
     if fix.kernels and fix.kernels[0] != fix.kernels[1]:
         before, after = fix.kernels

@@ -55,7 +55,7 @@ def of_medians(timing: TimingEstimate) -> float | None:
 
 
 def so_far(timing: TimingEstimate) -> str:
-    """Return ` so far` while an interval is that of one process, and others are still to be timed."""
+    """Return ` so far` while other processes are still to be timed."""
     return " so far" if timing.processes_to_come else ""
 
 

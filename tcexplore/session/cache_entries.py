@@ -177,15 +177,17 @@ def resumed_frames(snapshot: Snapshot) -> dict[str, ev.Location | None]:
 
 
 def constants_after(snapshot: Snapshot, graph_break: ev.GraphBreak) -> tuple[ev.Guard, ...]:
-    """Return the guards on results of what breaks the graph: its resume function was compiled for these values."""
+    """Return the guards on results of what breaks the graph: its resume function was compiled for these values.
+
+    Those of its newest entry: a value that has changed before may be dynamic by now.
+    """
     places = {(at.file, at.line) for at in (graph_break.location, *graph_break.stack) if at is not None}
-    graphs = {
-        graph for graph, at in resumed_frames(snapshot).items() if at is not None and (at.file, at.line) in places
-    }
+    resumed = resumed_frames(snapshot).items()
+    newest = {frame_number(graph): graph for graph, at in resumed if at is not None and (at.file, at.line) in places}
     return tuple(
         guard
         for installed in snapshot.guards
-        if installed.graph in graphs
+        if installed.graph in newest.values()
         for guard in installed.guards
         if guard.kind == "EQUALS_MATCH" and guard.source.startswith("L['___stack")
     )

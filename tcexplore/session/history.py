@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tcexplore import events as ev
 from tcexplore.quantities import factor
 from tcexplore.session.ranked_breaks import uncompiled_functions
-from tcexplore.session.time_ratio import EVEN_RATIO, call_ratio
+from tcexplore.session.time_ratio import call_ratio, is_even
 
 if TYPE_CHECKING:
     from tcexplore.session.snapshot import Snapshot
@@ -314,17 +314,24 @@ def summarize(snapshot: Snapshot) -> RunSummary:
 
 
 def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
-    """Return the differences as `breaks 3→1`, in the order breaks, graphs, recompiles, kernels, speed.
+    """Return the differences of the counts, and that of the speed.
 
-    Kernels for different targets are not compared. The speed is that of a compiled call. Where eager calls took
-    longer or less long, too, the machine or the edit may be why: then it is the speedup over them.
+    The speed is that of a compiled call. Where eager calls took longer or less long, too, the machine or the edit may
+    be why: then it is the speedup over them.
     """
-    texts = [
+    return (*changed_counts(before, after), *filter(None, (_speed_change(before, after),)))
+
+
+def changed_counts(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
+    """Return the differences as `breaks 3→1`, in the order breaks, graphs, recompiles, kernels.
+
+    Kernels for different targets are not compared.
+    """
+    return tuple(
         f"{name} {old}→{new}"
         for name in ("breaks", "graphs", "recompiles", *(("kernels",) if before.target == after.target else ()))
         if (old := getattr(before, name)) != (new := getattr(after, name))
-    ]
-    return (*texts, *filter(None, (_speed_change(before, after),)))
+    )
 
 
 def _speed_change(before: RunSummary, after: RunSummary) -> str:
@@ -333,7 +340,7 @@ def _speed_change(before: RunSummary, after: RunSummary) -> str:
         return ""
     if before.timing is not None and after.timing is not None:
         ratio = call_ratio(before.timing, after.timing)
-        even = 1 / EVEN_RATIO <= before.timing.eager_us / after.timing.eager_us <= EVEN_RATIO
+        even = is_even(before.timing, after.timing)
         if ratio is not None and even and ratio.verdict != "undecided":
             return f"compiled {factor(ratio.value)} {ratio.verdict}"
     if not before.speedup or not after.speedup or f"{before.speedup:.2f}" == f"{after.speedup:.2f}":

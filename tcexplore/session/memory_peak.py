@@ -11,12 +11,13 @@ import ast
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
 
 from tcexplore import events as ev
+from tcexplore.events.base import frame_number
 from tcexplore.events.result_events import TensorKind
 from tcexplore.session.graph_inputs import input_index
 from tcexplore.session.identity_cache import by_identity
@@ -159,19 +160,19 @@ class _Tensor:
 def memory_peak(snapshot: Snapshot) -> MemoryPeak | None:
     """Return the peak of one call, cached; None without code that allocates, or with a graph in parts."""
     code = snapshot.code_for(NATIVE)
-    return _peak(code.wrappers, code.kernels, code.aten_graphs, snapshot.graphs, snapshot.symbols)
+    return _peak(code.wrappers, code.kernels, code.aten_graphs, snapshot.graphs, snapshot.symbols, snapshot.frames)
 
 
 @by_identity(4)
 def _peak(
     wrappers: tuple[ev.Wrapper, ...], kernels: tuple[ev.Kernel, ...], aten: tuple[ev.AtenGraph, ...],
-    graphs: tuple[ev.GraphCaptured, ...], symbols: tuple[ev.GraphSymbols, ...],
+    graphs: tuple[ev.GraphCaptured, ...], symbols: tuple[ev.GraphSymbols, ...], frames: tuple[ev.FrameEntered, ...],
 ) -> MemoryPeak | None:  # fmt: skip
     ordered = _in_order(wrappers)
     if not ordered or _graph_in_parts(ordered):
         return None
-    forwards = [wrapper.graph for wrapper in ordered if wrapper.phase == "forward"]
-    call = _Call(kernels, aten, graphs, symbols, forwards[-1] if forwards else "")
+    resumed = {frame_number(entered.graph) for entered in frames if entered.resumed}
+    call = _Call(kernels, aten, graphs, symbols, resumed)
     for wrapper in ordered:
         call.run(wrapper)
     return call.peak()
@@ -356,9 +357,10 @@ class _Call:
 
     def __init__(
         self, kernels: Iterable[ev.Kernel], aten: Iterable[ev.AtenGraph], graphs: Iterable[ev.GraphCaptured],
-        symbols: Iterable[ev.GraphSymbols], last_forward: str,
+        symbols: Iterable[ev.GraphSymbols], resumed: Collection[str],
     ) -> None:  # fmt: skip
-        self._last_forward = last_forward
+        self._resumed = resumed
+        """Numbers of the frames that resume after a graph break: torch numbers them in the order of a call."""
         self._kernels: dict[tuple[str, str], dict[int, tuple[ev.Kernel, ev.KernelCall]]] = {}
         self._names: dict[tuple[str, str], set[str]] = {}
         for kernel in kernels:
@@ -717,7 +719,7 @@ class _Call:
         if tensor.kind == "workspace":
             return f"scratch memory of {tensor.users[-1] if tensor.users else tensor.kernel or 'a kernel'}"
         if tensor.kind == "output":
-            if tensor.graph != self._last_forward:
+            if self._is_resumed_after(tensor.graph):
                 return f"an output of graph {tensor.graph}: it counts to the end, since later graphs may read it"
             return "an output of the call: it counts to the end, since the caller may hold it"
         if tensor.kind == "gradient":
@@ -734,6 +736,10 @@ class _Call:
             return f"{KEPT}: {new.kernel} reuses its memory, as kernel {new.born + 1}"
         last = tensor.users[-1] if tensor.users else tensor.kernel
         return f"{last} still reads it" if tensor.users else f"{last or 'a kernel'} writes it"
+
+    def _is_resumed_after(self, graph: str) -> bool:
+        number = frame_number(graph)
+        return number.isdecimal() and str(int(number) + 1) in self._resumed
 
     def _why_saved(self, tensor: _Tensor) -> str:
         """Return why torch's partitioner keeps a value instead of computing it again in the backward."""

@@ -226,7 +226,8 @@ def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
     elif step.gain.helps:
         order, saved_s = 1, _saved_s(step.gain.low, step.gain, snapshot)
     elif step.saves_recompiles:
-        order = 1
+        saved_s = _saved_s(step.gain.low, step.gain, snapshot)
+        order = 1 if saved_s + step.recompile_s > 0 else 3
     elif step.fix is not None and step.fix.state == "verified" and not step.gain.measured:
         order = 2
     elif step.earlier is not None:

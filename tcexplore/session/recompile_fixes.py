@@ -156,14 +156,14 @@ def _inferred_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
     numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
     carried: dict[tuple[str, str], list[ev.Recompiled]] = defaultdict(list)
     integers: dict[str, list[ev.Recompiled]] = defaultdict(list)
-    after_breaks: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    after_breaks: dict[tuple[str, str, int | None], dict[str, None]] = defaultdict(dict)
     resumed = resumed_frames(snapshot)
     for cause, _ in newest_causes(snapshot):
         if cause.graph in resumed and not _is_passed_on(snapshot, cause.name, resumed[cause.graph]):
             if cause.kind in ("bool", "int", "float"):
                 carried[frame_number(cause.graph), cause.name].append(cause)
             elif cause.kind == "size":
-                after_breaks[cause.old, cause.new][cause.graph] = None
+                after_breaks[cause.old, cause.new, cause.dim][cause.graph] = None
             continue
         if cause.kind == "int" and cause.origin == "attribute":
             integers[cause.name].append(cause)
@@ -175,7 +175,7 @@ def _inferred_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
             numbers[cause.name].append(cause)
     fixes: list[RecompileFix] = []
     for (name, dim), causes in sizes.items():
-        passed_on = (graph for cause in causes for graph in after_breaks[cause.old, cause.new])
+        passed_on = (graph for cause in causes for graph in after_breaks[cause.old, cause.new, dim])
         fixes += _size_fixes(snapshot, name, dim, causes, tuple(dict.fromkeys(passed_on)))
     fixes += [_fix(TENSOR, causes) for causes in numbers.values()]
     # The second value of an integer makes it dynamic, unless a module has it.
@@ -316,7 +316,8 @@ def _limited(snapshot: Snapshot, name: str, dim: int, after_breaks: tuple[str, .
     own = list(_symbols_of(snapshot.symbols, name, dim))
     sizes = {symbol.hint for symbol in own}
     later = (symbol for graph in snapshot.symbols if graph.graph in after_breaks for symbol in graph.symbols)
-    symbols = [*own, *(symbol for symbol in later if symbol.hint in sizes)]
+    same = (each for each in later if each.hint in sizes and any(source.dim == dim for source in each.sources))
+    symbols = [*own, *same]
     limited = [symbol for symbol in symbols if symbol.upper.isdecimal() and symbol.lower != symbol.upper]
     return min(limited, key=lambda symbol: int(symbol.upper), default=None)
 

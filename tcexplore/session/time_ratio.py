@@ -24,6 +24,11 @@ EVEN_RATIO = 1.25
 """Largest ratio of two eager times of the same calls that counts as even: the machine itself may differ so much."""
 
 
+def is_even(before: ev.TimingEstimate, after: ev.TimingEstimate) -> bool:
+    """Return whether eager calls take about as long in both runs."""
+    return 1 / EVEN_RATIO <= before.eager_us / after.eager_us <= EVEN_RATIO
+
+
 def call_ratio(before: ev.TimingEstimate, after: ev.TimingEstimate) -> Range | None:
     """Return the time of a compiled call before over that after, from two runs; None if they timed something else.
 
@@ -37,8 +42,7 @@ def call_ratio(before: ev.TimingEstimate, after: ev.TimingEstimate) -> Range | N
     ratio = before.compiled_us / after.compiled_us
     low = ratio * (before.speedup / before.high) * (after.low / after.speedup)
     high = ratio * (before.speedup / before.low) * (after.high / after.speedup)
-    eager = before.eager_us / after.eager_us
-    drift = eager if 1 / EVEN_RATIO <= eager <= EVEN_RATIO else 1.0
+    drift = before.eager_us / after.eager_us if is_even(before, after) else 1.0
     return Range(ratio, low / max(1.0, drift), high / min(1.0, drift))
 
 

@@ -250,6 +250,12 @@ class Comparison:
         """Return whether both rows have a verdict."""
         return all(verdict in DECIDED for verdict in self._verdicts)
 
+    def within_noise(self, steady: Range) -> Range:
+        """Return a ratio whose interval has the noise of both rows in it."""
+        timings = (row.run.timing for row in (self.base, self.variant))
+        noise = 1 + max((timing.noise_floor for timing in timings if timing is not None), default=0.0)
+        return Range(steady.value, steady.low / noise, steady.high * noise)
+
     @property
     def _verdicts(self) -> list[str]:
         """The verdicts of both rows; empty for one that was not timed."""
@@ -340,7 +346,7 @@ def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, 
         step = f"mode {comparison.variant.run.config.mode}"
         if comparison.variant not in rows or step in tried or steady is None or not comparison.timed:
             continue
-        tried[step] = step_tried(step, comparison, steady)
+        tried[step] = step_tried(step, comparison, steady if comparison.decided else comparison.within_noise(steady))
     return tuple(tried.values())
 
 

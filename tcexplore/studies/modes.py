@@ -269,11 +269,11 @@ def _use(choice: ModeChoice, *, more: bool) -> str:
     so_far = "So far: use" if more else "Use"
     figures = f"{timing.speedup:.2f}× eager's speed {factor_range(timing.low, timing.high)}"
     pays = ""
-    if costs.break_even_calls is not None and costs.cost_s is not None:
+    if costs.break_even_calls is not None:
         needed = f"{rounded(costs.break_even_calls)} {timing.unit}s"
         steps = script_steps(choice.best.run)
         few = f", and the script has {steps:,}" if steps is not None and steps < costs.break_even_calls else ""
-        pays = f"; break-even after about {needed}{few} (compile: {duration(costs.cost_s)})"
+        pays = f"; break-even after about {needed} without cached kernels{few}"
     return f"{so_far} {format_compile_call(choice.best.run.config)}: {figures}{pays}."
 
 
@@ -285,7 +285,7 @@ def _alternatives(choice: ModeChoice) -> Iterator[str]:
         fastest = seconds is not None and choice.compiles_fastest
         yield f"May be within {100 * (SPEEDUP_TOLERANCE - 1):.0f}% of it, or faster: {_names(others)}."
         if fastest and seconds is not None:
-            yield f"Of these and the recommended one, that one compiles in the shortest time: {duration(seconds)}."
+            yield f"The recommended one compiles fastest of these: {duration(seconds)}."
     if choice.unclear is not None:
         yield f"The default mode may be as fast: {format_outcome(choice.unclear)}."
     if choice.dynamic is not None and choice.dynamic.run.timing is not None:
@@ -541,7 +541,7 @@ def _kernels(folder: str, config: Config) -> str:
 def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job, ...]:
     """Return a job for each backend, mode and variant, and for each kind of shapes that the options name.
 
-    Without names, one mode has both kinds of shapes: Inductor's default, or the first.
+    Without names, one mode of Inductor has both kinds of shapes: the default one, or the first.
     """
     usual = CPU_BACKENDS if machine.device == "cpu" else GPU_BACKENDS
     known = tuple(backend for backend in usual if backend in machine.backends)
@@ -551,7 +551,8 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
     pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
     as_written = job.config.dynamic
     # Each mode with the file's own shapes, and one with the other kind: all pairs take twice the time, for little.
-    with_both = (INDUCTOR, "default") if (INDUCTOR, "default") in pairs else pairs[0]
+    of_inductor = [pair for pair in pairs if pair[0] == INDUCTOR]
+    with_both = (INDUCTOR, "default") if (INDUCTOR, "default") in pairs else next(iter(of_inductor), None)
     both = (as_written, None if as_written else True)
     configs = [
         replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED)

@@ -30,7 +30,15 @@ from tcexplore.studies.runs import Runs, has_ended
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
 from tcexplore.studies.study_text import ERROR_MARK, load_warning, uneven_eager, varied_times
-from tcexplore.studies.timed_cells import Cell, TimedCells, may_become_certain, plan_cells, settled
+from tcexplore.studies.timed_cells import (
+    BUDGET_SPENT,
+    STOPPED,
+    Cell,
+    TimedCells,
+    may_become_certain,
+    plan_cells,
+    settled,
+)
 
 Form = Literal["static", "dynamic", "auto"]
 STATIC: Final = "static"
@@ -126,9 +134,10 @@ class Sweep:
 
 
 def is_measured(figures: RunFigures) -> bool:
-    """Return whether a run has failed or has a verdict; the others are compiled, but not timed, or not yet."""
+    """Return whether a run has failed, has a verdict, or cannot be timed; the others are not timed, or not yet."""
     run = figures.run
-    return run.failure is not None or (run.timing is not None and run.timing.verdict != "measuring")
+    timed = run.timing is not None and run.timing.verdict != "measuring"
+    return timed or run.failure is not None or run.timing_skipped not in ("", STOPPED, BUDGET_SPENT)
 
 
 def fails_in_eager(figures: RunFigures) -> bool:
@@ -278,7 +287,8 @@ def _helps(
         below = max((one for one in working if one < size), default=None)
         up = " up" if of > 1 else ""
         where = f"{'from' if of > 1 else 'at'} size {size}{up}"
-        clauses = [f"compiling helps {where}{_not_at(below, size, undecided)}", undecided]
+        not_at = "" if below is None or undecided else f", not at {below}{_untried(sweep, below, size)}"
+        clauses = [f"compiling helps {where}{not_at}", undecided]
     elif some:
         known = {*some, *unknown, *sweep.sizes_where(form, fails_in_eager)}
         worse = tuple(size for size in sweep.measured(form) if size > min(some) and size not in known)
@@ -292,12 +302,12 @@ def _helps(
     return "; ".join(filter(None, (*clauses, measured)))
 
 
-def _not_at(below: int | None, size: int, undecided: str) -> str:
-    """Return that compiling does not help at the next smaller size that was measured, and which lie between them."""
-    if below is None or undecided:
+def _untried(sweep: Sweep, below: int, above: int) -> str:
+    """Return that the sizes between two of them are not measured; empty if there are none, or some are in the study."""
+    if above - below < 2 or any(below < size < above for size in sweep.sizes):
         return ""
-    between = f" ({below + 1} to {size - 1} not measured)" if size - below > 1 else ""
-    return f", not at {below}{between}"
+    between = str(above - 1) if above - below == 2 else f"{below + 1} to {above - 1}"
+    return f" ({between} not measured)"
 
 
 def _listed(sizes: tuple[int, ...]) -> str:

@@ -318,11 +318,15 @@ class TimedCells:
         self._updates.put_nowait(CellUpdate(cell, run))
 
 
+STOPPED, BUDGET_SPENT = "the study was stopped", "the budget was spent"
+"""Why a run is not timed although it could be."""
+
+
 def settled(run: Snapshot, *, stopped: bool) -> Snapshot:
     """Return a run as it is when its study is over: one that still waits for its timing is not timed."""
     if has_ended(run):
         return run
-    reason = "the study was stopped" if stopped else "the budget was spent"
+    reason = STOPPED if stopped else BUDGET_SPENT
     return run.apply(ev.TimingSkipped(run=run.run, reason=reason)).apply(ev.Finished(run=run.run))
 
 

@@ -30,7 +30,7 @@ from tcexplore.timing.timing_verdict import (
 MIN_FOR_HALVES = 20
 
 LEAST_PROCESSES = 3
-"""Processes from which they stand for a first one that is undecided, while others are to come."""
+"""Processes, the first included, that stand for one that is undecided while others are to come."""
 
 
 def has_enough_pairs(samples: Samples, *, slow: bool) -> bool:
@@ -80,8 +80,8 @@ def make_estimate(
         decision = Decision(decide_verdict(speedup, floor, enough=enough), speedup, len(alike))
         return _Decided(decision, known, alike, floor, others_pairs)
 
-    # One change of the verdict, when all processes are timed, not one with each. But a first process that was disturbed
-    # has no verdict that could change.
+    # A verdict of the first process changes once, when all are timed, not with each. If it has none, since it was
+    # disturbed, it takes that of the others as they come.
     first, of_all = decide(processes[:1]), decide(processes)
     waits = conditions.processes_to_come and (
         first.now.verdict != "undecided" or of_all.now.processes < LEAST_PROCESSES

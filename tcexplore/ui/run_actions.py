@@ -64,8 +64,8 @@ class RunActions(App[int]):
         """How often the user chose each command of the palette."""
         self._studies: Studies | None = None
         """Those of the file; None before the first one."""
-        self._end_asked: tuple[str, StudyTask] | None = None
-        """What the user asked for that would end a study, and the study."""
+        self._end_asked: tuple[StudyTask, int] | None = None
+        """The study that a fix would end, and the inputs until the user was told so."""
         self._fixes: FixPreparation | None = None
         self._fix_awaited: tuple[int, tuple[Link, ...], int] | None = None
         """The run, and the links of the break, whose fix opens once the run is over; and the inputs until then."""
@@ -215,8 +215,7 @@ class RunActions(App[int]):
             return
         screen = self._fix_screen(message.links)
         if isinstance(screen, str):
-            if screen:
-                self.main.say(screen)
+            self.main.say(screen)
         else:
             self.push_screen(screen)
 
@@ -288,8 +287,10 @@ class RunActions(App[int]):
             return f"Put the cursor on a graph break or on its line: {hint('next-break')} goes to the next one."
         from tcexplore.ui.screens.fix_screen import FixScreen
 
-        if self._asks_to_end_study("fix"):
-            return ""
+        task = self._studies.ended_by_another if self._studies is not None else None
+        if task is not None and self._end_asked != (task, self._inputs - 1):
+            self._end_asked = task, self._inputs
+            return f"That ends {task.study.title}, {task.status}. The same key again ends it."
         self.stop_study()
         return FixScreen(engine, engine.job, run, graph_break, self.undo, self._fixes)
 
@@ -448,27 +449,12 @@ class RunActions(App[int]):
         if self.engine is None or self.session.newest is None:
             self.main.say("No run to study yet.")
             return
-        if self._asks_to_end_study(name):
-            return
         if self._fixes is not None:
             self._fixes.stop()
         if message := open_study(self, name, self.engine, self.session.newest, self.studies, options):
             self.main.say(message)
         else:
             self.study_progress = ""
-
-    def _asks_to_end_study(self, name: str) -> bool:
-        """Return whether what the user asks for waits for the same key again, since it ends another study with results.
-
-        Two studies would disturb each other.
-        """
-        task = self._studies.under_way if self._studies is not None else None
-        asked, self._end_asked = self._end_asked, None
-        if task is None or task.study.name == name or not task.state.results or asked == (name, task):
-            return False
-        self._end_asked = name, task
-        self.main.say(f"That ends the study {task.study.title}, {task.status}. Press the same again to end it.")
-        return True
 
     @property
     def studies(self) -> Studies:

@@ -107,7 +107,7 @@ def test_a_line_with_a_break_says_that_its_gap_is_elsewhere():
         return [text.strip() for text in rows if "Graph break in" in text]
 
     (text,) = marked(compiled)
-    assert text.startswith(f"Graph break in line {line('h * 1.2')}: the gap between the graphs is not in that time")
+    assert text.startswith(f"Graph break in line {line('h * 1.2')}: its time is without the gap")
     assert marked(broken) == [], "an eager call has no gap"
 
 

@@ -304,6 +304,9 @@ def test_a_break_whose_value_is_a_constant_of_the_code_after_it_says_so():
     text = "The code after it is compiled for its value (== 1.5): another value compiles it again."
     assert text in evidence(step(guarded, "fix_break"), guarded)
     assert text not in evidence(step(run, "fix_break"), run)
+    again = ev.GuardsInstalled(graph="1/1", guards=(other,))
+    dynamic = replace(guarded, frames=(entered, replace(entered, graph="1/1")), guards=(*guards, again))
+    assert text not in evidence(step(dynamic, "fix_break"), dynamic), "the newest entry takes any value"
     opened = frozenset([f"break {break_link(graph_break).where} {break_link(graph_break).name}"])
     shown = " ".join(row.text.strip() for row in rows(breaks_document, guarded, opened, 200))
     assert text in shown

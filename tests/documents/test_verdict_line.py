@@ -68,7 +68,7 @@ def test_a_small_gain_of_a_fix_is_rounded_to_the_hundredth(speedup: float, gain:
     assert f"fix ready (h): {gain}" in verdict_row(Session(runs=(run,)), 160).text
     undecided = ev.FixGain(us=3.0, low_us=-8.0, high_us=14.0, call_us=100.0)
     run = replace(run, fixes=(replace(run.fixes[0], gain=undecided),))
-    assert "fix ready (h): as fast as now" in verdict_row(Session(runs=(run,)), 160).text
+    assert "fix ready (h): no clear difference" in verdict_row(Session(runs=(run,)), 160).text
 
 
 def test_more_kernels_after_the_fix_are_no_gain() -> None:

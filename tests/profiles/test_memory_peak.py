@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tcexplore import events as ev
 from tcexplore.cli import main
 from tcexplore.documents.timing.memory_peak_rows import PEAK, chart, memory_peak_rows
 from tcexplore.session import Snapshot
@@ -123,7 +124,11 @@ def test_what_a_graph_before_a_break_returns_is_not_an_output_of_the_call(profil
     assert reasons(run) == {"an output of the call: it counts to the end, since the caller may hold it"}
     forward = next(wrapper for wrapper in run.code.wrappers if wrapper.phase == "forward")
     before_a_break = f"an output of graph {forward.graph}: it counts to the end, since later graphs may read it"
-    assert before_a_break in reasons(run.apply(replace(forward, graph="1/0")))
+    number = forward.graph.partition("/")[0]
+    later = f"{int(number) + 1}/0"
+    resumed = ev.FrameEntered(run=run.run, graph=later, resumed=True)
+    assert before_a_break in reasons(run.apply(resumed))
+    assert before_a_break not in reasons(run.apply(replace(resumed, resumed=False))), "another program"
 
 
 def test_a_recompile_whose_backward_is_not_compiled_yet_is_not_the_peak(profiles: Path):

@@ -54,7 +54,13 @@ def test_the_plan_has_cudagraphs_on_a_gpu():
 
 def test_requested_modes_and_backends_are_planned_unchanged():
     options = ModesOptions(backends=("tvm",), modes=("lite",))
-    assert planned(options) == [("tvm", "default", None), ("tvm", "default", True)]
+    assert planned(options) == [("tvm", "default", None)]
+    of_a_mode = ModesOptions(backends=("eager", "inductor"), modes=("lite", "max-autotune"))
+    assert planned(of_a_mode) == [
+        ("eager", "default", None), ("inductor", "lite", None), ("inductor", "lite", True),
+        ("inductor", "max-autotune", None),
+    ]  # fmt: skip
+    options = ModesOptions(backends=("inductor",), modes=("lite",))
     static = replace(JOB, config=ev.Config(dynamic=False))
     assert [job.config.dynamic for job in planned_jobs(static, MACHINE, options)] == [False, True]
     dynamic = replace(JOB, config=ev.Config(dynamic=True))
@@ -148,7 +154,7 @@ def test_of_equally_fast_modes_the_one_with_the_shortest_compile_is_recommended(
     assert first == "Use torch.compile(…, dynamic=False): 1.45× eager's speed [1.39, 1.50]."
     assert rest == [
         "May be within 5% of it, or faster: inductor, max-autotune, dynamic false.",
-        "Of these and the recommended one, that one compiles in the shortest time: 2.00 s.",
+        "The recommended one compiles fastest of these: 2.00 s.",
         "It recompiles for each new size; with dynamic shapes: inductor, default, dynamic true, 1.30×.",
     ]
 
@@ -248,6 +254,24 @@ def test_the_next_steps_know_modes_that_were_timed_without_a_verdict():
         ("mode max-autotune", "undecided"),
         ("mode max-autotune-no-cudagraphs", "slower"),
     ]
+
+
+def test_a_mode_is_not_faster_by_less_than_the_noise_of_undecided_runs():
+    def tried(noise: float) -> TimingVerdict | None:
+        runs = [
+            finished(speedup, mode, verdict="undecided", low=speedup - 0.02, high=speedup + 0.02)
+            for speedup, mode in ((1.0, "default"), (1.08, "lite"))
+        ]
+        timings = [run.run.timing for run in runs]
+        noisy = [
+            RunFigures(run.run.apply(replace(timing, noise_floor=noise)))
+            for run, timing in zip(runs, timings, strict=True)
+            if timing is not None
+        ]
+        (step,) = tried_modes(noisy, ev.Config())
+        return step.verdict
+
+    assert (tried(0.0), tried(0.13)) == ("faster", "undecided")
 
 
 def test_the_next_steps_know_modes_that_failed_or_are_wrong():

@@ -10,6 +10,7 @@ from tcexplore.documents.verdicts import format_speedup
 from tcexplore.session.economics import RunFigures
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.sweep import Sweep, SweepOptions, SweepStep, bar, conclusions, longest, planned_steps, suggested
+from tcexplore.studies.timed_cells import BUDGET_SPENT, STOPPED
 from tests import fakes
 from tests.studies.playback import JOB, failed, json_of, played, printed, shown, timed
 
@@ -110,8 +111,10 @@ async def test_sizes_that_are_compiled_but_not_yet_timed_are_not_called_worse():
 
     untimed = conclude((64,), timing=None, timing_skipped="")
     assert untimed == "static: compiling helps at size 8 so far; 2 of 3 sizes measured"
-    for reason in ("the times never became steady", "the study was stopped"):
+    for reason in (STOPPED, BUDGET_SPENT):
         assert conclude((64,), timing=None, timing_skipped=reason) == untimed
+    never_steady = conclude((64,), timing=None, timing_skipped="the times never became steady")
+    assert never_steady == "static: compiling helps at size 8, but not at 64"
     assert not conclude(SIZES, timing=timed(2.0, verdict="measuring")).startswith("static")
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.ui.screens.fix_screen import FixScreen
 from tcexplore.ui.screens.modes_screen import ModesScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
@@ -55,17 +56,40 @@ async def test_the_folder_is_removed_when_the_study_is_stopped():
         assert "Stopped before the warm run" in ui.screen
 
 
-async def test_another_study_ends_one_with_results_only_at_the_second_key():
+async def test_another_study_ends_one_with_results_only_once_the_user_says_so():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         ui.engine.story, ui.engine.job = (lambda job: cold_story(job) if job.run == 1 else ()), replace(JOB, run=7)
         cold = await opened(ui)
         await ui.until(lambda: bool(cold.state and cold.state.results))
-        await ui.press("escape", "S", "M")
-        assert ui.app.screen is ui.app.main
-        assert "That ends the study cold compile" in ui.notifications[-1]
-        assert cold.state is not None
-        assert not cold.state.over
-        await ui.press("S", "M")
-        assert isinstance(ui.app.screen, ModesScreen)
         state = cold.state
+        assert state is not None
+        await ui.press("escape", "S", "M")
+        modes = ui.app.screen
+        assert isinstance(modes, ModesScreen)
+        assert "cold compile goes on" in ui.notifications[-1]
+        assert (modes.state, state.over) == (None, False)
+        await ui.press("escape")
+        assert not state.over
+        await ui.press("S", "M", "r")
+        assert isinstance(ui.app.screen, ModesScreen)
+        assert ui.app.screen.state is not None
+        await ui.until(lambda: state.over)
+
+
+async def test_a_fix_ends_a_study_with_results_only_at_the_second_key():
+    run = fakes.complete(7)
+    async with run_app(fakes.session(run)) as ui:
+        ui.engine.story, ui.engine.job = (lambda job: cold_story(job) if job.run == 1 else ()), replace(JOB, run=7)
+        cold = await opened(ui)
+        await ui.until(lambda: bool(cold.state and cold.state.results))
+        state = cold.state
+        assert state is not None
+        await ui.press("escape", "b", "h")
+        assert ui.app.screen is ui.app.main
+        assert "That ends cold compile" in ui.notifications[-1]
+        await ui.press("down", "up", "h")
+        assert ui.app.screen is ui.app.main, "other keys came between"
+        assert not state.over
+        await ui.press("h")
+        assert isinstance(ui.app.screen, FixScreen)
         await ui.until(lambda: state.over)

@@ -91,7 +91,7 @@ def module_row_list(tree: ModuleTree, toggled: frozenset[str], width: int) -> It
 
 
 ALIKE = 0.9
-"""Time of a module over that of the longest one from which it takes about as long: the order may be chance."""
+"""Least share of the longest module's time with which another one takes about as long: their order may be chance."""
 
 
 def summarize_modules(tree: ModuleTree) -> str:

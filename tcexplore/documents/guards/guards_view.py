@@ -88,7 +88,8 @@ def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
     same_size: dict[str, str] = {}
     for fix in recompile_fixes(snapshot):
         fixes[fix.graphs[:1]].append(fix)
-        same_size.update(dict.fromkeys(fix.after_breaks, next(iter(fix.graphs), "")))
+        reached = fix.avoids if fix.tried else fix.after_breaks
+        same_size.update({graph: fix.graphs[0] for graph in fix.after_breaks if graph in reached and fix.helps})
 
     def below(recompile: Recompiled) -> Iterator[Row]:
         own = fixes.get((recompile.graph,), [])

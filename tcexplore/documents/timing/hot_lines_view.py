@@ -106,7 +106,7 @@ def _name_gaps(snapshot: Snapshot, times: LineTimes) -> str:
     if not broken:
         return ""
     lines = ", ".join(dict.fromkeys(map(places(snapshot.file).describe, broken)))
-    return f"Graph break in {lines}: the gap between the graphs is not in that time, but on no line."
+    return f"Graph break in {lines}: its time is without the gap between the graphs, which counts as on no line."
 
 
 def _outside_rows(snapshot: Snapshot, outside: LineTimes, width: int) -> Iterator[Row]:

@@ -238,6 +238,8 @@ def short_gain(step: NextStep) -> str:
         return f"{'a' if tried.helps else 'no'} gain in run {step.earlier.run}"
     if not gain.measured or gain.value is None:
         return "not measured"
+    if step.saves_recompiles and not gain.helps:
+        return f"avoids {count(step.recompiles, 'recompile')}"
     return f"{gain.value:.2f}× faster" if gain.unit == "times faster" else f"saves {duration(gain.value)}"
 
 

@@ -382,8 +382,6 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
     yield fold(COMPILE_TIME, COMPILE_TIME in opened, summarize_compile_time(spent))
     if COMPILE_TIME not in opened:
         return
-    if caveat := format_reservation(snapshot):
-        yield from wrapped(caveat, width, "muted")
     path = critical_path(snapshot)
     yield from critical_path_rows(path, width)
     if path.segments:

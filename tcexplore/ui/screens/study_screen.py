@@ -148,6 +148,12 @@ class Studies:
     def under_way(self) -> StudyTask | None:
         return next((task for task in self._tasks.values() if not task.state.over), None)
 
+    @property
+    def ended_by_another(self) -> StudyTask | None:
+        """The study under way if it has results, which another one would leave incomplete."""
+        task = self.under_way
+        return task if task is not None and task.state.results else None
+
     def stop(self) -> None:
         """End the study under way, if there is one; its results are kept."""
         if (task := self.under_way) is not None:
@@ -189,6 +195,10 @@ class StudyScreen(OverlayScreen):
         self._facts: tuple[Event, ...] = ()
         """Those of the last message to the app."""
         self.study_task: StudyTask | None = None
+        self._end_asked: StudyTask | None = None
+        """The study of which the user was told that this one ends it."""
+        self._asked: Callable[[], None] | None = None
+        """Begins what the user asked for then."""
         self._study_context = context
         self._options = options
         self._key = study.title if options is None else f"{study.title} {options}"
@@ -290,7 +300,13 @@ class StudyScreen(OverlayScreen):
             self.leave()
 
     def begin(self, options: object, resume: StudyState[Any, Any] | None = None) -> None:
-        """Begin the study; `resume` is a stopped study to continue."""
+        """Begin the study; `resume` is a stopped study to continue. The user is asked before it ends another one."""
+        ended = self._study_context.studies.ended_by_another
+        if ended is not None and ended not in (self.study_task, self._end_asked):
+            self._end_asked, self._asked = ended, partial(self.begin, options, resume)
+            self.say(f"{ended.study.title} goes on, {ended.status}. {hint('study-again')} ends it and begins this one.")
+            return
+        self._asked = None
         self._study_context.studies.stop()
         self._job, own = self.job if resume is None else resume.job, self._study_context.own
         self.state = StudyState(self._job, options, run_timeout(own), own=own)
@@ -310,7 +326,7 @@ class StudyScreen(OverlayScreen):
             self.study_task.stop()
 
     def action_again(self) -> None:
-        self.open()
+        (self._asked or self.open)()
 
     def on_row_entered(self, message: RowEntered) -> None:
         if message.row.fold is not None:

@@ -120,7 +120,11 @@ def format_reservation(snapshot: Snapshot) -> str:
     if costs.cost_s is None:
         return ""
     if costs.cold_payback is not None and snapshot.timing is not None:
-        return _with_empty_caches(costs.cold_payback, snapshot.timing, snapshot.expected_calls)
+        text = _with_caches("empty caches", costs.cold_payback, snapshot.timing, snapshot.expected_calls)
+        if costs.warm_payback is None:
+            return text
+        warm = _with_caches("those of an earlier start", costs.warm_payback, snapshot.timing, snapshot.expected_calls)
+        return f"{text} {warm}"
     reasons = []
     if cached := costs.kernels_cached:
         some = cached < costs.cpp_kernels
@@ -132,8 +136,8 @@ def format_reservation(snapshot: Snapshot) -> str:
     return f"{text[0].upper()}{text[1:]}: a cold compile takes longer." if reasons else ""
 
 
-def _with_empty_caches(gain: Payback, timing: TimingEstimate, calls: int | None) -> str:
-    text = f"With empty caches, compiling takes {duration(gain.compile_s)}"
+def _with_caches(caches: str, gain: Payback, timing: TimingEstimate, calls: int | None) -> str:
+    text = f"With {caches}, compiling takes {duration(gain.compile_s)}"
     if timing.verdict != "faster":
         return f"{text}."
     if calls is None:

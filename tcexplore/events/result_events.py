@@ -564,6 +564,8 @@ class ColdCompile(Event):
     """Of these calls together; of a script, of its compiles, from torch's log."""
     calls: int = 0
     """Number of these calls: each also does the work of a warm one. 0 for a script."""
+    warm_seconds: float | None = None
+    """The same with the caches that such a process left, as at the next start; None if it was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

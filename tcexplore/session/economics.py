@@ -89,6 +89,8 @@ class Economics:
     """Extra seconds of the calls that compiled, compared with warm ones."""
     cold_payback: Payback | None = None
     """With empty compile caches, as the cold compile study measured them; None without it."""
+    warm_payback: Payback | None = None
+    """With the caches of such a process; None without the study."""
     payback: Payback | None = None
     """None while there are too few pairs; its interval says how certain it is."""
     break_even_calls: int | None = None
@@ -105,7 +107,7 @@ def economics(snapshot: Snapshot) -> Economics:
     """Return the economics of a run as far as they are known."""
     compiled = [call for call in snapshot.calls if call.variant == "compiled"]
     roots = [phase.seconds for phase in snapshot.phase_times if phase.depth == 0]
-    cost, cold_cost = _cost_s(snapshot), _cold_cost_s(snapshot)
+    cost, (cold_cost, warm_cost) = _cost_s(snapshot), _costs_in_new_processes(snapshot)
     timing = snapshot.timing if snapshot.timing is not None and snapshot.timing.verdict != "measuring" else None
     gain = payback(timing, cost) if timing is not None and cost is not None else None
     cpp = {kernel.source for kernel in snapshot.code.kernels if kernel.language == "cpp"}
@@ -115,6 +117,7 @@ def economics(snapshot: Snapshot) -> Economics:
         cost_s=cost,
         payback=gain,
         cold_payback=payback(timing, cold_cost) if timing is not None and cold_cost is not None else None,
+        warm_payback=payback(timing, warm_cost) if timing is not None and warm_cost is not None else None,
         break_even_calls=gain.break_even if gain and timing and timing.verdict == "faster" else None,
         compiling_calls=1 + summarize(snapshot).recompiles
         if snapshot.is_script
@@ -148,22 +151,36 @@ def _cost_s(snapshot: Snapshot) -> float | None:
     return max(0.0, sum(compiling) - len(compiling) * snapshot.timing.compiled_us / 1e6)
 
 
-def cold_compile(run: Snapshot) -> ev.ColdCompile | None:
-    """Return the cold compile of a run in a new process with empty caches; None if it failed or compiled nothing."""
-    if run.failure is not None:
+def cold_compile(cold: Snapshot, warm: Snapshot | None) -> ev.ColdCompile | None:
+    """Return the compile in a new process with empty caches, and in the one after it; None if the first compiled none.
+
+    A run that failed does not count.
+    """
+    seconds, calls = _compiling_s(cold)
+    if not seconds:
         return None
-    compiling = [call.seconds for call in run.calls if call.variant == "compiled" and call.compiles]
+    warm_s = _compiling_s(warm)[0] if warm is not None and warm.failure is None else None
+    return ev.ColdCompile(seconds=seconds, calls=calls, warm_seconds=warm_s)
+
+
+def _compiling_s(run: Snapshot) -> tuple[float, int]:
+    """Return the seconds and the number of the calls that compile; of a script those of its compiles, and 0."""
+    if run.failure is not None:
+        return 0.0, 0
     if run.is_script:
-        compiling = [phase.seconds for phase in run.phase_times if phase.depth == 0]
-    calls = 0 if run.is_script else len(compiling)
-    return ev.ColdCompile(seconds=sum(compiling), calls=calls) if compiling else None
+        return sum(phase.seconds for phase in run.phase_times if phase.depth == 0), 0
+    compiling = [call.seconds for call in run.calls if call.variant == "compiled" and call.compiles]
+    return sum(compiling), len(compiling)
 
 
-def _cold_cost_s(snapshot: Snapshot) -> float | None:
+def _costs_in_new_processes(snapshot: Snapshot) -> tuple[float | None, float | None]:
+    """Return the extra seconds of the calls that compile, with empty caches and with those of an earlier start."""
     cold, timing = snapshot.cold_compile, snapshot.timing
     if cold is None or timing is None:
-        return None
-    return max(0.0, cold.seconds - cold.calls * timing.compiled_us / 1e6)
+        return None, None
+    calls_s = cold.calls * timing.compiled_us / 1e6
+    warm_s = None if cold.warm_seconds is None else max(0.0, cold.warm_seconds - calls_s)
+    return max(0.0, cold.seconds - calls_s), warm_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -433,8 +433,11 @@ def _eager(snapshot: Snapshot) -> Iterator[NextStep]:
         gain = Gain(1 / timing.high, 1 / timing.speedup, 1 / timing.low, measured=True)
         yield NextStep(action="run_eagerly", target="the program", gain=gain)
     elif timing is not None and calls is not None:
-        cost_s = economics(snapshot).cost_s
-        loss = certain_loss(timing, cost_s, calls) if cost_s is not None else None
+        costs = economics(snapshot)
+        known = [costs.cost_s, *((costs.warm_payback.compile_s,) if costs.warm_payback is not None else ())]
+        # The next start may find what this one compiled.
+        least_s = min((cost for cost in known if cost is not None), default=None)
+        loss = certain_loss(timing, least_s, calls) if least_s is not None else None
         if loss is not None:
             gain = Gain(loss.low, loss.value, loss.high, "seconds", measured=True)
             yield NextStep(action="run_eagerly", target="the program", gain=gain, number=calls, detail=timing.unit)

@@ -132,10 +132,11 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _rows(cold: RunFigures, warm: RunFigures | None, width: int) -> Iterator[Row]:
-    yield from table(FIGURES, [
+    figures = [
         ("first call", cold.first_call_s, warm.first_call_s if warm else None),
         ("compiling", cold.compile_s, warm.compile_s if warm else None),
-    ])  # fmt: skip
+    ]
+    yield from table(FIGURES, [figure for figure in figures if figure[1:] != (None, None)])
     yield BLANK
     yield heading("Caches")
     if counts := lookup_counts(cold.run, warm.run if warm else None):
@@ -188,7 +189,8 @@ class ColdStudy(Study[None, RunFigures]):
         return StaticDocument("", tuple(rows))
 
     def facts(self, state: State) -> tuple[Event, ...]:
-        cold = cold_compile(state.results[0].run) if state.results else None
+        runs = [result.run for result in state.results]
+        cold = cold_compile(runs[0], runs[1] if len(runs) > 1 else None) if runs else None
         return () if cold is None else (cold,)
 
     def fields(self, state: State) -> Fields:

@@ -181,6 +181,17 @@ def test_a_compile_that_does_not_pay_in_the_expected_calls_is_better_left():
     assert even is not None
     assert "run_eagerly" not in actions(replace(run, expected_calls=2 * even))
     assert "run_eagerly" not in actions(run)
+    for warm_s, listed in ((0.0, False), (cost_s, True), (None, True)):
+        measured = few.apply(ev.ColdCompile(run=run.run, seconds=9 * cost_s, calls=0, warm_seconds=warm_s))
+        assert ("run_eagerly" in actions(measured)) is listed, "the next start may find what an earlier one compiled"
+
+
+def test_a_mode_that_failed_in_an_earlier_run_says_so():
+    run = replace(product_heavy(), steps_tried=())
+    problem = ev.StepTried(run=run.run, step=step(run, "mode").key, problem="RuntimeError: no such size.")
+    failed = replace(run, tried_before=(EarlierTrial(3, problem, file_changed=False),))
+    assert gain_span(step(failed, "mode")).text == "failed in run 3"
+    assert "Tried in run 3: RuntimeError: no such size." in results(step(failed, "mode"), failed)
 
 
 def test_a_verified_fix_that_was_not_timed_says_why():

@@ -140,6 +140,10 @@ def test_a_measured_cold_compile_has_its_own_break_even():
     )
     assert "no measurable net gain over 60,000 calls" in format_reservation(replace(cold, expected_calls=60_000))
     assert "Compiling takes 4.00 s and" in recommend(cold), "that is of this run"
+    warm = run(*CALLS, KERNEL, ev.ColdCompile(seconds=12.0002, calls=1, warm_seconds=1.0002))
+    assert format_reservation(warm).endswith(
+        "With those of an earlier start, compiling takes 1.00 s: break-even at ~5,000 calls (4,170 to 6,670)."
+    )
     slower = run(*CALLS, ev.ColdCompile(seconds=12.0, calls=1)).apply(replace(SLOWER, run=0))
     assert format_reservation(slower) == "With empty caches, compiling takes 12.0 s."
 

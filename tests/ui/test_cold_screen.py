@@ -37,7 +37,7 @@ async def test_the_run_has_the_break_even_of_a_cold_compile():
         ui.engine.story, ui.engine.job = cold_story, replace(JOB, run=7)
         await opened(ui)
         await ui.study_ended(StudyScreen)
-        assert ui.app.session.runs[-1].cold_compile == ev.ColdCompile(run=7, seconds=9.0, calls=1)
+        assert ui.app.session.runs[-1].cold_compile == ev.ColdCompile(run=7, seconds=9.0, calls=1, warm_seconds=9.0)
         await ui.press("escape", "a", "z", "g")
         assert "With empty caches, compiling takes 9.00 s: break-even at" in " ".join(ui.screen.split())
 

@@ -33,6 +33,8 @@ ESTIMATED = (
     "are scaled to the timing."
 )
 
+OPS_ONLY = "The time of a line is that of its ops: their Python, as that of an optimizer, is on no line."
+
 HOTTEST = 5
 """Lines in the printed report."""
 
@@ -117,6 +119,7 @@ def _outside_rows(snapshot: Snapshot, outside: LineTimes, width: int) -> Iterato
     yield row((_figures(outside, outside.eager_us, None), "strong"), ("the step", "strong"))
     yield from (_line_row(snapshot, time, outside, width) for time in outside.lines)
     yield BLANK
+    yield from wrapped(OPS_ONLY, width, "muted")
     yield from _notes(outside.lines, width)
 
 

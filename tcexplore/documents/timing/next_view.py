@@ -165,7 +165,9 @@ def gain_span(step: NextStep) -> Span:
         return (
             Span(f"verified, {step.fix.note}", "muted") if step.fix.note else Span("verified, being timed", "running")
         )
-    if step.earlier is not None and not step.earlier.tried.problem:
+    if step.earlier is not None and step.earlier.tried.problem:
+        return Span(f"failed in run {step.earlier.run}", "muted")
+    if step.earlier is not None:
         gain = measured_gain(step, step.earlier.tried)
         text = _describe_trial(gain, step.earlier.tried)
         return Span(f"{text} in run {step.earlier.run}", "ok" if gain.helps else "muted")
@@ -453,7 +455,7 @@ def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
             yield f"It cannot be tried here: {why}."
         if step.earlier is not None:
             before = step.earlier.tried
-            gain = before.problem or _describe_trial(measured_gain(step, before), before)
+            gain = before.problem.rstrip(".") or _describe_trial(measured_gain(step, before), before)
             when = ", before the file changed" if step.earlier.file_changed else ""
             yield f"Tried in run {step.earlier.run}{when}: {gain}."
         return

@@ -165,6 +165,16 @@ def test_a_trial_times_both_configurations_of_the_same_text():
     assert (job.config.autocast, job.baseline_config) == ("bfloat16", JOB.config)
 
 
+async def test_the_gain_of_a_larger_batch_is_per_item():
+    config = ev.Config(sizes=(8,))
+    step = NextStep(action="larger_batch", target="it", config=config, trial="run", before=4, number=8)
+    options = NextOptions(only=step.key, run=fakes.one_graph(1), step=step)
+    state, _ = await played("next", lambda _: [TIMED, ev.Finished()], options)
+    (known,) = state.results[-1].run.steps_tried
+    assert (known.low, known.speedup, known.high) == (2 * TIMED.low, 2 * TIMED.speedup, 2 * TIMED.high)
+    assert (known.before_us, known.after_us) == (TIMED.before_us, TIMED.after_us)
+
+
 # ---- with torch
 
 
@@ -208,16 +218,13 @@ async def test_a_step_is_timed_and_its_results_compared(
 
 @pytest.mark.torch
 @pytest.mark.asyncio(loop_scope="session")
-async def test_the_gain_of_a_larger_batch_is_per_item(tmp_path: Path, shared_runs: SharedRuns):
+async def test_a_larger_batch_is_timed_and_its_results_are_not_judged(tmp_path: Path, shared_runs: SharedRuns):
     known = await tried(
         "larger_batch", ev.Config(sizes=(8,)), IMAGES, tmp_path, shared_runs, before=4, number=8,
     )  # fmt: skip
-    assert known.speedup is not None
-    assert known.before_us is not None
-    assert known.after_us is not None
+    assert None not in (known.speedup, known.before_us, known.after_us)
     assert known.results is not None
     assert known.results.verdict == "not judged"
-    assert known.speedup == pytest.approx(2 * known.before_us / known.after_us, rel=0.5)
 
 
 @pytest.mark.torch

@@ -77,9 +77,9 @@ async def test_reopening_shows_the_results_and_enter_adds_a_backend():
         queues = len(ui.engine.queues)
         await ui.press("slash", *"+ cuda", "enter", "enter")
         await ui.study_ended(ModesScreen)
-        assert backends(ui, queues) == ["cudagraphs", "cudagraphs"]
+        assert backends(ui, queues) == ["cudagraphs"]
         assert screen.state is not None
-        assert len(screen.state.results) == 7
+        assert len(screen.state.results) == 6
 
 
 async def test_a_stopped_study_continues():

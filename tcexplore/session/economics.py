@@ -107,17 +107,21 @@ def economics(snapshot: Snapshot) -> Economics:
     """Return the economics of a run as far as they are known."""
     compiled = [call for call in snapshot.calls if call.variant == "compiled"]
     roots = [phase.seconds for phase in snapshot.phase_times if phase.depth == 0]
-    cost, (cold_cost, warm_cost) = _cost_s(snapshot), _costs_in_new_processes(snapshot)
-    timing = snapshot.timing if snapshot.timing is not None and snapshot.timing.verdict != "measuring" else None
-    gain = payback(timing, cost) if timing is not None and cost is not None else None
+    cost, timing, cold = _cost_s(snapshot), snapshot.timing, snapshot.cold_compile
+
+    def payback_of(seconds: float | None) -> Payback | None:
+        timed = timing is not None and timing.verdict != "measuring"
+        return payback(timing, seconds) if timing is not None and timed and seconds is not None else None
+
+    gain = payback_of(cost)
     cpp = {kernel.source for kernel in snapshot.code.kernels if kernel.language == "cpp"}
     return Economics(
         first_call_s=compiled[0].seconds if compiled else None,
         compile_s=sum(roots) if roots else None,
         cost_s=cost,
         payback=gain,
-        cold_payback=payback(timing, cold_cost) if timing is not None and cold_cost is not None else None,
-        warm_payback=payback(timing, warm_cost) if timing is not None and warm_cost is not None else None,
+        cold_payback=payback_of(_extra_s(timing, cold.seconds, cold.calls)) if cold is not None else None,
+        warm_payback=payback_of(_extra_s(timing, cold.warm_seconds, cold.calls)) if cold is not None else None,
         break_even_calls=gain.break_even if gain and timing and timing.verdict == "faster" else None,
         compiling_calls=1 + summarize(snapshot).recompiles
         if snapshot.is_script
@@ -141,14 +145,9 @@ def script_steps(snapshot: Snapshot) -> int | None:
 
 
 def _cost_s(snapshot: Snapshot) -> float | None:
-    if snapshot.is_script:
-        # The calls are the script's own: the time in torch's log is what compiling adds to its steps.
-        roots = [phase.seconds for phase in snapshot.phase_times if phase.depth == 0]
-        return sum(roots) if snapshot.timing is not None and roots else None
-    compiling = [call.seconds for call in snapshot.calls if call.variant == "compiled" and call.compiles]
-    if snapshot.timing is None or not compiling:
-        return None
-    return max(0.0, sum(compiling) - len(compiling) * snapshot.timing.compiled_us / 1e6)
+    """Return the extra seconds of the calls that compile; None before they are timed, or if none compiles."""
+    compiling = _compiling(snapshot)
+    return _extra_s(snapshot.timing, *compiling) if compiling is not None else None
 
 
 def cold_compile(cold: Snapshot, warm: Snapshot | None) -> ev.ColdCompile | None:
@@ -156,31 +155,31 @@ def cold_compile(cold: Snapshot, warm: Snapshot | None) -> ev.ColdCompile | None
 
     A run that failed does not count.
     """
-    seconds, calls = _compiling_s(cold)
-    if not seconds:
+    compiling = _compiling(cold)
+    if cold.failure is not None or compiling is None:
         return None
-    warm_s = _compiling_s(warm)[0] if warm is not None and warm.failure is None else None
+    seconds, calls = compiling
+    warm_s, _ = (_compiling(warm) or (0.0, 0)) if warm is not None and warm.failure is None else (None, 0)
     return ev.ColdCompile(seconds=seconds, calls=calls, warm_seconds=warm_s)
 
 
-def _compiling_s(run: Snapshot) -> tuple[float, int]:
-    """Return the seconds and the number of the calls that compile; of a script those of its compiles, and 0."""
-    if run.failure is not None:
-        return 0.0, 0
+def _compiling(run: Snapshot) -> tuple[float, int] | None:
+    """Return the seconds of the calls that compile, and their number; None if none does.
+
+    The calls of a script are its own: the time in torch's log is what compiling adds to its steps, in no call.
+    """
     if run.is_script:
-        return sum(phase.seconds for phase in run.phase_times if phase.depth == 0), 0
-    compiling = [call.seconds for call in run.calls if call.variant == "compiled" and call.compiles]
-    return sum(compiling), len(compiling)
+        compiles = [phase.seconds for phase in run.phase_times if phase.depth == 0]
+        return (sum(compiles), 0) if compiles else None
+    calls = [call.seconds for call in run.calls if call.variant == "compiled" and call.compiles]
+    return (sum(calls), len(calls)) if calls else None
 
 
-def _costs_in_new_processes(snapshot: Snapshot) -> tuple[float | None, float | None]:
-    """Return the extra seconds of the calls that compile, with empty caches and with those of an earlier start."""
-    cold, timing = snapshot.cold_compile, snapshot.timing
-    if cold is None or timing is None:
-        return None, None
-    calls_s = cold.calls * timing.compiled_us / 1e6
-    warm_s = None if cold.warm_seconds is None else max(0.0, cold.warm_seconds - calls_s)
-    return max(0.0, cold.seconds - calls_s), warm_s
+def _extra_s(timing: ev.TimingEstimate | None, seconds: float | None, calls: int) -> float | None:
+    """Return seconds in which some calls compile, without those of as many warm calls."""
+    if timing is None or seconds is None:
+        return None
+    return max(0.0, seconds - calls * timing.compiled_us / 1e6)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,11 +82,11 @@ def make_estimate(
 
     # A verdict of the first process changes once, when all are timed, not with each. If it has none, since it was
     # disturbed, it takes that of the others as they come.
-    first, of_all = decide(processes[:1]), decide(processes)
-    waits = conditions.processes_to_come and (
-        first.now.verdict != "undecided" or of_all.now.processes < LEAST_PROCESSES
-    )
-    now, known, alike, floor, others_pairs = first if waits else of_all
+    decided = decide(processes[:1] if conditions.processes_to_come else processes)
+    usual = sum(process.memory == conditions.memory for process in processes)
+    if conditions.processes_to_come and decided.now.verdict == "undecided" and usual >= LEAST_PROCESSES:
+        decided = decide(processes)
+    now, known, alike, floor, others_pairs = decided
     decision = keep_or_change(before, now)
     estimate = TimingEstimate(
         eager_us=median([process.eager_us for process in alike]),

@@ -163,10 +163,9 @@ class Session:
         newest = self.newest
         if newest is None or any((each.number, each.asked) == (number, inputs) for each in newest.recompile_answers):
             return self
-        # The inputs as they were while the user typed.
-        others = tuple(answer for answer in newest.recompile_answers if answer.number != number)
-        asked = replace(newest, recompile_answers=others, recompile_asked=(number, inputs))
-        return replace(self, runs=(*self.runs[:-1], asked))
+        # An answer of this number is to the inputs as they were while the user typed.
+        runs = self.without_answer(number).runs
+        return replace(self, runs=(*runs[:-1], replace(runs[-1], recompile_asked=(number, inputs))))
 
     def without_answer(self, number: int) -> Session:
         """Return the session without the answer to the recompile queries of this number."""

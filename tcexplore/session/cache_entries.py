@@ -176,14 +176,19 @@ def resumed_frames(snapshot: Snapshot) -> dict[str, ev.Location | None]:
     return {entered.graph: entered.frame for entered in snapshot.frames if entered.resumed}
 
 
+def resumes_at(graph_break: ev.GraphBreak, frame: ev.Location | None) -> bool:
+    """Return whether the frame of a resume function is at a line of a graph break, or of a call on its stack."""
+    places = (place for place in (graph_break.location, *graph_break.stack) if place is not None)
+    return frame is not None and any((place.file, place.line) == (frame.file, frame.line) for place in places)
+
+
 def constants_after(snapshot: Snapshot, graph_break: ev.GraphBreak) -> tuple[ev.Guard, ...]:
     """Return the guards on results of what breaks the graph: its resume function was compiled for these values.
 
     Those of its newest entry: a value that has changed before may be dynamic by now.
     """
-    places = {(at.file, at.line) for at in (graph_break.location, *graph_break.stack) if at is not None}
     resumed = resumed_frames(snapshot).items()
-    newest = {frame_number(graph): graph for graph, at in resumed if at is not None and (at.file, at.line) in places}
+    newest = {frame_number(graph): graph for graph, frame in resumed if resumes_at(graph_break, frame)}
     return tuple(
         guard
         for installed in snapshot.guards

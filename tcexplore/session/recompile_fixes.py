@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from tcexplore import events as ev
 from tcexplore.events.base import backward_number, frame_number
 from tcexplore.events.python_source import parse_source
-from tcexplore.session.cache_entries import newest_causes, resumed_frames
+from tcexplore.session.cache_entries import newest_causes, resumed_frames, resumes_at
 from tcexplore.session.snapshot import Snapshot
 
 MARK_DYNAMIC: Final = "mark_dynamic"
@@ -198,11 +198,10 @@ def _break_fixes(snapshot: Snapshot, causes: list[ev.Recompiled], frame: ev.Loca
     Without the break, the value stays a tensor of the graph.
     """
     cause = causes[0]
-    resumed_at = (frame.file, frame.line) if frame and cause.origin == "break" else None
     function = (frame.file, frame.function) if frame else None
     for graph_break in snapshot.breaks:
         places = [place for place in (graph_break.location, *graph_break.stack) if place]
-        ends_here = resumed_at in [(place.file, place.line) for place in places]
+        ends_here = cause.origin == "break" and resumes_at(graph_break, frame)
         in_function = function in [(place.file, place.function) for place in places[:1]]
         if ends_here or (in_function and _assigned(graph_break.code) == cause.name):
             yield replace(_fix(BREAK, causes), location=graph_break.location, graph_break=graph_break)

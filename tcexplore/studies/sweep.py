@@ -285,8 +285,7 @@ def _helps(
     if size is not None:
         working = sweep.sizes_where(form, lambda figures: is_measured(figures) and not fails_in_eager(figures))
         below = max((one for one in working if one < size), default=None)
-        up = " up" if of > 1 else ""
-        where = f"{'from' if of > 1 else 'at'} size {size}{up}"
+        where = f"from size {size} up" if of > 1 else f"at size {size}"
         not_at = "" if below is None or undecided else f", not at {below}{_untried(sweep, below, size)}"
         clauses = [f"compiling helps {where}{not_at}", undecided]
     elif some:

@@ -52,8 +52,9 @@ def next_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wid
         return Parts("", [empty_part(snapshot, width, EMPTY_TEXT)])
     steps = next_steps(snapshot)
     rows = [*_recommendation(snapshot, steps, width), *_head(snapshot, steps, width)]
+    first_gainless = next((step for step in steps if step.gainless), None)
     for number, step in enumerate(steps, 1):
-        if step.gainless and not (number > 1 and steps[number - 2].gainless):
+        if step is first_gainless:
             rows.append(heading("Tried, without a certain gain"))
         rows += [*_step(step, number, snapshot, width), *([] if step.gainless else [BLANK])]
     if any(step.trial for step in steps):
@@ -176,9 +177,7 @@ def gain_span(step: NextStep) -> Span:
         took = f" ({duration(step.recompile_s)})" if step.recompile_s else ""
         avoided = f"{count(step.recompiles, 'recompile')}{took}"
         return Span(f"avoids {avoided}; a call {_interval(step.gain)}× as fast", "muted")
-    if step.gain.measured:
-        return Span(text, "ok" if step.gain.helps else "muted")
-    return Span(text, "muted")
+    return Span(text, "ok" if step.gain.helps else "muted")
 
 
 def _describe_trial(gain: Gain, tried: StepTried) -> str:

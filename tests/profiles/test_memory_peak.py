@@ -11,6 +11,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.cli import main
 from tcexplore.documents.timing.memory_peak_rows import PEAK, chart, memory_peak_rows
+from tcexplore.events.result_events import TensorKind
 from tcexplore.session import Snapshot
 from tcexplore.session.memory_peak import KEPT, LiveTensor, MemoryPeak, evaluate, memory_peak
 from tcexplore.traces.trace_inputs import trace_inputs
@@ -23,10 +24,19 @@ def run_of(folder: Path) -> Snapshot:
     return read_snapshot(TraceRun(open_inputs(trace_inputs([str(folder)])).jobs[0].ranks[0], 1))
 
 
-def peak_of(folder: Path) -> MemoryPeak:
-    peak = memory_peak(run_of(folder))
+def peak_in(run: Snapshot) -> MemoryPeak:
+    peak = memory_peak(run)
     assert peak is not None
     return peak
+
+
+def peak_of(folder: Path) -> MemoryPeak:
+    return peak_in(run_of(folder))
+
+
+def tensors_of(run: Snapshot, kind: TensorKind) -> list[LiveTensor]:
+    """Return the tensors of a kind that live at the peak of a run."""
+    return [tensor for tensor in peak_in(run).tensors if tensor.kind == kind]
 
 
 @pytest.mark.parametrize(
@@ -74,8 +84,7 @@ def test_memory_that_is_kept_to_be_used_again_is_not_still_read(profiles: Path):
     run = run_of(profiles / "gpt" / "trace")
 
     def product(of: Snapshot) -> LiveTensor:
-        peak = memory_peak(of)
-        assert peak is not None
+        peak = peak_in(of)
         assert peak.step == 74
         return next(tensor for tensor in peak.tensors if tensor.name == "buf5 (mul_28)")
 
@@ -100,9 +109,7 @@ def test_a_saved_value_that_the_call_also_returns_hides_no_other(profiles: Path)
     run = run_of(profiles / "memory" / "mlp_train_cpu")
 
     def saved(of: Snapshot) -> set[str]:
-        peak = memory_peak(of)
-        assert peak is not None
-        return {tensor.name for tensor in peak.tensors if tensor.kind == "activation"}
+        return {tensor.name for tensor in tensors_of(of, "activation")}
 
     (forward,) = (wrapper for wrapper in run.code.wrappers if wrapper.phase == "forward")
     returned = next(line for line in forward.source.splitlines() if line.strip().startswith("return ("))
@@ -117,9 +124,7 @@ def test_what_a_graph_before_a_break_returns_is_not_an_output_of_the_call(profil
     run = run_of(profiles / "memory" / "mlp_train_cpu")
 
     def reasons(of: Snapshot) -> set[str]:
-        peak = memory_peak(of)
-        assert peak is not None
-        return {tensor.reason for tensor in peak.tensors if tensor.kind == "output"}
+        return {tensor.reason for tensor in tensors_of(of, "output")}
 
     assert reasons(run) == {"an output of the call: it counts to the end, since the caller may hold it"}
     forward = next(wrapper for wrapper in run.code.wrappers if wrapper.phase == "forward")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.studies.study import StudyState
 from tcexplore.ui.screens.fix_screen import FixScreen
 from tcexplore.ui.screens.modes_screen import ModesScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
@@ -21,6 +23,15 @@ async def opened(ui: AppUnderTest) -> StudyScreen:
     screen = ui.app.screen
     assert isinstance(screen, StudyScreen)
     return screen
+
+
+async def half_done(ui: AppUnderTest) -> StudyState[Any, Any]:
+    """Return a study that has its cold run, and waits for the warm one."""
+    ui.engine.story, ui.engine.job = (lambda job: cold_story(job) if job.run == 1 else ()), replace(JOB, run=7)
+    cold = await opened(ui)
+    await ui.until(lambda: bool(cold.state and cold.state.results))
+    assert cold.state is not None
+    return cold.state
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
@@ -58,11 +69,7 @@ async def test_the_folder_is_removed_when_the_study_is_stopped():
 
 async def test_another_study_ends_one_with_results_only_once_the_user_says_so():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        ui.engine.story, ui.engine.job = (lambda job: cold_story(job) if job.run == 1 else ()), replace(JOB, run=7)
-        cold = await opened(ui)
-        await ui.until(lambda: bool(cold.state and cold.state.results))
-        state = cold.state
-        assert state is not None
+        state = await half_done(ui)
         await ui.press("escape", "S", "M")
         modes = ui.app.screen
         assert isinstance(modes, ModesScreen)
@@ -79,11 +86,7 @@ async def test_another_study_ends_one_with_results_only_once_the_user_says_so():
 async def test_a_fix_ends_a_study_with_results_only_at_the_second_key():
     run = fakes.complete(7)
     async with run_app(fakes.session(run)) as ui:
-        ui.engine.story, ui.engine.job = (lambda job: cold_story(job) if job.run == 1 else ()), replace(JOB, run=7)
-        cold = await opened(ui)
-        await ui.until(lambda: bool(cold.state and cold.state.results))
-        state = cold.state
-        assert state is not None
+        state = await half_done(ui)
         await ui.press("escape", "b", "h")
         assert ui.app.screen is ui.app.main
         assert "That ends cold compile" in ui.notifications[-1]

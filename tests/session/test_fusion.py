@@ -183,4 +183,6 @@ def test_the_kernels_that_run_in_between_are_named():
     assert first_reason(WITH_SCHEDULE, FIRST, SECOND) == "E1 runs in between"
     text = shown(fusion_reasons_document(WITH_SCHEDULE, FIRST, SECOND, 100))
     assert "The second one needs the result of the first one, through" in text
+    no_kernel = with_code(WITH_SCHEDULE, kernels=(FIRST, SECOND, THIRD))
+    assert first_reason(no_kernel, FIRST, SECOND) == "op3, without a kernel, is in between"
     assert first_reason(RUN, FIRST, SECOND).startswith("another node runs in between"), "nothing more is known"

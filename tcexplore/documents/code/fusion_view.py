@@ -282,8 +282,9 @@ def _first_reason(answer: NotFused, known: Labels, listed: Mapping[int, Kernel])
     between = relation.between if relation is not None else ()
     if reasons:
         more = f"  +{len(reasons) - 1}" if len(reasons) > 1 else ""
-        if reasons[0] == INTERMEDIATE and between:
-            return f"{_in_between(between, known, listed)}{more}"
+        if reasons[0] == INTERMEDIATE and relation is not None and relation.nodes:
+            in_between = _in_between(between, known, listed) if between else _without_kernel(relation)
+            return f"{in_between}{more}"
         return f"{_plain_reason(reasons[0]) or reasons[0]}{more}"
     if answer.unrelated:
         return "no shared data"
@@ -298,6 +299,12 @@ def _in_between(kernels: Sequence[Kernel], known: Labels, listed: Mapping[int, K
     layer = " of an equal layer" if any(a is not b for a, b in zip(shown, kernels, strict=False)) else ""
     more = f" and {len(kernels) - NAMED} more" if len(kernels) > NAMED else ""
     return f"{names}{layer}{more} {'runs' if len(kernels) == 1 else 'run'} in between"
+
+
+def _without_kernel(relation: KernelRelation) -> str:
+    names = ", ".join(relation.nodes[:NAMED])
+    more = f" and {len(relation.nodes) - NAMED} more" if len(relation.nodes) > NAMED else ""
+    return f"{names}{more}, without a kernel, {'is' if len(relation.nodes) == 1 else 'are'} in between"
 
 
 def _plain_reason(reason: str) -> str:
@@ -394,7 +401,8 @@ PLAIN = {
     "memory deps did not match": "the second one reads the first result in another order or at other indices",
     "no shared data": "they share no data, so fusing them would save no memory traffic",
     "no shared data due to indexing mismatch": (
-        "they access the same buffers in another order or at other indices: fusing would save no memory traffic"
+        "they access the same buffers, but in another order or at other indices, which torch does not count as shared "
+        "data: fusing would save no memory traffic"
     ),
     "score_fusion_memory_threshold": "they share too little data",
     "exceeds max fusion": "the fused kernel would have more nodes than `torch._inductor.config.max_fusion_size` allows",

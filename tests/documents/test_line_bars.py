@@ -220,6 +220,20 @@ def test_the_lines_view_has_the_lines_of_a_step_outside_the_captured_call():
     assert [number for number, text in enumerate(after[start:]) if "class MLP" in text or "fc1" in text] == [whole + 1]
 
 
+def test_the_other_lines_of_a_step_name_what_the_optimizer_takes_with_its_python():
+    run = script_with_lines(captured=True)
+    steps = ev.StepsTimed(
+        border="optimizer", step="SGD", steps=90, warm_up=4, eager=40, timed=40,
+        rest=(ev.StepPart(name="optimizer", us=5570.0, share=0.2),),
+    )  # fmt: skip
+    texts = [
+        " ".join(document.row(n).text.strip() for n in range(len(document)))
+        for document in (hot_lines_document(each, frozenset(), 120) for each in (run, replace(run, steps=steps)))
+    ]
+    assert all("is on no line." in text for text in texts)
+    assert ["the optimizer takes 5.57 ms of a compiled step" in text for text in texts] == [False, True]
+
+
 def test_lines_timed_beside_other_programs_say_that_they_wait():
     run = timed()
     assert run.timing is not None

@@ -14,7 +14,7 @@ from tcexplore.report.json_report import (
     memory_fields,
     timing_fields,
 )
-from tcexplore.session.economics import RunFigures
+from tcexplore.session.economics import RunFigures, economics
 from tcexplore.studies.study import Study, StudyState
 
 SCHEMA = 3
@@ -51,6 +51,7 @@ def run_fields(figures: RunFigures) -> Fields:
         "error": failure(run.failure),
         "compile_s": figures.compile_s,
         "first_call_s": figures.first_call_s,
+        "break_even_calls": economics(run).break_even_calls,
         "timing": timing_fields(run),
         "accuracy": accuracy_fields(run.accuracy),
         "memory": memory_fields(run),

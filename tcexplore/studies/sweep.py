@@ -22,9 +22,9 @@ from tcexplore.documents.verdicts import (
     speedup_span,
 )
 from tcexplore.events import Job, SizesSeen, TimingEstimate
-from tcexplore.quantities import duration
+from tcexplore.quantities import duration, rounded
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import DECIDED, UNDECIDED, RunFigures, is_faster, may_be_faster
+from tcexplore.session.economics import DECIDED, UNDECIDED, RunFigures, economics, is_faster, may_be_faster
 from tcexplore.session.time_ratio import EVEN_RATIO
 from tcexplore.studies.runs import Runs, has_ended
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
@@ -223,6 +223,8 @@ def _conclusions(sweep: Sweep, width: int) -> Iterator[Row]:
 def conclusions(sweep: Sweep) -> Iterator[str]:
     """Yield sentences: the sizes at which compiling helps, those that recompiled, failures."""
     yield from helps(sweep)
+    for form in (STATIC, DYNAMIC):
+        yield from _break_evens(sweep, form)
     for form in ALL_SIZES:
         if sweep.all_sizes(form) is not None:
             yield f"all sizes, dynamic={'auto' if form == 'auto' else 'True'}: {_recompiles(sweep, form)}"
@@ -243,6 +245,19 @@ def conclusions(sweep: Sweep) -> Iterator[str]:
     }
     yield from filter(None, (load_warning(timings), varied_times(timings)))
     yield from islice(_faster_when_larger(sweep), 1)
+
+
+def _break_evens(sweep: Sweep, form: Form) -> Iterator[str]:
+    """Yield after how many calls the compile of each size has paid off, where compiling helps."""
+    parts = []
+    for size in sweep.sizes_where(form, is_faster):
+        figures = sweep.at(form, size)
+        costs = economics(figures.run) if figures is not None else None
+        if costs is not None and costs.break_even_calls is not None and costs.cost_s is not None:
+            needed = rounded(costs.break_even_calls)
+            parts.append(f"at size {size} after about {needed} calls ({duration(costs.cost_s)} to compile)")
+    if parts:
+        yield f"{form}: break-even {', '.join(parts)}, with the compile times of this study"
 
 
 def _faster_when_larger(sweep: Sweep) -> Iterator[str]:

@@ -68,6 +68,21 @@ async def test_the_results_as_text_and_json():
     assert fields["helps_from"] == {"static": 8, "dynamic": None}
 
 
+async def test_each_size_at_which_compiling_helps_has_its_break_even():
+    def with_compile(job: ev.Job) -> list[ev.Event]:
+        call = ev.CallMade(index=0, variant="compiled", seconds=3.0, compiles=1)
+        return [call, *story(job)] if len(job.config.sizes) == 1 else story(job)
+
+    state, _ = await played("sweep", with_compile, SweepOptions(0, SIZES))
+    static, *others = [line for line in printed("sweep", state).splitlines() if "break-even" in line]
+    assert "static: break-even at size 8 after about " in static
+    assert "calls (3.00 s to compile), at size 64 after about" in static
+    assert not others, "nothing is saved with dynamic shapes"
+    ones, eights, _ = [size["static"] for size in json_of("sweep", state)["sizes"]]
+    assert ones["break_even_calls"] is None
+    assert eights["break_even_calls"] > 0
+
+
 async def test_sizes_that_were_timed_beside_other_programs_are_named():
     def loaded(job: ev.Job) -> list[ev.Event]:
         one, *rest = story(job)

@@ -300,6 +300,8 @@ def _facts(verification: Verification) -> Iterator[Fact]:
     yield _results(verification)
     judged = verification.after.change_check
     if judged is not None and judged.verdict in SAME_VERDICTS:
+        if verification.change.fix.tests and not judged.unreached:
+            yield Fact("ok", "On these inputs, each test that it replaces held and did not hold: all branches ran")
         if _is_large(judged):
             why = "a rounding grows to this there, with the fix or without: with other roundings, the original differs"
             yield Fact("note", f"Sensitive: {_difference(judged)}; {why} about as much from itself")

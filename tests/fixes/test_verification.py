@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import pytest
@@ -102,6 +103,17 @@ def test_only_a_fix_with_the_same_results_has_merely_an_untested_branch():
     assert verification(unreached).branch_untested
     assert not verification(replace(unreached, verdict="wrong", max_abs=0.5)).branch_untested
     assert not verification(unreached, ev.Accuracy(verdict="wrong")).branch_untested
+
+
+def test_a_fix_that_replaces_branches_says_that_all_of_them_ran():
+    change = verification().change
+    branch = ast.parse("a if y > 0 else b", mode="eval").body
+    assert isinstance(branch, ast.IfExp)
+    with_branch = replace(change, fix=replace(change.fix, tests=(branch,)))
+    unreached = replace(SAME, unreached=("`y > 0` never holds",))
+    for tried, checked, says in ((with_branch, SAME, True), (with_branch, unreached, False), (change, SAME, False)):
+        texts = [fact.text for fact in facts(replace(verification(checked), change=tried))]
+        assert any("each test that it replaces held and did not hold" in text for text in texts) == says
 
 
 def test_a_fix_after_which_the_line_breaks_for_another_reason_is_not_verified():

@@ -307,7 +307,11 @@ class RowView(ScrollView, can_focus=True):
         self.move_to(index, notify=False)
 
     def action_cursor(self, by: int) -> None:
-        self.move_to(self.cursor + by)
+        """Move the cursor to the next row with text; without one, leave it."""
+        index = self.cursor + by
+        while 0 <= index < len(self.document) and self._is_blank(index):
+            index += by
+        self.move_to(index if 0 <= index < len(self.document) else self.cursor)
 
     def action_page(self, by: int) -> None:
         page = max(1, self.size.height - 1)
@@ -325,9 +329,17 @@ class RowView(ScrollView, can_focus=True):
     def _last_row(self) -> int:
         """Return the last row that is not blank or only about keys."""
         index = len(self.document) - 1
-        while index > 0 and not (row := self.document.row(index)).links and (row.keys_only or not row.text.strip()):
+        while index > 0 and (self._is_blank(index) or self._is_about_keys(index)):
             index -= 1
         return max(index, 0)
+
+    def _is_blank(self, index: int) -> bool:
+        row = self.document.row(index)
+        return not row.links and not row.text.strip()
+
+    def _is_about_keys(self, index: int) -> bool:
+        row = self.document.row(index)
+        return not row.links and row.keys_only
 
     def action_zoom_axis(self, by: int) -> None:
         if choices := steered(self.document, "zoom", by, self.cursor):

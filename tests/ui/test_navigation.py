@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.documents.document import StaticDocument
+from tcexplore.documents.document import Row, Span, StaticDocument
 from tcexplore.events import KernelStage, Location, TargetSkipped
 from tcexplore.quantities import count
 from tcexplore.session.links import kernel_link
@@ -50,6 +50,19 @@ async def test_a_fold_that_is_opened_at_the_bottom_scrolls_its_rows_into_view():
         rows.scroll_to(y=fold - rows.size.height + 1, animate=False)
         rows.show(StaticDocument("", tuple(map(rows.document.row, range(len(rows.document)))) * 2))
         assert rows.scroll_offset.y == fold - rows.size.height + 1, "a closed fold whose document grows later"
+
+
+async def test_the_cursor_passes_rows_without_text():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        rows = ui.view("timing")
+        text, blank = Row((Span("text"),)), Row((Span("  "),))
+        rows.show(StaticDocument("", (text, blank, blank, text, blank)))
+        rows.focus()
+        passed = []
+        for key in ("down", "down", "up", "up"):
+            await ui.press(key)
+            passed.append(rows.cursor)
+        assert passed == [3, 3, 0, 0]
 
 
 async def test_enter_folds_a_row_and_f_follows_it():

@@ -487,8 +487,8 @@ def why_not_tried(step: NextStep, snapshot: Snapshot) -> str:
         return ""
     if not snapshot.is_script:
         return "it is an edit of your file"
-    study = f"; `tcexplore recompiles` ({hint('recompiles')}) varies its calls" * (step.action == "avoid_recompiles")
-    return f"the script compiles itself{study}"
+    study = f"; {hint('recompiles')} tries it on calls of one region" * (step.action == "avoid_recompiles")
+    return f"the script calls torch.compile itself{study}"
 
 
 def describe_results(checked: ChangeChecked) -> str:

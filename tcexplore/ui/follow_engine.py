@@ -19,10 +19,11 @@ from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_trace import FollowedTrace, RanksNow, compare_running, ranks_now
 from tcexplore.traces.job_watch import JobWatch
 from tcexplore.traces.rank_comparison import RankEnd
+from tcexplore.traces.rank_ends import RankEnds, add_errors
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.engine import Deliver, RankEngine
-from tcexplore.ui.launched_job import LaunchedJob, RankEnds, add_errors
+from tcexplore.ui.launched_job import LaunchedJob, end_of_errors
 from tcexplore.watch import FolderActivity, Watch
 
 POLL_S = 0.5
@@ -257,7 +258,7 @@ class FollowEngine(RankEngine):
         for rank in ranks.values():
             rank.over = job.ends.is_over(rank.process.pid) or ended
         if any(rank.over for rank in ranks.values()) and not ended:
-            add_errors(ranks, job.trace.folders)
+            add_errors(ranks, map(end_of_errors, job.trace.folders))
         return all(rank.over for rank in ranks.values())
 
     def _state(self, now: RanksNow, *, over: bool) -> ComparedState:
@@ -266,7 +267,7 @@ class FollowEngine(RankEngine):
             grown=job.trace.grown,
             settled=now.settled,
             over=over,
-            early=job.ends.early(ranks, job.launched),
+            early=job.ends.early(ranks, job.launched.report if job.launched is not None else ""),
             note="" if self.in_turns else job.ends.note(ranks),
         )
 

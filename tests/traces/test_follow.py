@@ -17,14 +17,13 @@ from textual.pilot import Pilot
 
 from tcexplore.documents.ranks_view import verdict_rows
 from tcexplore.events import RankRow, RanksCompared
-from tcexplore.traces import followed_trace
+from tcexplore.traces import followed_trace, rank_ends
 from tcexplore.traces.followed_trace import FollowedTrace, compare_running, ranks_now
 from tcexplore.traces.process_stacks import ProcessStack
 from tcexplore.traces.process_states import ProcessState, ProgressWatch
-from tcexplore.ui import launched_job
+from tcexplore.traces.rank_ends import RankEnds
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import FollowEngine
-from tcexplore.ui.launched_job import RankEnds
 from tests.traces.growing_job import GrowingFile
 from tests.traces.trace_app import text_of, until
 
@@ -245,7 +244,7 @@ async def test_a_look_at_the_ranks_makes_their_rows_once(traces: Path, tmp_path:
 async def test_a_rank_that_ended_while_another_one_runs_is_noted(
     traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(launched_job, "QUIET_S", 0.0)
+    monkeypatch.setattr(rank_ends, "QUIET_S", 0.0)
     for file in files_of(traces / "same", tmp_path):
         file.write()
     trace = FollowedTrace([str(tmp_path)])

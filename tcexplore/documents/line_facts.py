@@ -78,9 +78,12 @@ class LineFacts:
         for graph_break in breaks:
             if graph_break.location is not None:
                 self.breaks.setdefault(_line(graph_break.location), []).append(graph_break)
+        self.structural_guards: Counter[Line] = Counter()
         for installed in guards:
             for guard in installed.guards:
-                if guard.location is not None and not guard.structural:
+                if guard.location is not None and guard.structural:
+                    self.structural_guards[_line(guard.location)] += 1
+                elif guard.location is not None:
                     self.guards.setdefault(_line(guard.location), []).append(guard_link(installed.graph, guard))
 
     def place(self, file: str, lines: Iterable[int]) -> tuple[int, int]:

@@ -132,8 +132,9 @@ def _linked(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Pi
     guards = {link for link in chain if link.kind == "guard"}
     if subject.kind == "line" and guards:
         # As in the gutter, structural guards alone have no mark.
-        own = guards.intersection(line_facts(run).guards.get((subject.where, int(subject.name)), ()))
-        text = count_guards(len(own), len(guards) - len(own))
+        line, facts = (subject.where, int(subject.name)), line_facts(run)
+        own = facts.guards.get(line, ())
+        text = count_guards(len(own), facts.structural_guards[line])
         key = Span(f" ({hint('row-guards')})", "key")
         yield Piece((Span(f"{GUARD} {text}" if own else text, "guard"), key), 3)
     elif subject.kind != "guard" and guards:

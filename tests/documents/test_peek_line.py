@@ -35,9 +35,10 @@ def test_structural_guards_are_counted_apart_as_the_gutter_has_no_mark_for_them(
     at = next(guard.location for guard in run.guards[0].guards if guard.location and not guard.structural)
     link = Link("line", at.file, str(at.line))
 
-    def shown(structural: int) -> tuple[str, str]:
+    def shown(structural: int, *, equal: bool = False) -> tuple[str, str]:
         """Return the line below the panes and the gutter, with so many of the guards of the line as structural ones."""
         own = [guard for guard in run.guards[0].guards if guard.location == at][:2]
+        own = own[:1] * 2 if equal else own
         guards = tuple(replace(guard, structural=index < structural) for index, guard in enumerate(own))
         changed = replace(run, guards=(replace(run.guards[0], guards=guards),))
         text = peek_row(changed, (link,), closure(changed, (link,)), 120).text
@@ -46,6 +47,7 @@ def test_structural_guards_are_counted_apart_as_the_gutter_has_no_mark_for_them(
     assert shown(0) == ("◆ 2 guards", "◆")
     assert shown(1) == ("◆ 1 guard and 1 structural one", "◆")
     assert shown(2) == ("2 structural guards", " ")
+    assert shown(2, equal=True) == ("2 structural guards", " "), "each counts, as in the pane"
 
 
 def test_a_guard_whose_row_has_only_the_end_of_a_name_has_the_whole_name():

@@ -18,6 +18,7 @@ from tcexplore.quantities import count, duration, factor_range
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED, GUARD_FILTERS, RunFigures, guard_cost, needs_guard_filter
 from tcexplore.session.time_ratio import Range
+from tcexplore.studies.mode_choice import has_same_code
 from tcexplore.studies.study import StudyState
 
 NESTED_BREAKS = "torch._dynamo.config.nested_graph_breaks"
@@ -241,6 +242,12 @@ class Comparison:
         return Range(variant.speedup / base.speedup, variant.low / base.high, variant.high / base.low)
 
     @property
+    def runs_same_code(self) -> bool:
+        """Return whether both rows run the same kernels in the same way: on a device, modes may use CUDA graphs."""
+        timing = self.variant.run.timing
+        return timing is not None and timing.device == "cpu" and has_same_code(self.variant, self.base)
+
+    @property
     def timed(self) -> bool:
         """Return whether both rows have enough pairs."""
         return all(verdict not in ("", "measuring") for verdict in self._verdicts)
@@ -344,7 +351,12 @@ def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, 
     for comparison in _compare(results, lambda config: replace(config, mode=own.mode)):
         steady = comparison.steady_ratio
         step = f"mode {comparison.variant.run.config.mode}"
-        if comparison.variant not in rows or step in tried or steady is None or not comparison.timed:
+        if comparison.variant not in rows or step in tried:
+            continue
+        if comparison.runs_same_code:
+            tried[step] = StepTried(step=step, problem="its kernels are the same as now")
+            continue
+        if steady is None or not comparison.timed:
             continue
         tried[step] = step_tried(step, comparison, steady if comparison.decided else comparison.within_noise(steady))
     return tuple(tried.values())

@@ -256,6 +256,21 @@ def test_the_next_steps_know_modes_that_were_timed_without_a_verdict():
     ]
 
 
+def test_a_mode_with_the_kernels_of_the_usual_one_is_no_gain_on_a_cpu():
+    kernel = ev.Kernel(run=1, graph="0/0", phase="forward", name="cpp_0", language="cpp", source="same")
+    usual, tuned = (finished(speedup, mode) for speedup, mode in ((1.5, "default"), (1.7, "max-autotune")))
+    runs = [RunFigures(each.run.apply(kernel)) for each in (usual, tuned)]
+    (step,) = tried_modes(runs, ev.Config())
+    assert (step.problem, step.speedup) == ("its kernels are the same as now", None)
+    (step,) = tried_modes([runs[0], RunFigures(tuned.run.apply(replace(kernel, source="other")))], ev.Config())
+    assert (step.problem, step.verdict) == ("", "faster")
+    timing = tuned.run.timing
+    assert timing is not None
+    on_gpu = RunFigures(tuned.run.apply(kernel).apply(replace(timing, device="cuda")))
+    (step,) = tried_modes([runs[0], on_gpu], ev.Config())
+    assert (step.problem, step.verdict) == ("", "faster"), "there, a mode may replay CUDA graphs"
+
+
 def test_a_mode_is_not_faster_by_less_than_the_noise_of_undecided_runs():
     def tried(noise: float) -> TimingVerdict | None:
         runs = [

@@ -287,12 +287,14 @@ class RunActions(App[int]):
             return f"Put the cursor on a graph break or on its line: {hint('next-break')} goes to the next one."
         from tcexplore.ui.screens.fix_screen import FixScreen
 
-        task = self._studies.ended_by_another if self._studies is not None else None
+        runs = self._fixes is None or not self._fixes.is_over(run, graph_break)
+        task = self._studies.ended_by_another if self._studies is not None and runs else None
         if task is not None and self._end_asked != (task, self._inputs - 1):
             self._end_asked = task, self._inputs
             return f"That ends {task.study.title}, {task.status}. The same key again ends it."
-        self.stop_study()
-        return FixScreen(engine, engine.job, run, graph_break, self.undo, self._fixes)
+        if runs:
+            self.stop_study()
+        return FixScreen(engine, engine.job, run, graph_break, self.undo, self._fixes, self.stop_study)
 
     def on_recompile_check_requested(self, message: RecompileCheckRequested) -> None:
         if self._trace_only():
@@ -469,7 +471,7 @@ class RunActions(App[int]):
         """Show how far a study is whose screen is closed, and say when it is over."""
         self.study_progress = "" if task.state.over else f"{task.study.title} {task.status}"
         if task.state.over and self.is_running:
-            self.main.say(f"{task.study.title} {task.status}. {hint('studies')} shows it.")
+            self.main.say(f"{task.study.title} {task.status.rstrip('.')}. {hint('studies')} shows it.")
 
     def stop_study(self) -> None:
         """End the study that goes on without a screen, if there is one; its results are kept."""

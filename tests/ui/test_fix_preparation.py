@@ -11,6 +11,7 @@ from tcexplore import events as ev
 from tcexplore.ui.screens.fix_screen import FixScreen
 from tests.fakes import complete
 from tests.studies.playback import Story
+from tests.studies.stories import cold_story
 from tests.ui.app_under_test import AppUnderTest, run_app
 from tests.ui.broken_model import GRAPH, TEXT, broken, still_there, verified
 
@@ -39,6 +40,26 @@ async def test_a_verified_fix_is_ready_before_the_key(tmp_path: Path):
         assert "verified on 4 inputs" in ui.screen
         assert len(ui.engine.queues) == runs, "no further run is made"
         assert file.read_text() == TEXT
+
+
+async def test_a_fix_that_is_ready_is_shown_beside_a_study_that_another_fix_ends(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = verified
+        await prepared(ui, file)
+        ui.engine.story = lambda job: cold_story(job) if job.run == 1 else ()
+        await ui.show(ui.app.session.apply(ev.Finished(run=1)))
+        await ui.press("S", "C")
+        study = ui.app.studies.under_way
+        assert study is not None
+        await ui.until(lambda: bool(study.state.results))
+        await ui.press("escape", "3", "b", "h")
+        assert isinstance(ui.app.screen, FixScreen)
+        assert "verified on 4 inputs" in ui.screen
+        assert not study.state.over
+        await ui.press("r")
+        await ui.until(lambda: study.state.over)
 
 
 async def test_a_fix_that_a_screen_has_verified_is_ready(tmp_path: Path):

@@ -210,7 +210,7 @@ class KernelRelation:
     reversed: bool = False
     """The first kernel reads a result of the second."""
     nodes: tuple[str, ...] = ()
-    """Scheduler nodes on the shortest path between them."""
+    """Scheduler nodes on the shortest path between them that has any, even if one needs the other directly."""
     between: tuple[ev.Kernel, ...] = ()
     """Kernels of these nodes."""
 
@@ -244,6 +244,7 @@ class Schedules:
         for start, goal, turned in ((second, first, False), (first, second, True)):
             way = self._way(start, goal)
             if way is not None:
+                way = way or self._way(start, goal, through_others=True) or []
                 owners = {self._owner[key].name: self._owner[key] for key in way if key in self._owner}
                 between = tuple(kernel for kernel in owners.values() if kernel is not a and kernel is not b)
                 return KernelRelation(shared, True, turned, tuple(name for _, _, name in way), between)
@@ -263,20 +264,25 @@ class Schedules:
         keys: set[Key] = {(kernel.graph, kernel.phase, name) for name in names}
         return keys if keys <= self._nodes.keys() else set()
 
-    def _way(self, start: set[Key], goal: set[Key]) -> list[Key] | None:
+    def _way(self, start: set[Key], goal: set[Key], *, through_others: bool = False) -> list[Key] | None:
         """Return the shortest chain of nodes from one of `goal` to one of `start`, without the ends.
 
-        In the scheduler's order, each node follows those that it needs, so nodes before all of `goal` are skipped.
+        With `through_others`, it has at least one node of neither: torch fuses no two nodes with another in between,
+        also if one needs the other directly. In the scheduler's order, each node follows those that it needs, so nodes
+        before all of `goal` are skipped.
         """
         first = min(self._place[key] for key in goal)
         previous: dict[Key, Key | None] = dict.fromkeys(start)
         todo = list(start)
         for key in todo:
-            if key in goal:
-                return _inner(previous, key)
             node = self._nodes.get(key)
             for name in node.dependencies if node else ():
                 needed = (*key[:2], name)
+                if needed in goal:
+                    if through_others and key in start:
+                        continue
+                    previous[needed] = key
+                    return _inner(previous, needed)
                 if needed not in previous and self._place.get(needed, -1) >= first:
                     previous[needed] = key
                     todo.append(needed)

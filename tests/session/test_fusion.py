@@ -122,6 +122,18 @@ def test_kernels_between_two_kernels_are_named():
     assert (turned.reversed, turned.between) == (True, (GEMM,))
 
 
+def test_the_kernel_in_between_is_named_although_the_second_one_also_needs_the_first_directly():
+    """As in a residual block: its sum reads what the block reads, and what the block computes."""
+    made = schedule(op0=("x b0", ""), op1=("b0 b1", "op0"), op3=("b1 b3", "op1"), op4=("b1 b3 b4", "op1 op3"))
+    first, second = kernel("k0", "op0", "op1"), kernel("k1", "op4")
+    refused = (decision("op1", "op4", "intermediate nodes between node1 & node2"),)
+    run = with_code(RUN, kernels=(first, GEMM, second), schedules=(made,), fusion=refused)
+    relation = not_fused(run, first, second).relation
+    assert relation is not None
+    assert (relation.nodes, relation.between) == (("op3",), (GEMM,))
+    assert first_reason(run, first, second) == "E1 runs in between"
+
+
 def test_the_kernels_before_the_first_call_of_a_repeated_kernel_are_named():
     calls = (KernelCall(order=2, scheduler_nodes=("op4", "op5")), KernelCall(order=4, scheduler_nodes=("op8",)))
     repeated = replace(SECOND, scheduler_nodes=("op4", "op5", "op8"), calls=calls)

@@ -361,15 +361,16 @@ def _frames(
 
 
 def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
-    """Return `at least 64 µs per call (16% of 400 µs)`, with a timed fix `164 µs [150 µs, 178 µs] per call (40% of …)`.
+    """Return `at least 64 µs per call (16% of the profiled call, 400 µs)`.
 
-    The share is that of the call in which it was measured: with a timed fix, of the one without the fix; else of a
-    call without its backward.
+    With a timed fix, it is `164 µs [150 µs, 178 µs] per call (40% of the call without the fix, 410 µs)`. The share is
+    that of the call in which it was measured, which takes another time than those of the timing.
     """
     if costed.us is None or costed.share is None or costed.contradicted:
         return ""
-    whole = "a forward of " if is_share_of_forward(costed, snapshot) else ""
-    of = f" of {whole}{duration(costed.us / costed.share / 1e6)}" if costed.share else ""
+    whole = "the call without the fix" if costed.basis == "verified fix" else "the profiled call"
+    whole = "the profiled forward" if is_share_of_forward(costed, snapshot) else whole
+    of = f" of {whole}, {duration(costed.us / costed.share / 1e6)}" if costed.share else ""
     if costed.high_us is None or costed.low_us is None:
         if costed.is_too_short:
             return f"nothing certain {_unit(snapshot)}"

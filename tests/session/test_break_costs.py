@@ -51,12 +51,12 @@ def test_the_most_expensive_break_is_first_and_a_whole_function_gets_the_remaini
     ]  # fmt: skip
     assert {(c.low_us == c.us, c.high_us, c.basis) for c in ranked} == {(True, None, "gap, at least")}
     assert format_cost_briefly(ranked[0], snapshot) == "≥20.0 µs 10%"
-    assert format_cost(ranked[0], snapshot) == "at least 20.0 µs per call (10% of 200 µs)"
+    assert format_cost(ranked[0], snapshot) == "at least 20.0 µs per call (10% of the profiled call, 200 µs)"
     timing = fakes.complete().timing
     assert timing is not None
     trains = replace(snapshot, timing=replace(timing, train=True))
     assert format_cost_briefly(ranked[0], trains) == "≥20.0 µs", "the share of a forward is none of a call"
-    assert format_cost(ranked[0], trains) == "at least 20.0 µs per call (10% of a forward of 200 µs)"
+    assert format_cost(ranked[0], trains) == "at least 20.0 µs per call (10% of the profiled forward, 200 µs)"
     assert "50.0 µs from the end of this graph" in explain_cost(ranked[0])
     assert "(2 times), in which 2 ops run eagerly: aten.relu" in explain_cost(ranked[0])
     assert "plain Python" in explain_cost(ranked[1])
@@ -87,7 +87,7 @@ def test_the_cost_of_a_break_is_the_gain_of_its_verified_fix():
     assert costed.low_us == pytest.approx(75.0)
     assert costed.high_us == pytest.approx(120.0)
     assert format_cost_briefly(costed, snapshot) == "100 µs 50%"
-    assert format_cost(costed, snapshot) == "100 µs [75.0 µs, 120 µs] per call (50% of 200 µs)"
+    assert format_cost(costed, snapshot) == "100 µs [75.0 µs, 120 µs] per call (50% of the call without the fix, 200 µs)"
     assert "the call now minus the call with the fix" in explain_cost(costed)
     slower = replace(FIX, gain=fix_gain(replace(TIMED, speedup=0.8, low=0.5, high=1.25)))
     (costed,) = (c for c in rank_breaks(run(slower)) if c.graph_break.location.line == 3)

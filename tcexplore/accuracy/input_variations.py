@@ -66,6 +66,9 @@ VARIATIONS: tuple[Variation, ...] = (
 )
 """Variations whose results are always compared."""
 
+REDRAWN: tuple[Variation, ...] = tuple(_floats(_redrawn(seed), _redrawn(seed)) for seed in (1, 2, 3))
+"""Usual values of the same kind: normal ones, and the integers and booleans of a tensor in another order."""
+
 SEARCHED: tuple[Variation, ...] = (
     _floats(torch.abs), _floats(lambda tensor: -tensor.abs()), _floats(lambda tensor: tensor * 100),
     _floats(lambda tensor: tensor * -100), _floats(lambda tensor: tensor * 0.01), _floats(_redrawn(2), _redrawn(2)),

@@ -23,7 +23,7 @@ from tcexplore.events import BreakFix, FrameSkipped, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, first_of
 from tcexplore.session import Snapshot
-from tcexplore.session.cache_entries import constants_after
+from tcexplore.session.cache_entries import constants_after, value_recompiles
 from tcexplore.session.call_account import eager_ops, lines_of_eager_ops
 from tcexplore.session.links import break_link, line_link, line_links
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks, uncompiled_functions
@@ -386,7 +386,18 @@ def describe_constants(snapshot: Snapshot, graph_break: GraphBreak) -> str:
     values = tuple(dict.fromkeys(guard.summary for guard in constants_after(snapshot, graph_break)))
     if not values:
         return ""
-    return f"The code after it is compiled for its value ({first_of(values, 2)}): another value compiles it again."
+    known = f"The code after it is compiled for its value ({first_of(values, 2)})"
+    tried, again = snapshot.other_values, value_recompiles(snapshot, graph_break)
+    if tried is None:
+        return f"{known}: another value compiles it again."
+    others = f"{count(tried.calls, 'call')} with other inputs of these sizes"
+    if not again:
+        return f"{known}: {others} did not compile it again."
+    longest = duration(max(recompile.seconds for recompile in again))
+    if len(again) == 1 and again[0].call == 1 and tried.calls > 1:
+        return f"{known}: the first of {others} compiled it again, in {longest}; the next did not."
+    which = "each" if len(again) == tried.calls else str(len(again))
+    return f"{known}: {which} of {others} compiled it again, in up to {longest}."
 
 
 def explain_cost(costed: RankedBreak) -> str:

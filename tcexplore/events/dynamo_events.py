@@ -366,6 +366,11 @@ class Guard:
     name: str = ""
     """Readable form of `source`, e.g. `x`."""
 
+    @property
+    def is_of_break_value(self) -> bool:
+        """Whether the code after a graph break was compiled for one value of what broke the graph."""
+        return self.kind == "EQUALS_MATCH" and self.source.startswith("L['___stack")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardsInstalled(Event):

@@ -110,6 +110,27 @@ class RecompileFixTried(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValueRecompile:
+    """Code after a graph break that compiled again because the value that broke the graph was another one."""
+
+    frame: Location | None
+    """The resume function; its line is that of the break."""
+    call: int
+    """Number of the call with other values, from 1."""
+    seconds: float
+    """Of that call, in which several functions may have compiled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherValuesTried(Event):
+    """The first call repeated with other values in its tensors, of the same sizes, in a copy of the process."""
+
+    calls: int
+    """Calls with other values, each with new ones."""
+    recompiles: tuple[ValueRecompile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSymbols(Event):
     """Symbols of one graph, from its guards; empty if all of its sizes are numbers."""
 

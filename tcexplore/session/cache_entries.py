@@ -194,8 +194,14 @@ def constants_after(snapshot: Snapshot, graph_break: ev.GraphBreak) -> tuple[ev.
         for installed in snapshot.guards
         if installed.graph in newest.values()
         for guard in installed.guards
-        if guard.kind == "EQUALS_MATCH" and guard.source.startswith("L['___stack")
+        if guard.is_of_break_value
     )
+
+
+def value_recompiles(snapshot: Snapshot, graph_break: ev.GraphBreak) -> tuple[ev.ValueRecompile, ...]:
+    """Return how often the code after a break compiled again with other values in the inputs; empty if not tried."""
+    tried = snapshot.other_values
+    return tuple(each for each in tried.recompiles if resumes_at(graph_break, each.frame)) if tried else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ class Snapshot:
     recompile_asked: tuple[int, tuple[str, ...]] | None = None
     """Number and inputs of the user's newest query, as long as it is not answered."""
     recompile_fixes_tried: tuple[ev.RecompileFixTried, ...] = ()
+    other_values: ev.OtherValuesTried | None = None
     target: str = NATIVE
     """Target in view: `native` or a name of the device table."""
     codes: tuple[Code, ...] = ()

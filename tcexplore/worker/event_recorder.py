@@ -16,6 +16,7 @@ from tcexplore.events import (
     ExtraCompiles,
     FrameEntered,
     GraphCaptured,
+    GuardsInstalled,
     Kernel,
     Phase,
     PhaseStarted,
@@ -42,6 +43,8 @@ class EventRecorder:
         """Compile ids of all events."""
         self.recompiled = False
         """Whether any of the program's calls recompiled a frame."""
+        self.guards_break_value = False
+        """Whether code after a graph break was compiled for a value of what broke the graph."""
         self._closed = False
         self._extra = ExtraCompiles(compiles=0)
         self.profile: CallProfiled | None = None
@@ -70,7 +73,7 @@ class EventRecorder:
     def forget(self) -> None:
         """Forget the calls so far: they begin again."""
         self.kernels, self.wrappers, self.cuda_graphs, self.graphs = [], [], [], []
-        self._graphs, self._closed, self.recompiled = set(), False, False
+        self._graphs, self._closed, self.recompiled, self.guards_break_value = set(), False, False, False
 
     def close_graphs(self) -> None:
         """Drop the events of later compiles: tcexplore's own calls cause them, not the user's."""
@@ -109,16 +112,15 @@ class EventRecorder:
 
     def _record(self, event: Event) -> None:
         if isinstance(event, Kernel):
-            if event.target == NATIVE:
-                self.kernels.append(event)
-            elif self.handle_target_kernel is not None:
-                self.handle_target_kernel(event)
+            self._record_kernel(event)
         elif isinstance(event, Wrapper) and event.target == NATIVE:
             self.wrappers.append(event)
         elif isinstance(event, GraphCaptured):
             self.graphs.append(event)
         elif isinstance(event, Recompiled):
             self.recompiled = True
+        elif isinstance(event, GuardsInstalled):
+            self.guards_break_value |= any(guard.is_of_break_value for guard in event.guards)
         elif isinstance(event, CallProfiled):
             self.profile = event
         elif isinstance(event, BreakCosts):
@@ -129,6 +131,12 @@ class EventRecorder:
             self.cuda_graphs.append(event)
         elif isinstance(event, AtenGraph) and event.target == NATIVE:
             self._record_graph(event)
+
+    def _record_kernel(self, kernel: Kernel) -> None:
+        if kernel.target == NATIVE:
+            self.kernels.append(kernel)
+        elif self.handle_target_kernel is not None:
+            self.handle_target_kernel(kernel)
 
     def _record_graph(self, graph: AtenGraph) -> None:
         if graph.stage == "post_grad":

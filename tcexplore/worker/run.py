@@ -51,7 +51,7 @@ from tcexplore.events import (
 )
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import early_imports, process_setup, recompile_trials, torch_settings
+from tcexplore.worker import early_imports, other_values, process_setup, recompile_trials, torch_settings
 from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
@@ -59,6 +59,7 @@ from tcexplore.worker.examination import Examination, state_keys
 from tcexplore.worker.failure import OptionalStages, describe_error, is_caused_by, locate_error, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
+from tcexplore.worker.other_values import OtherValues
 from tcexplore.worker.program import Program, ProgramCalls, ProgramState, user_state
 from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
@@ -387,6 +388,10 @@ class Run:
             )
             limit = 2 * recompile_trials.BUDGET_S
             self._stages.run(recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=limit)
+        if self.job.examine and self._recorder.guards_break_value:
+            values = OtherValues(program, self._hooks, self.user_files, examination.restore)
+            if values.possible:
+                self._stages.run(other_values.FACT, other_values.SYMBOL, values.run, limit_s=2 * other_values.LIMIT_S)
 
     def _load(self, model_file: ModelFile) -> FileEntry | None:
         """Run the file and return its entry; None if it has none, but compiled something.

@@ -87,7 +87,9 @@ def test_the_cost_of_a_break_is_the_gain_of_its_verified_fix():
     assert costed.low_us == pytest.approx(75.0)
     assert costed.high_us == pytest.approx(120.0)
     assert format_cost_briefly(costed, snapshot) == "100 µs 50%"
-    assert format_cost(costed, snapshot) == "100 µs [75.0 µs, 120 µs] per call (50% of the call without the fix, 200 µs)"
+    assert (
+        format_cost(costed, snapshot) == "100 µs [75.0 µs, 120 µs] per call (50% of the call without the fix, 200 µs)"
+    )
     assert "the call now minus the call with the fix" in explain_cost(costed)
     slower = replace(FIX, gain=fix_gain(replace(TIMED, speedup=0.8, low=0.5, high=1.25)))
     (costed,) = (c for c in rank_breaks(run(slower)) if c.graph_break.location.line == 3)

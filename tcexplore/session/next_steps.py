@@ -174,9 +174,11 @@ class NextStep:
 
     @property
     def gainless(self) -> bool:
-        """Whether it was measured, and is no certain gain, nor avoids a recompile."""
-        measured = self.gain.measured or (self.tried is not None and bool(self.tried.problem))
-        return measured and not self.gain.helps and not self.recompiles
+        """Whether it was measured, here or in an earlier run, and is no certain gain, nor avoids a recompile."""
+        tried = self.earlier.tried if self.earlier is not None else self.tried
+        gain = measured_gain(self, tried) if tried is not None else self.gain
+        measured = gain.measured or (tried is not None and bool(tried.problem))
+        return measured and not gain.helps and not self.recompiles
 
 
 def next_steps(snapshot: Snapshot) -> tuple[NextStep, ...]:
@@ -220,9 +222,7 @@ def _rank(step: NextStep, snapshot: Snapshot) -> tuple[int, float, bool]:
     if step.action == "correct_result":
         order = 0
     elif step.gainless:
-        order = 6
-    elif step.earlier is not None and not measured_gain(step, step.earlier.tried).helps:
-        order = 5
+        order = 6 if step.earlier is None else 5
     elif step.gain.helps:
         order, saved_s = 1, _saved_s(step.gain.low, step.gain, snapshot)
     elif step.saves_recompiles:

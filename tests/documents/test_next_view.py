@@ -447,6 +447,9 @@ def test_a_step_that_was_tried_in_an_earlier_run_says_so_and_comes_after_untried
     assert f"Tried in run {run.run}, before the file changed: undecided [0.90, 1.10]." in text
     assert f"Tried in run {run.run}, before the file changed: 1.30× faster [1.20, 1.40]." in text
     assert actions(again)[-1] == "autocast"
+    in_vain = text[text.index("Tried, without a certain gain") :]
+    assert "undecided [0.90, 1.10]" in in_vain
+    assert "1.30× faster" not in in_vain
     assert short_gain(step(again, "autocast")) == f"no gain in run {run.run}"
     assert gain_span(step(again, "autocast")).text == f"undecided [0.90, 1.10] in run {run.run}"
     assert gain_span(step(again, "mode")).text == f"1.30× faster [1.20, 1.40] in run {run.run}"

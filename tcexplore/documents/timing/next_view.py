@@ -225,10 +225,7 @@ first_steps = by_identity(8)(next_steps)
 def first_step(snapshot: Snapshot) -> NextStep | None:
     """Return the first step of a run that is not known to be without gain; None if there is none."""
     first = next(iter(first_steps(snapshot)), None)
-    if first is None or first.gainless:
-        return None
-    tried_before = first.earlier is not None and not measured_gain(first, first.earlier.tried).helps
-    return None if tried_before else first
+    return None if first is None or first.gainless else first
 
 
 def short_gain(step: NextStep) -> str:

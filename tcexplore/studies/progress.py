@@ -21,6 +21,8 @@ class _Steps:
     guess_s: float | None
     """Time that a step takes, before one is done; None if unknown."""
     started: float
+    optional: bool = False
+    """Whether they are only done as long as they may change an answer: none of them is left out."""
     names: list[str] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
     seconds: float = 0.0
@@ -49,9 +51,11 @@ class StudyProgress:
         """Start the clock of the budget."""
         self._start = self.clock()
 
-    def plan(self, names: Iterable[str], kind: str = "", guess_s: float | None = None) -> None:
-        """Add steps that are to be done; `guess_s` is how long each might take."""
-        steps = self._kinds.setdefault(kind, _Steps(guess_s, self.clock()))
+    def plan(
+        self, names: Iterable[str], kind: str = "", guess_s: float | None = None, *, optional: bool = False
+    ) -> None:
+        """Add steps that are to be done, or with `optional` may be; `guess_s` is how long each might take."""
+        steps = self._kinds.setdefault(kind, _Steps(guess_s, self.clock(), optional))
         steps.names += [name for name in names if name not in steps.names]
 
     def begin(self, kind: str = "") -> None:
@@ -59,6 +63,11 @@ class StudyProgress:
         self._kind = kind
         if kind in self._kinds:
             self._kinds[kind].started = self.clock()
+
+    def end(self, kind: str) -> None:
+        """Note that no further step of a kind is needed."""
+        if (steps := self._kinds.get(kind)) is not None:
+            steps.names = [name for name in steps.names if name in steps.done]
 
     def finish(self, name: str, kind: str = "") -> None:
         """Note that a step is done."""
@@ -94,7 +103,7 @@ class StudyProgress:
         """Return the steps that are not done, with their kind: of each name only the first one."""
         first: dict[str, str] = {}
         for kind, steps in self._kinds.items():
-            for name in steps.names:
+            for name in () if steps.optional else steps.names:
                 if name not in steps.done:
                     first.setdefault(name, kind)
         return tuple(f"{name} ({kind})" if kind else name for name, kind in first.items())
@@ -104,7 +113,8 @@ class StudyProgress:
         steps = self._kinds.get(self._kind)
         if steps is None or not steps.names:
             return ""
-        counted = f"{self._kind}: " * bool(self._kind) + f"{len(steps.done)} of {len(steps.names)}"
+        most = "at most " * steps.optional
+        counted = f"{self._kind}: " * bool(self._kind) + f"{len(steps.done)} of {most}{len(steps.names)}"
         left = self.left_s
         return counted if not left else f"{counted} · {_about(left)} left"
 

@@ -19,8 +19,8 @@ from tcexplore.studies.progress import BudgetSpentError, StudyProgress
 from tcexplore.studies.runs import Runs, StudyRun, has_ended, timed_out
 from tcexplore.studies.study import Announce, StudyState
 
-COMPILING, TIMING = "compiling", "timing"
-"""The kinds of steps."""
+COMPILING, TIMING, AGAIN = "compiling", "timing", "timing again"
+"""The kinds of steps; `AGAIN` are further slices of cells that matter."""
 
 MAX_AT_ONCE = 4
 """Compiles at once; each also starts C++ compilers."""
@@ -123,6 +123,10 @@ def memory_is_free() -> bool:
         sizes = {name: int(amount) for name, amount, *_ in lines}
         return sizes["MemAvailable:"] > FREE_SHARE * sizes["MemTotal:"]
     return True
+
+
+def _slice_name(cell: Cell, number: int) -> str:
+    return f"{cell.name}, slice {number}"
 
 
 def plan_cells(steps: StudyProgress, cells: Sequence[Cell], state: StudyState[Any, Any]) -> None:
@@ -265,15 +269,25 @@ class TimedCells:
 
     async def _time_again(self) -> None:
         """Time the cells that matter again, and end all processes."""
+        left = [_slice_name(held.cell, n) for held in self._held for n in range(held.slices + 1, self._most + 1)]
+        self._runs.steps.plan(left, AGAIN, self._slice_s, optional=True)
+        self._runs.steps.begin(AGAIN)
         while (again := self._again()) is not None:
             await self._time(again)
+            self._runs.steps.finish(_slice_name(again.cell, again.slices), AGAIN)
+        self._runs.steps.end(AGAIN)
         while self._held:
             self._runs.release(self._held.pop().run)
 
+    @property
+    def _most(self) -> int:
+        """How often a cell is timed at most."""
+        return TURNS if self._in_turn else SLICES
+
     def _again(self) -> _Held | None:
         """Return the cell that was timed least of those that matter."""
-        matter, most = self._matters(self._known), TURNS if self._in_turn else SLICES
-        candidates = [held for held in self._held if held.slices < most and held.cell.key in matter]
+        matter = self._matters(self._known)
+        candidates = [held for held in self._held if held.slices < self._most and held.cell.key in matter]
         candidates = [held for held in candidates if not has_ended(held.run.snapshot)]
         return min(candidates, key=lambda held: held.slices, default=None)
 

@@ -44,6 +44,20 @@ def test_the_time_left_follows_from_the_steps_that_are_done():
     assert progress.text() == "timing: 2 of 2"
 
 
+def test_steps_that_may_be_done_are_counted_as_at_most_so_many_and_are_never_left_out():
+    clock = Clock()
+    progress = StudyProgress(clock=clock)
+    progress.start()
+    progress.plan("abcd", "again", guess_s=10.0, optional=True)
+    progress.begin("again")
+    assert progress.text() == "again: 0 of at most 4 · about 40 s left"
+    clock.now = 6.0
+    progress.finish("a", "again")
+    assert (progress.text(), progress.skipped) == ("again: 1 of at most 4 · about 18 s left", ())
+    progress.end("again")
+    assert progress.text() == "again: 1 of at most 1"
+
+
 def test_the_time_left_counts_down_within_a_step_and_does_not_jump_at_its_end():
     clock = Clock()
     progress = StudyProgress(clock=clock)

@@ -45,13 +45,15 @@ class HeldPlayback(Playback):
 
 
 async def run(
-    estimates: Estimates, options: ModesOptions = OPTIONS
+    estimates: Estimates, options: ModesOptions = OPTIONS, progress: list[str] | None = None
 ) -> tuple[list[str], StudyState[ModesOptions, object]]:
+    """Return what was done, and the state; `progress` gets the text about the steps whenever a cell begins."""
     log: list[str] = []
+    texts = progress if progress is not None else []
     study = load_study("modes")
     state = StudyState[ModesOptions, object](replace(JOB, time_for=1e-6), options, 5.0)
     async with Runs(lambda emit: HeldPlayback(emit, log, estimates)) as runs:
-        await run_study(study, state, runs, lambda _: None, lambda _: None)
+        await run_study(study, state, runs, lambda _: texts.append(runs.steps.text()), lambda _: None)
     return log, state
 
 
@@ -98,6 +100,15 @@ async def test_only_undecided_cells_that_may_be_the_fastest_are_timed_again():
         "max-autotune": [wide(1.6, 1.3, 1.9, 15), wide(1.6, 1.5, 1.7, 16), timed(1.6)],
     })  # fmt: skip
     assert [log.count(f"time {mode}") for mode in OPTIONS.modes] == [1, 1, 3]
+
+
+async def test_further_slices_are_a_kind_of_step_of_their_own():
+    progress: list[str] = []
+    unclear = [wide(1.6, 1.3, 1.9, 15), wide(1.6, 1.5, 1.7, 16), timed(1.6)]
+    await run({"default": [timed(1.5)], "lite": [timed(0.5)], "max-autotune": unclear}, progress=progress)
+    again = [text for text in progress if text.startswith("timing again: ")]
+    # Each of the three cells may have three further slices; only one gets some.
+    assert [text.partition(" · ")[0] for text in again] == [f"timing again: {n} of at most 9" for n in (0, 1)]
 
 
 async def test_hopeless_noise_is_not_timed_again():

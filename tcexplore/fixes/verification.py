@@ -269,8 +269,7 @@ def _difference(judged: ChangeChecked) -> str:
     """Return `gradient of fc1.weight by up to 0.014, 3.2e-07 of its largest value`."""
     relative = "" if judged.max_rel is None else f", {judged.max_rel:.2g} of its largest value"
     by = "by NaN or infinity" if judged.max_abs is None else f"by up to {judged.max_abs:.2g}{relative}"
-    *calls, tensor = judged.tensor.split(": ")  # as in `call 2: with other weights: output`
-    return f"{', '.join((tensor, *calls))}{', ' if calls else ' '}{by}" if tensor else by
+    return f"{judged.tensor} {by}" if judged.tensor else by
 
 
 FactState = Literal["ok", "bad", "wait", "note"]

@@ -27,6 +27,22 @@ def _redrawn(seed: int) -> Variation:
     return redraw
 
 
+def _drawn_in_range(seed: int) -> Variation:
+    """Draw integers between the least and the largest one that occurs, booleans, and finite numbers anew."""
+
+    def draw(tensor: torch.Tensor) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        if tensor.is_floating_point():
+            drawn = torch.randn(tensor.shape, generator=generator).to(tensor)
+            return torch.where(tensor.isfinite(), drawn, tensor)  # as the -inf of a mask
+        if tensor.dtype is torch.bool or not tensor.numel():
+            return torch.randint(0, 2, tensor.shape, generator=generator).to(tensor)
+        low, high = int(tensor.min()), int(tensor.max())
+        return torch.randint(low, high + 1, tensor.shape, generator=generator).to(tensor)
+
+    return draw
+
+
 def _floats(change: Variation, discrete: Variation = torch.clone) -> Variation:
     return lambda tensor: change(tensor) if tensor.is_floating_point() else discrete(tensor)
 
@@ -66,8 +82,8 @@ VARIATIONS: tuple[Variation, ...] = (
 )
 """Variations whose results are always compared."""
 
-REDRAWN: tuple[Variation, ...] = tuple(_floats(_redrawn(seed), _redrawn(seed)) for seed in (1, 2, 3))
-"""Usual values of the same kind: normal ones, and the integers and booleans of a tensor in another order."""
+OTHER_VALUES: tuple[Variation, ...] = tuple(map(_drawn_in_range, (1, 2, 3)))
+"""Usual values of the same kind, from which also a sum or a maximum is another one."""
 
 SEARCHED: tuple[Variation, ...] = (
     _floats(torch.abs), _floats(lambda tensor: -tensor.abs()), _floats(lambda tensor: tensor * 100),

@@ -387,16 +387,20 @@ def describe_constants(snapshot: Snapshot, graph_break: GraphBreak) -> str:
     if not values:
         return ""
     known = f"The code after it is compiled for its value ({first_of(values, 2)})"
-    tried, again = snapshot.other_values, value_recompiles(snapshot, graph_break)
+    tried = snapshot.other_values
     if tried is None:
         return f"{known}: another value compiles it again."
+    again = value_recompiles(tried, graph_break)
+    calls = {recompile.call for recompile in again}
     others = f"{count(tried.calls, 'call')} with other inputs of these sizes"
-    if not again:
-        return f"{known}: {others} did not compile it again."
+    if not calls:
+        return f"{known}: another value compiles it again; in {others} it stayed the same."
     longest = duration(max(recompile.seconds for recompile in again))
-    if len(again) == 1 and again[0].call == 1 and tried.calls > 1:
+    if tried.calls == 1:
+        return f"{known}: a call with other inputs of these sizes compiled it again, in {longest}."
+    if calls == {1}:
         return f"{known}: the first of {others} compiled it again, in {longest}; the next did not."
-    which = "each" if len(again) == tried.calls else str(len(again))
+    which = "each" if len(calls) == tried.calls else str(len(calls))
     return f"{known}: {which} of {others} compiled it again, in up to {longest}."
 
 

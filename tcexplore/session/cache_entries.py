@@ -198,10 +198,9 @@ def constants_after(snapshot: Snapshot, graph_break: ev.GraphBreak) -> tuple[ev.
     )
 
 
-def value_recompiles(snapshot: Snapshot, graph_break: ev.GraphBreak) -> tuple[ev.ValueRecompile, ...]:
-    """Return how often the code after a break compiled again with other values in the inputs; empty if not tried."""
-    tried = snapshot.other_values
-    return tuple(each for each in tried.recompiles if resumes_at(graph_break, each.frame)) if tried else ()
+def value_recompiles(tried: ev.OtherValuesTried, graph_break: ev.GraphBreak) -> tuple[ev.ValueRecompile, ...]:
+    """Return the recompiles of the code after a break in calls with other values."""
+    return tuple(each for each in tried.recompiles if resumes_at(graph_break, each.frame))
 
 
 @dataclass(frozen=True, slots=True)

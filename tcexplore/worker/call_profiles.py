@@ -18,8 +18,10 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CallProfiled, Job, Location, RunFact
 from tcexplore.timing.profile_effect import compare_ratios, measure_ratios
 from tcexplore.timing.workload import Pause, Workload
+from tcexplore.worker import other_values
 from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.failure import OptionalStages
+from tcexplore.worker.other_values import OtherValues
 from tcexplore.worker.program import Program
 
 PROFILER = "torch.profiler:profile"
@@ -42,6 +44,8 @@ class CallProfiles:
     user_files: UserFiles
     caller: Location | None = None
     """The user's line that makes the call in a script."""
+    restore: Callable[[], object] | None = None
+    """Sets the program's state back to that before its first call; None for a script: its calls have other values."""
 
     def emit_all(self, program: Program, workload: Workload) -> None:
         """Emit what profilers show of a call."""
@@ -55,6 +59,10 @@ class CallProfiles:
             self._emit_costs(program)
         self.stages.run(RunFact.LINE_TIMES, "tcexplore.timing.line_timer", self._emit_line_times, workload)
         program.restore()
+        if self.restore is not None and self.recorder.guards_break_value and not self.recorder.limit_hit:
+            values = OtherValues(program, self.hooks, self.user_files, self.restore)
+            self.stages.run(other_values.FACT, other_values.SYMBOL, values.run, limit_s=2 * other_values.LIMIT_S)
+            self.restore()
 
     def _emit_costs(self, program: Program) -> None:
         self.stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)

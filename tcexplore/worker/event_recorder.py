@@ -87,6 +87,11 @@ class EventRecorder:
             self._graphs.add(graph)
         return self._closed
 
+    @property
+    def limit_hit(self) -> bool:
+        """Whether a call of tcexplore's own has reached a recompile limit, after which code runs eagerly."""
+        return self._extra.limit_hit
+
     def _count_extra(self, event: Event) -> None:
         """Send how many compiles were dropped, with the first cause."""
         extra = self._extra

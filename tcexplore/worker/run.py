@@ -51,7 +51,7 @@ from tcexplore.events import (
 )
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import early_imports, other_values, process_setup, recompile_trials, torch_settings
+from tcexplore.worker import early_imports, process_setup, recompile_trials, torch_settings
 from tcexplore.worker.artifact_files import load_artifacts, save_artifacts, use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, ProfileStage
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
@@ -59,7 +59,6 @@ from tcexplore.worker.examination import Examination, state_keys
 from tcexplore.worker.failure import OptionalStages, describe_error, is_caused_by, locate_error, to_failed
 from tcexplore.worker.link import Channel, CommandQueue
 from tcexplore.worker.model_file import ModelFile, refuse_for_script, run_script
-from tcexplore.worker.other_values import OtherValues
 from tcexplore.worker.program import Program, ProgramCalls, ProgramState, user_state
 from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
@@ -379,7 +378,7 @@ class Run:
         elif self._eager_failure:
             self._emit(TimingSkipped(reason=self._eager_failure))
         elif dynamo is None:
-            self._stages.run(RunFact.TIMING, "tcexplore.timing", self._time, program, limit_s=0)
+            self._stages.run(RunFact.TIMING, "tcexplore.timing", self._time, program, examination.restore, limit_s=0)
         else:
             self._compare_with_baseline(program, imported, dynamo)
         if self.job.try_recompile_fixes and self._recorder.recompiled:
@@ -388,10 +387,6 @@ class Run:
             )
             limit = 2 * recompile_trials.BUDGET_S
             self._stages.run(recompile_trials.FACT, recompile_trials.SYMBOL, trials.run, limit_s=limit)
-        if self.job.examine and self._recorder.guards_break_value:
-            values = OtherValues(program, self._hooks, self.user_files, examination.restore)
-            if values.possible:
-                self._stages.run(other_values.FACT, other_values.SYMBOL, values.run, limit_s=2 * other_values.LIMIT_S)
 
     def _load(self, model_file: ModelFile) -> FileEntry | None:
         """Run the file and return its entry; None if it has none, but compiled something.
@@ -574,7 +569,8 @@ class Run:
         self.progress.enter("accuracy")
         self._stages.run(FACT, SYMBOL, judge, limit_s=LIMIT_S)
 
-    def _time(self, program: Program) -> None:
+    def _time(self, program: Program, restore: Callable[[], object]) -> None:
+        """Time the program and profile its calls; `restore` sets its state back to that before its first call."""
         from tcexplore.timing.device_facts import CLOCKS, emit_device_facts
         from tcexplore.timing.timing_run import measure_timing
 
@@ -588,7 +584,9 @@ class Run:
         seconds = self.job.time_for
         # An undecided timing is extended twice, to twice the time each.
         limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
-        profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
+        profiles = CallProfiles(
+            self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files, restore=restore
+        )  # fmt: skip
         profile = ProfileStage(profiles, program, workload)
         pause = self._handle_commands if seconds is not None else profile.between_pairs(self._handle_commands)
         others = self._other_processes(program, workload)

@@ -322,19 +322,21 @@ def test_a_break_whose_value_is_a_constant_of_the_code_after_it_says_so():
     shown = " ".join(row.text.strip() for row in rows(breaks_document, guarded, opened, 200))
     assert text in shown
 
-    def tried(*calls: int, line: int = 0) -> str:
-        """Return what is said of these of three calls with other values, in which the code compiled again."""
+    def tried(*calls: int, line: int = 0, number: int = 3) -> str:
+        """Return what is said of these of `number` calls with other values, in which the code compiled again."""
         assert graph_break.location is not None
         frame = replace(graph_break.location, line=line or graph_break.location.line)
         again = tuple(ev.ValueRecompile(frame=frame, call=call, seconds=0.5 * call) for call in calls)
-        known = replace(guarded, other_values=ev.OtherValuesTried(calls=3, recompiles=again))
+        known = replace(guarded, other_values=ev.OtherValuesTried(calls=number, recompiles=again))
         return evidence(step(known, "fix_break"), known).partition("(== 1.5)")[2]
 
     others = "3 calls with other inputs of these sizes"
     assert tried(1).startswith(f": the first of {others} compiled it again, in 500 ms; the next did not.")
     assert tried(2).startswith(f": 1 of {others} compiled it again, in up to 1.00 s.")
     assert tried(1, 2, 3).startswith(f": each of {others} compiled it again, in up to 1.50 s.")
-    assert tried().startswith(f": {others} did not compile it again.")
+    assert tried().startswith(f": another value compiles it again; in {others} it stayed the same.")
+    assert tried(1, 1, 1) == tried(1), "several functions in one call"
+    assert tried(1, number=1).startswith(": a call with other inputs of these sizes compiled it again, in 500 ms.")
     assert tried(1, line=99) == tried(), "the code after another break"
 
 

@@ -598,5 +598,7 @@ class StepTried(Event):
     """Breaks with a verified fix, each on top of those before, and all breaks; None unless it is to fix several."""
     results: ChangeChecked | None = None
     """The results with the step compared with eager's without it; None if they were not."""
+    same_code: bool = False
+    """Whether the program has the same kernels with the step, so that a difference of the times is one of the noise."""
     problem: str = ""
     """Why it could not be measured; empty if it was."""

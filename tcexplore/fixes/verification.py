@@ -301,7 +301,7 @@ def _facts(verification: Verification) -> Iterator[Fact]:
     judged = verification.after.change_check
     if judged is not None and judged.verdict in SAME_VERDICTS:
         if verification.change.fix.tests and not judged.unreached:
-            yield Fact("ok", "On these inputs, each test that it replaces held and did not hold: all branches ran")
+            yield Fact("ok", "Of these inputs, some meet each replaced condition and some do not: all branches ran")
         if _is_large(judged):
             why = "a rounding grows to this there, with the fix or without: with other roundings, the original differs"
             yield Fact("note", f"Sensitive: {_difference(judged)}; {why} about as much from itself")

@@ -177,7 +177,7 @@ class NextStep:
         """Whether it was measured, here or in an earlier run, and is no certain gain, nor avoids a recompile."""
         tried = self.earlier.tried if self.earlier is not None else self.tried
         gain = measured_gain(self, tried) if tried is not None else self.gain
-        measured = gain.measured or (tried is not None and bool(tried.problem))
+        measured = gain.measured or (tried is not None and (tried.same_code or bool(tried.problem)))
         return measured and not gain.helps and not self.recompiles
 
 

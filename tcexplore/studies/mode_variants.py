@@ -354,7 +354,7 @@ def tried_modes(results: Sequence[RunFigures], own: Config) -> tuple[StepTried, 
         if comparison.variant not in rows or step in tried:
             continue
         if comparison.runs_same_code:
-            tried[step] = StepTried(step=step, problem="its kernels are the same as now")
+            tried[step] = StepTried(step=step, same_code=True)
             continue
         if steady is None or not comparison.timed:
             continue

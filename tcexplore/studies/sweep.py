@@ -257,7 +257,7 @@ def _break_evens(sweep: Sweep, form: Form) -> Iterator[str]:
             needed = rounded(costs.break_even_calls)
             parts.append(f"at size {size} after about {needed} calls ({duration(costs.cost_s)} to compile)")
     if parts:
-        yield f"{form}: break-even {', '.join(parts)}, with the compile times of this study"
+        yield f"{form}: break-even {', '.join(parts)}, as compiled here, with what is cached"
 
 
 def _faster_when_larger(sweep: Sweep) -> Iterator[str]:

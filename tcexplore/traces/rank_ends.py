@@ -142,7 +142,10 @@ class RankError:
 
 
 def add_errors(ranks: Mapping[int, FollowedRank], reports: Iterable[str]) -> None:
-    """Learn the exceptions of ranks that have ended, from what the job wrote; read only if one is still unknown."""
+    """Learn the exceptions of ranks that have ended, from what the job wrote.
+
+    No report is read if all are known: `reports` may be a generator.
+    """
     if all(rank.error for rank in ranks.values() if rank.over):
         return
     errors: dict[int, RankError] = {}

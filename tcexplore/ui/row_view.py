@@ -106,6 +106,10 @@ _LONGEST_WORD = 24
 """Characters that are repeated of a word that is cut."""
 
 
+def _is_blank(row: Row) -> bool:
+    return not row.links and not row.text.strip()
+
+
 def _cut(text: str, start: int, end: int) -> str:
     """Return the text in a range of cells."""
     width = cell_len(text)
@@ -309,7 +313,7 @@ class RowView(ScrollView, can_focus=True):
     def action_cursor(self, by: int) -> None:
         """Move the cursor to the next row with text; without one, leave it."""
         index = self.cursor + by
-        while 0 <= index < len(self.document) and self._is_blank(index):
+        while 0 <= index < len(self.document) and _is_blank(self.document.row(index)):
             index += by
         self.move_to(index if 0 <= index < len(self.document) else self.cursor)
 
@@ -329,17 +333,9 @@ class RowView(ScrollView, can_focus=True):
     def _last_row(self) -> int:
         """Return the last row that is not blank or only about keys."""
         index = len(self.document) - 1
-        while index > 0 and (self._is_blank(index) or self._is_about_keys(index)):
+        while index > 0 and (_is_blank(row := self.document.row(index)) or (row.keys_only and not row.links)):
             index -= 1
         return max(index, 0)
-
-    def _is_blank(self, index: int) -> bool:
-        row = self.document.row(index)
-        return not row.links and not row.text.strip()
-
-    def _is_about_keys(self, index: int) -> bool:
-        row = self.document.row(index)
-        return not row.links and row.keys_only
 
     def action_zoom_axis(self, by: int) -> None:
         if choices := steered(self.document, "zoom", by, self.cursor):

@@ -64,8 +64,6 @@ class RunActions(App[int]):
         """How often the user chose each command of the palette."""
         self._studies: Studies | None = None
         """Those of the file; None before the first one."""
-        self._end_asked: tuple[StudyTask, int] | None = None
-        """The study that a fix would end, and the inputs until the user was told so."""
         self._fixes: FixPreparation | None = None
         self._fix_awaited: tuple[int, tuple[Link, ...], int] | None = None
         """The run, and the links of the break, whose fix opens once the run is over; and the inputs until then."""
@@ -287,14 +285,7 @@ class RunActions(App[int]):
             return f"Put the cursor on a graph break or on its line: {hint('next-break')} goes to the next one."
         from tcexplore.ui.screens.fix_screen import FixScreen
 
-        runs = self._fixes is None or not self._fixes.is_over(run, graph_break)
-        task = self._studies.ended_by_another if self._studies is not None and runs else None
-        if task is not None and self._end_asked != (task, self._inputs - 1):
-            self._end_asked = task, self._inputs
-            return f"That ends {task.study.title}, {task.status}. The same key again ends it."
-        if runs:
-            self.stop_study()
-        return FixScreen(engine, engine.job, run, graph_break, self.undo, self._fixes, self.stop_study)
+        return FixScreen(engine, engine.job, run, graph_break, self.undo, self._fixes, self._studies)
 
     def on_recompile_check_requested(self, message: RecompileCheckRequested) -> None:
         if self._trace_only():

@@ -194,6 +194,17 @@ def test_a_mode_that_failed_in_an_earlier_run_says_so():
     assert "Tried in run 3: RuntimeError: no such size." in results(step(failed, "mode"), failed)
 
 
+def test_a_mode_with_the_same_kernels_is_no_failure_and_no_gain():
+    run = replace(product_heavy(), steps_tried=())
+    same = ev.StepTried(run=run.run, step=step(run, "mode").key, same_code=True)
+    now, later = replace(run, steps_tried=(same,)), replace(run, tried_before=(EarlierTrial(3, same),))
+    assert [gain_span(step(each, "mode")).text for each in (now, later)] == [
+        "the same kernels", "the same kernels in run 3",
+    ]  # fmt: skip
+    assert all(actions(each)[-1] == "mode" and step(each, "mode").gainless for each in (now, later))
+    assert "Tried: torch makes the same kernels with it." in results(step(now, "mode"), now)
+
+
 def test_a_verified_fix_that_was_not_timed_says_why():
     run = fakes.complete()
     (graph_break,) = run.breaks

@@ -261,14 +261,14 @@ def test_a_mode_with_the_kernels_of_the_usual_one_is_no_gain_on_a_cpu():
     usual, tuned = (finished(speedup, mode) for speedup, mode in ((1.5, "default"), (1.7, "max-autotune")))
     runs = [RunFigures(each.run.apply(kernel)) for each in (usual, tuned)]
     (step,) = tried_modes(runs, ev.Config())
-    assert (step.problem, step.speedup) == ("its kernels are the same as now", None)
+    assert (step.same_code, step.problem, step.speedup) == (True, "", None)
     (step,) = tried_modes([runs[0], RunFigures(tuned.run.apply(replace(kernel, source="other")))], ev.Config())
-    assert (step.problem, step.verdict) == ("", "faster")
+    assert (step.same_code, step.verdict) == (False, "faster")
     timing = tuned.run.timing
     assert timing is not None
     on_gpu = RunFigures(tuned.run.apply(kernel).apply(replace(timing, device="cuda")))
     (step,) = tried_modes([runs[0], on_gpu], ev.Config())
-    assert (step.problem, step.verdict) == ("", "faster"), "there, a mode may replay CUDA graphs"
+    assert (step.same_code, step.verdict) == (False, "faster"), "there, a mode may replay CUDA graphs"
 
 
 def test_a_mode_is_not_faster_by_less_than_the_noise_of_undecided_runs():

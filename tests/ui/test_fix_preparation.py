@@ -42,7 +42,7 @@ async def test_a_verified_fix_is_ready_before_the_key(tmp_path: Path):
         assert file.read_text() == TEXT
 
 
-async def test_a_fix_that_is_ready_is_shown_beside_a_study_that_another_fix_ends(tmp_path: Path):
+async def test_a_fix_that_is_ready_is_shown_beside_a_study_that_another_run_of_it_ends(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text(TEXT)
     async with run_app(broken(file)) as ui:
@@ -57,6 +57,9 @@ async def test_a_fix_that_is_ready_is_shown_beside_a_study_that_another_fix_ends
         await ui.press("escape", "3", "b", "h")
         assert isinstance(ui.app.screen, FixScreen)
         assert "verified on 4 inputs" in ui.screen
+        assert not study.state.over
+        await ui.press("r")
+        assert "cold compile goes on" in ui.notifications[-1]
         assert not study.state.over
         await ui.press("r")
         await ui.until(lambda: study.state.over)

@@ -119,16 +119,16 @@ def _outside_rows(snapshot: Snapshot, outside: LineTimes, width: int) -> Iterato
     yield row((_figures(outside, outside.eager_us, None), "strong"), ("the step", "strong"))
     yield from (_line_row(snapshot, time, outside, width) for time in outside.lines)
     yield BLANK
-    yield from wrapped(_name_python(snapshot), width, "muted")
+    yield from wrapped(_note_on_python(snapshot), width, "muted")
     yield from _notes(outside.lines, width)
 
 
-def _name_python(snapshot: Snapshot) -> str:
-    """Return that Python is on no line, and what the optimizer takes with it."""
+def _note_on_python(snapshot: Snapshot) -> str:
+    """Return that Python is on no line, and what the optimizer takes with its own."""
     parts = {part.name: part.us for part in snapshot.steps.rest} if snapshot.steps is not None else {}
     if (us := parts.get("optimizer")) is None:
         return OPS_ONLY
-    return f"{OPS_ONLY} With it, the optimizer takes {_duration(us)} of a compiled step."
+    return f"{OPS_ONLY} With its Python, the optimizer takes {_duration(us)} of a compiled step."
 
 
 def _whole_rows(times: LineTimes) -> Iterator[Row]:

@@ -182,6 +182,8 @@ def gain_span(step: NextStep) -> Span:
 
 def _describe_trial(gain: Gain, tried: StepTried) -> str:
     """Return the gain that a trial measured; an open question is not called a missing gain."""
+    if tried.same_code:
+        return "the same kernels"
     undecided = gain.measured and gain.unit == "times faster" and tried.verdict == "undecided" and not gain.helps
     if undecided and gain.high is not None and gain.high >= 1:
         return f"undecided {_interval(gain)}"
@@ -458,6 +460,8 @@ def results(step: NextStep, snapshot: Snapshot) -> Iterator[str]:
     if tried.problem:
         yield f"Tried: {tried.problem}"
         return
+    if tried.same_code:
+        yield "Tried: torch makes the same kernels with it."
     if tried.compile_s is not None and tried.saved_compile_s is not None:
         yield f"Tried: compiling takes {duration(tried.compile_s[1])} instead of {duration(tried.compile_s[0])}."
     if tried.fixes is not None:

@@ -69,12 +69,6 @@ class FixPreparation:
     def _forget_stopped(self) -> None:
         self._tasks = {key: task for key, task in self._tasks.items() if not task.state.stopped}
 
-    def is_over(self, run: Snapshot, graph_break: ev.GraphBreak) -> bool:
-        """Return whether the verification of a break is finished: its screen shows it without a run."""
-        job = self._engine.job
-        task = None if job is None else self._tasks.get(_key(job, run, graph_break))
-        return task is not None and task.state.over and not task.state.stopped and not task.state.error
-
     def take(self, run: Snapshot, graph_break: ev.GraphBreak) -> StudyTask | None:
         """Return the verification of a break, finished or under way, for a screen; stop any other one."""
         job = self._engine.job
@@ -172,18 +166,18 @@ class FixScreen(StudyScreen):
         broken: GraphBreak,
         undo: Undo,
         fixes: FixPreparation | None = None,
-        stop_study: Callable[[], None] = lambda: None,
+        others: Studies | None = None,
     ) -> None:
         """Make the screen; `fixes` keeps verifications, and goes on with this one when the screen closes.
 
-        `stop_study` ends the study of the file under way: two that time disturb each other.
+        `others` are the studies of the file: two that time at once disturb each other.
         """
         super().__init__(STUDY, StudyContext(engine, job, run, Studies(lambda _: None)))
         self._fixes = fixes
         self._prepared = fixes.take(run, broken) if fixes is not None else None
         self._target = FixTarget(run, broken, (), "")
         self._undo = undo
-        self._stop_study = stop_study
+        self._others = others
 
     @property
     def job(self) -> Job:
@@ -206,9 +200,14 @@ class FixScreen(StudyScreen):
         self._target = replace(target, first=self._target.first)
         self.begin(FixOptions(target=self._target))
 
-    def begin(self, options: object, resume: StudyState[Any, Any] | None = None) -> None:
-        self._stop_study()
-        super().begin(options, resume)
+    @property
+    def ended_by_this(self) -> StudyTask | None:
+        return self._others.ended_by_another if self._others is not None else None
+
+    def stop_others(self) -> None:
+        super().stop_others()
+        if self._others is not None:
+            self._others.stop()
 
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
         state.written = self._written

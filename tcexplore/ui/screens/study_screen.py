@@ -299,15 +299,24 @@ class StudyScreen(OverlayScreen):
         elif self.state is None:
             self.leave()
 
+    @property
+    def ended_by_this(self) -> StudyTask | None:
+        """The study under way that this one would leave incomplete."""
+        return self._study_context.studies.ended_by_another
+
+    def stop_others(self) -> None:
+        """End the study under way, if there is one."""
+        self._study_context.studies.stop()
+
     def begin(self, options: object, resume: StudyState[Any, Any] | None = None) -> None:
         """Begin the study; `resume` is a stopped study to continue. The user is asked before it ends another one."""
-        ended = self._study_context.studies.ended_by_another
+        ended = self.ended_by_this
         if ended is not None and ended not in (self.study_task, self._end_asked):
             self._end_asked, self._asked = ended, partial(self.begin, options, resume)
             self.say(f"{ended.study.title} goes on, {ended.status}. {hint('study-again')} ends it and begins this one.")
             return
         self._asked = None
-        self._study_context.studies.stop()
+        self.stop_others()
         self._job, own = self.job if resume is None else resume.job, self._study_context.own
         self.state = StudyState(self._job, options, run_timeout(own), own=own)
         if resume is not None:

@@ -368,9 +368,7 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     """
     if costed.us is None or costed.share is None or costed.contradicted:
         return ""
-    whole = "the call without the fix" if costed.basis == "verified fix" else "the profiled call"
-    whole = "the profiled forward" if is_share_of_forward(costed, snapshot) else whole
-    of = f" of {whole}, {duration(costed.us / costed.share / 1e6)}" if costed.share else ""
+    of = f" of {_measured_in(costed, snapshot)}, {duration(costed.us / costed.share / 1e6)}" if costed.share else ""
     if costed.high_us is None or costed.low_us is None:
         if costed.is_too_short:
             return f"nothing certain {_unit(snapshot)}"
@@ -379,6 +377,14 @@ def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     if costed.is_undecided:
         return f"undecided, between {low} and {high} {_unit(snapshot)}"
     return f"{duration(costed.us / 1e6)} [{low}, {high}] {_unit(snapshot)} ({format_share(costed.share)}{of})"
+
+
+def _measured_in(costed: RankedBreak, snapshot: Snapshot) -> str:
+    """Return in what the cost of a break was measured."""
+    several = "s" * (snapshot.entry is not None and len(snapshot.entry.calls) > 1)
+    if costed.basis == "verified fix":
+        return f"the call{several} without the fix"
+    return f"the profiled {'forward' if is_share_of_forward(costed, snapshot) else 'call'}{several}"
 
 
 def describe_constants(snapshot: Snapshot, graph_break: GraphBreak) -> str:

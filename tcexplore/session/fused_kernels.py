@@ -12,6 +12,9 @@ from tcexplore.session.snapshot import Snapshot
 NO_SHARED_DATA = "no shared data"
 """Start of torch's reason for unrelated nodes, which applies to most pairs and is never of interest."""
 
+INTERMEDIATE = "intermediate nodes between node1 & node2"
+"""torch's reason for two nodes of which the second one needs the first one's result through another node."""
+
 NORMALISATIONS = frozenset({
     "aten.native_layer_norm", "aten.native_layer_norm_backward", "aten.native_group_norm",
     "aten.native_group_norm_backward", "aten.native_batch_norm", "aten.native_batch_norm_backward",
@@ -95,7 +98,7 @@ class Fusions:
             related,
             len(refused) - len(related),
             _separation(a, b),
-            schedules.relation(a, b, first, second),
+            schedules.relation(a, b, first, second, through_others=any(d.reason == INTERMEDIATE for d in related)),
             schedules.pairwise_attempts(a),
         )
 
@@ -210,9 +213,12 @@ class KernelRelation:
     reversed: bool = False
     """The first kernel reads a result of the second."""
     nodes: tuple[str, ...] = ()
-    """Scheduler nodes on the shortest path between them that has any, even if one needs the other directly."""
+    """Scheduler nodes on the shortest path between them; of two that torch did not fuse for these, on the shortest one
+    that has any."""
     between: tuple[ev.Kernel, ...] = ()
     """Kernels of these nodes."""
+    directly: bool = False
+    """Whether one reads a result of the other itself."""
 
 
 class Schedules:
@@ -234,9 +240,18 @@ class Schedules:
         return self._attempts.get((kernel.graph, kernel.phase))
 
     def relation(
-        self, a: ev.Kernel, b: ev.Kernel, a_nodes: Iterable[str], b_nodes: Iterable[str]
+        self,
+        a: ev.Kernel,
+        b: ev.Kernel,
+        a_nodes: Iterable[str],
+        b_nodes: Iterable[str],
+        *,
+        through_others: bool = False,
     ) -> KernelRelation | None:
-        """Return how these nodes of `b` depend on those of `a`; None for two schedules or with unknown nodes."""
+        """Return how these nodes of `b` depend on those of `a`; None for two schedules or with unknown nodes.
+
+        With `through_others`, look for nodes in between also if one needs the other directly.
+        """
         first, second = self._known(a, a_nodes), self._known(b, b_nodes)
         if (a.graph, a.phase) != (b.graph, b.phase) or not first or not second:
             return None
@@ -244,10 +259,13 @@ class Schedules:
         for start, goal, turned in ((second, first, False), (first, second, True)):
             way = self._way(start, goal)
             if way is not None:
-                way = way or self._way(start, goal, through_others=True) or []
+                directly = not way
+                if directly and through_others:
+                    way = self._way(start, goal, through_others=True) or []
                 owners = {self._owner[key].name: self._owner[key] for key in way if key in self._owner}
                 between = tuple(kernel for kernel in owners.values() if kernel is not a and kernel is not b)
-                return KernelRelation(shared, True, turned, tuple(name for _, _, name in way), between)
+                names = tuple(name for _, _, name in way)
+                return KernelRelation(shared, True, turned, names, between, directly)
         return KernelRelation(shared)
 
     def shared(self, decision: ev.FusionDecision) -> tuple[str, ...]:
@@ -267,9 +285,8 @@ class Schedules:
     def _way(self, start: set[Key], goal: set[Key], *, through_others: bool = False) -> list[Key] | None:
         """Return the shortest chain of nodes from one of `goal` to one of `start`, without the ends.
 
-        With `through_others`, it has at least one node of neither: torch fuses no two nodes with another in between,
-        also if one needs the other directly. In the scheduler's order, each node follows those that it needs, so nodes
-        before all of `goal` are skipped.
+        With `through_others`, it has at least one node of neither. In the scheduler's order, each node follows those
+        that it needs, so nodes before all of `goal` are skipped.
         """
         first = min(self._place[key] for key in goal)
         previous: dict[Key, Key | None] = dict.fromkeys(start)

@@ -57,6 +57,8 @@ def test_the_most_expensive_break_is_first_and_a_whole_function_gets_the_remaini
     trains = replace(snapshot, timing=replace(timing, train=True))
     assert format_cost_briefly(ranked[0], trains) == "≥20.0 µs", "the share of a forward is none of a call"
     assert format_cost(ranked[0], trains) == "at least 20.0 µs per call (10% of the profiled forward, 200 µs)"
+    two = replace(snapshot, entry=ev.EntryFound(name="f", kind="function", rule="", calls=(("f32[2]",), ("f32[3]",))))
+    assert "of the profiled calls, 200 µs)" in format_cost(ranked[0], two)
     assert "50.0 µs from the end of this graph" in explain_cost(ranked[0])
     assert "(2 times), in which 2 ops run eagerly: aten.relu" in explain_cost(ranked[0])
     assert "plain Python" in explain_cost(ranked[1])

@@ -130,8 +130,13 @@ def test_the_kernel_in_between_is_named_although_the_second_one_also_needs_the_f
     run = with_code(RUN, kernels=(first, GEMM, second), schedules=(made,), fusion=refused)
     relation = not_fused(run, first, second).relation
     assert relation is not None
-    assert (relation.nodes, relation.between) == (("op3",), (GEMM,))
+    assert (relation.nodes, relation.between, relation.directly) == (("op3",), (GEMM,), True)
     assert first_reason(run, first, second) == "E1 runs in between"
+    text = shown(fusion_reasons_document(run, first, second, 100))
+    assert "The second one needs the result of the first one, directly and through" in text
+    other = not_fused(replace(run, codes=(replace(run.code, fusion=()),)), first, second).relation
+    assert other is not None
+    assert (other.nodes, other.directly) == ((), True), "torch did not refuse them for what is in between"
 
 
 def test_the_kernels_before_the_first_call_of_a_repeated_kernel_are_named():

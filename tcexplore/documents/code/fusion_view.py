@@ -22,7 +22,15 @@ from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
-from tcexplore.session.fused_kernels import NO_SHARED_DATA, FusedKernel, Fusions, KernelRelation, NotFused, not_fused
+from tcexplore.session.fused_kernels import (
+    INTERMEDIATE,
+    NO_SHARED_DATA,
+    FusedKernel,
+    Fusions,
+    KernelRelation,
+    NotFused,
+    not_fused,
+)
 from tcexplore.session.kernel_facts import idle_graphs, kernels_that_run
 from tcexplore.session.line_times import bytes_moved
 from tcexplore.session.links import Link, break_link, kernel_link
@@ -345,8 +353,8 @@ def _not_compared(snapshot: Snapshot, answer: NotFused, width: int) -> Iterator[
 def _path(snapshot: Snapshot, relation: KernelRelation, links: tuple[Link, ...], width: int) -> Iterator[Row]:
     """Yield the kernels between two of which one needs the results of the other."""
     first, second = ("second", "first") if relation.reversed else ("first", "second")
-    directly = not relation.nodes
-    text = f"The {second} one needs the result of the {first} one{'.' if directly else ', through'}"
+    through = f", {'directly and ' * relation.directly}through" if relation.nodes else "."
+    text = f"The {second} one needs the result of the {first} one{through}"
     yield from wrapped(text, width, indent=5, links=links)
     known = labels(snapshot)
     for kernel in relation.between:
@@ -389,8 +397,6 @@ def _unrelated(snapshot: Snapshot, answer: NotFused, toggled: frozenset[str], wi
 
 # ---- the scheduler's reasons in plain words
 
-
-INTERMEDIATE = "intermediate nodes between node1 & node2"
 
 PLAIN = {
     INTERMEDIATE: (

@@ -55,18 +55,19 @@ class ScriptSteps:
         if self.objection:
             return f"{made}: {self.objection}"
         if self.identical:
-            return f"{made}: losses, parameters and random numbers bit-identical{self._time}"
+            return f"{made}: losses, parameters and random numbers bit-identical"
         losses = f"losses equal within {self.loss_difference:.1e}" if self.losses else "no loss was seen"
         if not self.judged:
-            return f"{made}: {losses}, and random numbers equal; parameters were not compared with rounding{self._time}"
-        return f"{made}: {losses}, parameters equal up to rounding, random numbers equal{self._time}"
+            return f"{made}: {losses}, and random numbers equal; parameters were not compared with rounding"
+        return f"{made}: {losses}, parameters equal up to rounding, random numbers equal"
 
     @property
-    def _time(self) -> str:
+    def time(self) -> str:
+        """The time of a step before and after in a sentence; empty if it is not known."""
         if self.before_us is None or self.after_us is None:
             return ""
         before, after = duration(self.before_us / 1e6), duration(self.after_us / 1e6)
-        return f"; median step {before} before, {after} now, in separate runs: too few to compare"
+        return f"Median step {before} before, {after} now, in separate runs of few steps: not comparable"
 
 
 @dataclass(frozen=True)
@@ -310,6 +311,8 @@ def _facts(verification: Verification) -> Iterator[Fact]:
     yield _speed(verification)
     if (steps := verification.steps) is not None:
         yield Fact("bad" if steps.objection else "note" if steps.reason or not steps.judged else "ok", steps.text)
+        if steps.time and not steps.objection and not steps.reason:
+            yield Fact("note", steps.time)
     yield from _output(verification)
 
 

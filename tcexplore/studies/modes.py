@@ -21,10 +21,10 @@ from tcexplore.events import TIMEOUT, Config, Event, Job, Standby
 from tcexplore.events.config import INDUCTOR
 from tcexplore.keymap import hint
 from tcexplore.model_python import ModelPython
-from tcexplore.quantities import count, duration, factor_range, first_of, rounded, size
+from tcexplore.quantities import count, duration, factor, factor_range, first_of, rounded, size
 from tcexplore.report.json_report import configuration
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import RunFigures, economics, may_be_faster, script_steps
+from tcexplore.session.economics import UNDECIDED, RunFigures, economics, may_be_faster, script_steps
 from tcexplore.session.links import Link
 from tcexplore.studies.environments import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.mode_choice import (
@@ -177,6 +177,20 @@ def _conclusions(state: State, more: bool, width: int) -> Iterator[Row]:
         if not index:
             yield BLANK
         yield from wrapped(line, width, "error" if line.startswith(ERROR_MARK) else "strong" if not index else "")
+    if text := _own_verdict(state):
+        yield from wrapped(text, width, "muted")
+
+
+def _own_verdict(state: State) -> str:
+    """Return what the timing of the file says of a configuration that no run here decides; empty without that."""
+    own = state.own.timing if state.own is not None else None
+    if own is None or own.verdict not in ("faster", "slower") or choose_mode(state.results) is not None:
+        return ""
+    rows = (result.run for result in state.results if state.own and result.run.config.mode == state.own.config.mode)
+    if not any(run.timing is not None and run.timing.verdict in UNDECIDED for run in rows):
+        return ""
+    interval = factor_range(own.low, own.high, slower=own.verdict == "slower")
+    return f"The timing of the file, with more pairs: {factor(own.speedup)} {own.verdict} {interval}."
 
 
 def _failures(results: Sequence[RunFigures], width: int) -> Iterator[Row]:

@@ -307,7 +307,9 @@ def _helps(
         known = {*some, *unknown, *sweep.sizes_where(form, fails_in_eager)}
         worse = tuple(size for size in sweep.measured(form) if size > min(some) and size not in known)
         but = f", but not at {_listed(worse)}" if worse else ""
-        clauses = [f"compiling helps at size {_listed(some)}{but}{so_far}", undecided]
+        smaller = [size for size in sweep.sizes if size <= max(some)]
+        where = f"up to size {max(some)}" if len(some) > 1 and set(smaller) == set(some) else f"at size {_listed(some)}"
+        clauses = [f"compiling helps {where}{but}{so_far}", undecided]
     elif unknown:
         timed = sweep.sizes_where(form, lambda figures: figures.run.timing is not None)
         clauses = [undecided, f"compiling helps at no other size{so_far}" if len(timed) > len(unknown) else ""]

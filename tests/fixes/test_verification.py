@@ -9,7 +9,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.fixes.proposals import proposals
-from tcexplore.fixes.verification import Verification, facts, speed_text, summary_fact
+from tcexplore.fixes.verification import ScriptSteps, Verification, facts, speed_text, summary_fact
 from tcexplore.studies.fix import BreakView, break_document
 from tests.fixes.verifications import FILE, GRAPH, GUARDED, ITEM, KIND, SAME, TEXT, broken, run, verification
 
@@ -114,6 +114,14 @@ def test_a_fix_that_replaces_branches_says_that_all_of_them_ran():
     for tried, checked, says in ((with_branch, SAME, True), (with_branch, unreached, False), (change, SAME, False)):
         texts = [fact.text for fact in facts(replace(verification(checked), change=tried))]
         assert any("some meet each replaced condition and some do not" in text for text in texts) == says
+
+
+def test_the_times_of_a_few_steps_are_no_argument_for_a_fix():
+    steps = ScriptSteps(steps=8, losses=8, identical=True, judged=True, before_us=5e4, after_us=6.4e4)
+    known = list(facts(replace(verification(SAME), steps=steps)))
+    assert ("ok", steps.text) in known
+    assert ("note", steps.time) in known
+    assert "50.0 ms before, 64.0 ms now" in steps.time
 
 
 def test_a_fix_after_which_the_line_breaks_for_another_reason_is_not_verified():

@@ -233,6 +233,23 @@ def test_how_often_autotuning_took_the_call_of_the_library_is_said():
     assert text in list(conclusions([runs[0], RunFigures(autotuned)]))
 
 
+async def test_a_study_that_decides_nothing_gives_the_verdict_of_the_files_own_timing():
+    state, _ = await played("modes", story, ModesOptions(dynamic=(None,)))
+    own = finished(1.1, "default", low=1.08, high=1.12).run
+    state.results = [finished(1.1, "default", verdict="undecided", low=1.02, high=1.2)]
+    text = "The timing of the file, with more pairs: 1.10× faster [1.08, 1.12]."
+    assert text not in printed("modes", state), "without one"
+    state.own = own
+    assert text in printed("modes", state)
+    state.results = [finished(1.5, "default")]
+    assert text not in printed("modes", state), "this study decides"
+    state.own, state.results = (
+        finished(1.1, "default", verdict="undecided").run,
+        [finished(1.1, "lite", verdict="undecided")],
+    )
+    assert "The timing of the file" not in printed("modes", state)
+
+
 def test_a_mode_that_the_noise_leaves_undecided_says_so():
     run = finished(1.08, "default", verdict="undecided", low=1.02, high=1.2).run
     assert run.timing is not None

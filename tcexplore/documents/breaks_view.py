@@ -400,7 +400,7 @@ def describe_constants(snapshot: Snapshot, graph_break: GraphBreak) -> str:
     calls = {recompile.call for recompile in again}
     others = f"{count(tried.calls, 'call')} with other inputs of these sizes"
     if not calls:
-        return f"{known}: another value compiles it again; in {others} it stayed the same."
+        return f"{known}: another value compiles it again; in {others} the value stayed the same."
     longest = duration(max(recompile.seconds for recompile in again))
     if tried.calls == 1:
         return f"{known}: a call with other inputs of these sizes compiled it again, in {longest}."

@@ -190,7 +190,8 @@ def _own_verdict(state: State) -> str:
     if not any(run.timing is not None and run.timing.verdict in UNDECIDED for run in rows):
         return ""
     interval = factor_range(own.low, own.high, slower=own.verdict == "slower")
-    return f"The timing of the file, with more pairs: {factor(own.speedup)} {own.verdict} {interval}."
+    pairs = count(own.pairs, "pair")
+    return f"The timing of the file decides, with {pairs}: {factor(own.speedup)} {own.verdict} {interval}."
 
 
 def _failures(results: Sequence[RunFigures], width: int) -> Iterator[Row]:

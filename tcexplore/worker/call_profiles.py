@@ -62,7 +62,6 @@ class CallProfiles:
         if self.restore is not None and self.recorder.guards_break_value and not self.recorder.limit_hit:
             values = OtherValues(program, self.hooks, self.user_files, self.restore)
             self.stages.run(other_values.FACT, other_values.SYMBOL, values.run, limit_s=2 * other_values.LIMIT_S)
-            self.restore()
 
     def _emit_costs(self, program: Program) -> None:
         self.stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)

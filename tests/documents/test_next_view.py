@@ -345,7 +345,7 @@ def test_a_break_whose_value_is_a_constant_of_the_code_after_it_says_so():
     assert tried(1).startswith(f": the first of {others} compiled it again, in 500 ms; the next did not.")
     assert tried(2).startswith(f": 1 of {others} compiled it again, in up to 1.00 s.")
     assert tried(1, 2, 3).startswith(f": each of {others} compiled it again, in up to 1.50 s.")
-    assert tried().startswith(f": another value compiles it again; in {others} it stayed the same.")
+    assert tried().startswith(f": another value compiles it again; in {others} the value stayed the same.")
     assert tried(1, 1, 1) == tried(1), "several functions in one call"
     assert tried(1, number=1).startswith(": a call with other inputs of these sizes compiled it again, in 500 ms.")
     assert tried(1, line=99) == tried(), "the code after another break"

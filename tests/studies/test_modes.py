@@ -237,7 +237,8 @@ async def test_a_study_that_decides_nothing_gives_the_verdict_of_the_files_own_t
     state, _ = await played("modes", story, ModesOptions(dynamic=(None,)))
     own = finished(1.1, "default", low=1.08, high=1.12).run
     state.results = [finished(1.1, "default", verdict="undecided", low=1.02, high=1.2)]
-    text = "The timing of the file, with more pairs: 1.10× faster [1.08, 1.12]."
+    assert own.timing is not None
+    text = f"The timing of the file decides, with {own.timing.pairs} pairs: 1.10× faster [1.08, 1.12]."
     assert text not in printed("modes", state), "without one"
     state.own = own
     assert text in printed("modes", state)

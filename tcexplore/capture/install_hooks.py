@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
+from tcexplore.events import Event
 
 VECTOR_PROBE = "inductor.vector_probe"
 """Makes the compile faster. `inductor.library_files` changes how it writes files; all others only observe it."""
@@ -47,6 +49,21 @@ BACKEND_CALL = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
 def module_names() -> list[str]:
     """Return the full names of all modules."""
     return [f"tcexplore.capture.{module}" for module in (*DYNAMO_MODULES, *BACKEND_MODULES)]
+
+
+@contextmanager
+def events_apart(own: Hooks, user_files: UserFiles) -> Iterator[list[Event]]:
+    """Collect the events of calls that are not the run's, with hooks of their own; the run's hooks emit nothing.
+
+    The run's own observers know what they emitted once.
+    """
+    events: list[Event] = []
+    hooks = Hooks(events.append)
+    with ExitStack() as stack:
+        stack.callback(hooks.remove)
+        stack.callback(install_all(hooks, user_files).remove)
+        stack.enter_context(own.silenced())
+        yield events
 
 
 def install_all(hooks: Hooks, user_files: UserFiles, *, probe: bool = True) -> StructuredTrace:

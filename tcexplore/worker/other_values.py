@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tcexplore.accuracy.input_variations import OTHER_VALUES, have_equal_tensors, vary
 from tcexplore.capture.entry import Call
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.install_hooks import install_all
+from tcexplore.capture.install_hooks import events_apart
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Event, FrameEntered, Location, OtherValuesTried, Recompiled, ValueRecompile
 from tcexplore.worker.fork_policy import call_in_copy, can_fork
@@ -62,15 +61,10 @@ class OtherValues:
         import torch._inductor.config as inductor
 
         inductor.compile_threads = 1  # the copy has no thread or process of a pool
-        events: list[Event] = []
-        hooks = Hooks(events.append)
         made: list[tuple[Any, int, float]] = []
         # No backward: it cannot run in a copy once torch built for CUDA has compiled something.
         make = self.program.forward if self.program.train else self.program.call
-        with ExitStack() as stack:
-            stack.callback(hooks.remove)
-            stack.callback(install_all(hooks, self.user_files).remove)
-            stack.enter_context(self.hooks.silenced())
+        with events_apart(self.hooks, self.user_files) as events:
             began = time.monotonic()
             for number, call in enumerate(calls):
                 if number and time.monotonic() - began > LAST_BEGIN_S:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, zip_longest
 from types import ModuleType
@@ -21,7 +20,7 @@ from torch.utils import _pytree as pytree
 from tcexplore.capture.dynamo.frame_entries import forget_frames
 from tcexplore.capture.entry import Call, EntryError
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.install_hooks import install_all
+from tcexplore.capture.install_hooks import events_apart
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.capture.varied_calls import Arguments, vary_calls
 from tcexplore.events import (
@@ -327,12 +326,7 @@ class RecompileTrials:
 
     def _calls_with(self, changes: Changes) -> dict[str, Any]:
         """Make the calls, and return what they compile. Changes the program and this process."""
-        events: list[Event] = []
-        hooks = Hooks(events.append)  # the run's own observers know what they emitted once
-        with ExitStack() as stack:
-            stack.callback(hooks.remove)
-            stack.callback(install_all(hooks, self.user_files).remove)
-            stack.enter_context(self.hooks.silenced())
+        with events_apart(self.hooks, self.user_files) as events:
             return _compiled(events, self._compile_with(changes, events))
 
     def _compile_with(self, changes: Changes, events: Sequence[Event]) -> list[int]:

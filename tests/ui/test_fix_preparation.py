@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +28,19 @@ async def prepared(ui: AppUnderTest, file: Path) -> None:
         await ui.settle()
 
 
-async def test_a_verified_fix_is_ready_before_the_key(tmp_path: Path):
-    file = tmp_path / "model.py"
+@asynccontextmanager
+async def with_ready_fix(folder: Path) -> AsyncIterator[AppUnderTest]:
+    """Run the app on a `model.py` whose break has a fix that the background has verified."""
+    file = folder / "model.py"
     file.write_text(TEXT)
     async with run_app(broken(file)) as ui:
         ui.engine.story = verified
         await prepared(ui, file)
+        yield ui
+
+
+async def test_a_verified_fix_is_ready_before_the_key(tmp_path: Path):
+    async with with_ready_fix(tmp_path) as ui:
         assert "fix ready (h): 2.0× faster than now" in ui.screen
         assert "fix: keep it a tensor ✔ h" in ui.screen
         runs = len(ui.engine.queues)
@@ -39,15 +48,11 @@ async def test_a_verified_fix_is_ready_before_the_key(tmp_path: Path):
         assert isinstance(ui.app.screen, FixScreen)
         assert "verified on 4 inputs" in ui.screen
         assert len(ui.engine.queues) == runs, "no further run is made"
-        assert file.read_text() == TEXT
+        assert (tmp_path / "model.py").read_text() == TEXT
 
 
 async def test_a_fix_that_is_ready_is_shown_beside_a_study_that_another_run_of_it_ends(tmp_path: Path):
-    file = tmp_path / "model.py"
-    file.write_text(TEXT)
-    async with run_app(broken(file)) as ui:
-        ui.engine.story = verified
-        await prepared(ui, file)
+    async with with_ready_fix(tmp_path) as ui:
         ui.engine.story = lambda job: cold_story(job) if job.run == 1 else ()
         await ui.show(ui.app.session.apply(ev.Finished(run=1)))
         await ui.press("S", "C")
